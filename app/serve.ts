@@ -307,7 +307,7 @@ function createRoutes(
         firstScopes,
       }),
     },
-    pages: docsPages(document),
+    pages: docsPages(document, baseUrl),
   };
 }
 

@@ -3,6 +3,7 @@ import { campaignRun } from './campaign-run.ts';
 import { counted } from './counted.ts';
 import { createMany } from './create-many/measure.ts';
 import { createOne } from './create-one/measure.ts';
+import { docsPage } from './docs-page.ts';
 import { far } from './far.ts';
 import { feedLag } from './feed-lag.ts';
 import { hostile } from './hostile.ts';
@@ -49,6 +50,7 @@ const figures: Record<string, (settings: Settings) => Promise<Result | string>> 
   'campaign-run': campaignRun,
   'mcp-call': mcpCall,
   'upsert-keys': upsertKeys,
+  'docs-page': docsPage,
 };
 
 const settings: Settings = {

@@ -189,6 +189,14 @@ const rules: Readonly<Record<string, Rule>> = {
     node: ['crypto', 'http'],
     mustNotUse: [...clock, ...environment, ...network],
   },
+  // The documentation pages, rendered during the build. Redoc and React are required at run time.
+  site: {
+    may: ['site/', 'runtime/openapi/docs-theme.ts', 'runtime/pages/'],
+    mayTypes: ['runtime/openapi/'],
+    packages: [],
+    node: ['crypto', 'fs', 'module', 'path', 'url'],
+    mustNotUse: [...network, ...clock, ...chance],
+  },
   // The OAuth server: the library and its adapters.
   oauth: {
     may: [
@@ -225,6 +233,7 @@ const rules: Readonly<Record<string, Rule>> = {
       'web/',
       'oauth/',
       'mcp/',
+      'site/',
       'checks/',
       'sdk/',
       'generated/',

@@ -9,7 +9,7 @@ export interface Source {
 }
 
 /** Folders that are installed, generated at run time, or not ours. */
-const left = new Set(['node_modules', '.git', '.data', '.test-data', 'coverage', 'dist']);
+const left = new Set(['node_modules', '.git', '.data', '.test-data', 'coverage', 'dist', '.docs-site']);
 const textFile = /(\.(ts|js|json|md|sql|ya?ml|sh|toml|patch)|^(Makefile|Dockerfile|LICENSE|run|\.[a-z]+))$/;
 
 /** Returns every folder below root, relative to it and with slashes. */

@@ -1118,6 +1118,7 @@ create table deleted_records (
   created_by_id text not null,
   created_by_user uuid,
   restored_by jsonb,
+  is_restored boolean not null generated always as (restored_by is not null) stored,
   primary key (company_id, test_mode, id)
 );
 alter table deleted_records alter column company_id set (n_distinct = 100);
@@ -1131,7 +1132,7 @@ create index deleted_records_in_name_of on deleted_records (company_id, test_mod
   where assigned_to is null and created_by_user is not null;
 create index deleted_records_of_key on deleted_records (company_id, test_mode, object, created_by_id)
   where assigned_to is null and created_by_kind = 'api_key' and created_by_user is null;
-create index deleted_records_restored on deleted_records (company_id, test_mode) where restored_by is not null;
+create index deleted_records_restored on deleted_records (company_id, test_mode) where is_restored;
 create index deleted_records_to_purge on deleted_records (purge_at);
 alter table deleted_records enable row level security, force row level security;
 create policy tenant on deleted_records to crm_app
@@ -1142,7 +1143,7 @@ create policy purge on deleted_records to crm_purge
   using (company_id = current_company())
   with check (company_id = current_company());
 grant select, insert, update, delete on deleted_records to crm_app;
-grant select (company_id, test_mode, purge_at, restored_by) on deleted_records to crm_platform;
+grant select (company_id, test_mode, purge_at, is_restored) on deleted_records to crm_platform;
 grant select, insert, update, delete on deleted_records to crm_purge;
 
 create table do_not_call (
@@ -1703,6 +1704,8 @@ create table notes (
   primary key (company_id, test_mode, id)
 );
 alter table notes alter column company_id set (n_distinct = 100);
+create index notes_of_creator on notes (company_id, test_mode, created_by_id, object, created_at desc, id desc);
+create index notes_of_object on notes (company_id, test_mode, object, created_at desc, id desc);
 create index notes_of_record on notes (company_id, test_mode, object, record_id, created_at desc, id desc);
 alter table notes enable row level security, force row level security;
 create policy tenant on notes to crm_app

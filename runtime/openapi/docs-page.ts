@@ -1,7 +1,9 @@
-// The documentation page: Redoc from our own package, without external resources.
-// Served under /docs, and written as one file for publishing.
+// Serves the documentation: the pages that site/ renders, and the whole reference on one page.
+// The latter is Redoc from our own package, and is also written as one file for publishing.
 import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
 import type { Page } from '../http/server.ts';
 import { options, style } from './docs-theme.ts';
 import type { Document } from './document.ts';
@@ -29,6 +31,18 @@ const policy = [
   "frame-ancestors 'none'",
 ].join('; ');
 
+/** The rendered pages run without Redoc, and have their styles in a file. */
+const pagePolicy = [
+  "default-src 'none'",
+  "script-src 'self'",
+  "style-src 'self'",
+  'img-src data:',
+  "connect-src 'self'",
+  "base-uri 'none'",
+  "form-action 'none'",
+  "frame-ancestors 'none'",
+].join('; ');
+
 /** Runs in the browser. */
 const start = `fetch('/v1/openapi.json')
   .then((answer) => (answer.ok ? answer.text() : Promise.reject(new Error('The server responded with status ' + answer.status))))
@@ -42,15 +56,50 @@ const start = `fetch('/v1/openapi.json')
   });
 `;
 
-/** The pages under /docs, by path. */
-export function docsPages(document: Document): Record<string, Page> {
+/** The rendered pages, as site/main.ts lists them in pages.json. */
+export interface PageList {
+  /** Identifies the sources that they were rendered from. */
+  key: string;
+  pages: Record<string, { file: string; contentType: string }>;
+}
+
+/** Beside the sources as in the build; `make build` and the tests render into it. */
+const siteFolder = fileURLToPath(new URL('../../.docs-site/', import.meta.url));
+
+/**
+ * Returns the pages under /docs, by path.
+ * @param baseUrl returns the URL of this server, which the samples name
+ */
+export function docsPages(document: Document, baseUrl: () => string): Record<string, Page> {
   const scripts = '<script src="/docs/redoc.js"></script>\n<script src="/docs/start.js"></script>';
+  const whole = page('text/html; charset=utf-8', html(document.json, scripts));
   return {
-    '/docs': page('text/html; charset=utf-8', html(document.json, scripts)),
+    '/docs': whole,
+    '/docs/all': whole,
+    ...renderedPages(baseUrl),
     '/docs/redoc.js': page('text/javascript; charset=utf-8', redoc()),
     '/docs/start.js': page('text/javascript; charset=utf-8', start),
     [deprecationsPath]: page('text/html; charset=utf-8', deprecations(document)),
   };
+}
+
+/** Returns no pages if none were rendered; /docs is then the whole reference. */
+function renderedPages(baseUrl: () => string): Record<string, Page> {
+  let list: PageList;
+  try {
+    list = JSON.parse(readFileSync(join(siteFolder, 'pages.json'), 'utf8'));
+  } catch {
+    return {};
+  }
+  const read = (file: string): string =>
+    readFileSync(join(siteFolder, file), 'utf8').replaceAll(sampleAddress, baseUrl().replace(/\/$/, ''));
+  return Object.fromEntries(
+    Object.entries(list.pages).map(([path, { file, contentType }]) => [
+      path,
+      // Each is read when it is first requested, because most processes serve few of them.
+      { contentType, headers: headersOf(pagePolicy), body: new PreparedBody(() => read(file)) },
+    ]),
+  );
 }
 
 /**
@@ -67,12 +116,13 @@ export function docsFile(json: Document['json'], address: string): string {
 }
 
 function page(contentType: string, content: string): Page {
-  return {
-    contentType,
-    body: new PreparedBody(content),
-    headers: { 'content-security-policy': policy, 'cache-control': 'public, max-age=300' },
-  };
+  return { contentType, body: new PreparedBody(content), headers: headersOf(policy) };
 }
+
+const headersOf = (allowed: string): Record<string, string> => ({
+  'content-security-policy': allowed,
+  'cache-control': 'public, max-age=300',
+});
 
 /** Target of the links in deprecation headers, unless the web app has this page. */
 const deprecationsPath = '/docs/deprecations';
@@ -93,6 +143,7 @@ function deprecations(document: Document): string {
 <head>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
 <title>Deprecated forms – ${escapeHtml(title)}</title>
 <link rel="icon" href="data:,">
 <style>body { font: 16px/1.5 system-ui, sans-serif; max-width: 45em; margin: 2em auto; padding: 0 1em }</style>
@@ -101,7 +152,7 @@ function deprecations(document: Document): string {
 <h1>Deprecated forms</h1>
 <p>They work until the given date. Their responses have the headers Deprecation, Sunset and Link.</p>
 ${sections.join('\n')}
-<p><a href="/docs">All operations</a></p>
+<p><a href="/docs">Documentation</a></p>
 </body>
 </html>
 `;

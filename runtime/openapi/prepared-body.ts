@@ -14,29 +14,38 @@ export interface PreparedAnswer {
 }
 
 export class PreparedBody {
-  readonly #plain: Buffer;
-  readonly #etag: string;
+  readonly #content: string | Buffer | (() => string);
+  #loaded: { plain: Buffer; etag: string } | undefined;
   #compressed: Buffer | undefined;
 
-  constructor(content: string | Buffer) {
-    this.#plain = Buffer.from(content);
+  /** @param content a function is called at the first request */
+  constructor(content: string | Buffer | (() => string)) {
+    this.#content = typeof content === 'function' ? content : Buffer.from(content);
+  }
+
+  #load(): { plain: Buffer; etag: string } {
+    if (this.#loaded) return this.#loaded;
+    const plain = Buffer.from(typeof this.#content === 'function' ? this.#content() : this.#content);
     // Weak, because the plain and the compressed form share it.
-    this.#etag = `W/"${createHash('sha256').update(this.#plain).digest('base64url').slice(0, 22)}"`;
+    const etag = `W/"${createHash('sha256').update(plain).digest('base64url').slice(0, 22)}"`;
+    this.#loaded = { plain, etag };
+    return this.#loaded;
   }
 
   /** Returns a prepared body with changed content. */
   changed(change: (content: string) => string): PreparedBody {
-    return new PreparedBody(change(this.#plain.toString()));
+    return new PreparedBody(change(this.#load().plain.toString()));
   }
 
   /** @param request headers with the caller's ETags and accepted encodings */
   answerTo(request: IncomingHttpHeaders): PreparedAnswer {
-    const headers: Record<string, string> = { etag: this.#etag, vary: 'Accept-Encoding' };
-    const known = request['if-none-match']?.split(',').map((etag) => etag.trim());
-    if (known?.some((etag) => etag === this.#etag || etag === '*' || `W/${etag}` === this.#etag))
+    const { plain, etag } = this.#load();
+    const headers: Record<string, string> = { etag, vary: 'Accept-Encoding' };
+    const known = request['if-none-match']?.split(',').map((each) => each.trim());
+    if (known?.some((each) => each === etag || each === '*' || `W/${each}` === etag))
       return { status: 304, body: undefined, headers };
-    if (!acceptsGzip(String(request['accept-encoding'] ?? ''))) return { status: 200, body: this.#plain, headers };
-    this.#compressed ??= gzipSync(this.#plain);
+    if (!acceptsGzip(String(request['accept-encoding'] ?? ''))) return { status: 200, body: plain, headers };
+    this.#compressed ??= gzipSync(plain);
     return { status: 200, body: this.#compressed, headers: { ...headers, 'content-encoding': 'gzip' } };
   }
 }

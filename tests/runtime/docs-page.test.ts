@@ -1,4 +1,4 @@
-// The documentation page in a real browser: complete, usable, and served by this server alone.
+// The whole reference on one page in a real browser: complete, usable, from this server alone.
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -9,7 +9,7 @@ import { openBrowser, type WatchedPage, watchedPage } from '../support/browser.t
 import { document, operations } from '../support/document.ts';
 import { findProgram, skipNote } from '../support/programs.ts';
 
-const title = `The documentation page in a browser${skipNote('chromium')}`;
+const title = `The whole reference in a browser${skipNote('chromium')}`;
 
 describe.skipIf(!findProgram('chromium'))(title, () => {
   let browser: Browser;
@@ -19,7 +19,7 @@ describe.skipIf(!findProgram('chromium'))(title, () => {
   beforeAll(async () => {
     browser = await openBrowser();
     watched = await watchedPage(browser);
-    await watched.page.goto(`${inject('baseUrl')}/docs#operation/checkEmail`);
+    await watched.page.goto(`${inject('baseUrl')}/docs/all#operation/checkEmail`);
     // One page with every operation: 13 s on an idle machine, 49 s next to eight other test runs.
     await watched.page.waitForSelector('[data-section-id^="operation/"]', { timeout: 150_000 });
   }, 180_000);

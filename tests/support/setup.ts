@@ -1,6 +1,8 @@
 // Before all tests: one PostgreSQL and one server. After them: the coverage table and checks.
+import { execFileSync } from 'node:child_process';
 import { mkdirSync, readFileSync, rmSync } from 'node:fs';
 import { resolve } from 'node:path';
+import { fileURLToPath } from 'node:url';
 import postgres from 'postgres';
 import type { TestProject } from 'vitest/node';
 import { isWholeRun, reportCoverage } from './coverage.ts';
@@ -73,6 +75,8 @@ export default async function setup(project: TestProject): Promise<() => Promise
   mkdirSync(coverageFolder, { recursive: true });
   const logFile = resolve(folder, 'server.log');
   const secretKey = '5e'.repeat(32);
+  // Servers that run from the sources serve what was rendered before they started.
+  execFileSync(process.execPath, [fileURLToPath(new URL('../../site/main.ts', import.meta.url))]);
   const database = await startNoting(folder);
   const settings = { ...testSettings, DATABASE_URL: database.url, SECRET_KEY: secretKey, DATA_DIR: folder };
   // Tests run the sweeps themselves. A sweep of the server could delete what they count.

@@ -204,7 +204,15 @@ describe('the curl sample', () => {
     expect(outputs.map(({ statuses }) => statuses)).toEqual([
       ['201', '200'],
       ['200', '201'],
+      // Filters, bulk data, undo, billing, and the same import twice.
+      ['200', '200'],
+      ['200'],
+      ['200'],
+      ['200', '200', '200'],
+      ['200', '200'],
     ]);
+    const imports = outputs.at(-1)?.answer.match(/"created":(true|false)/g);
+    expect(imports).toEqual(['"created":true', '"created":true', '"created":false', '"created":false']);
     expect(outputs[1]?.answer).toMatch(/"key":"svc_live_[0-9a-f]{32}"/);
   });
 

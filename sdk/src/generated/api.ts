@@ -889,7 +889,8 @@ export interface paths {
         /**
          * Convert a lead
          * @description Converts a lead into a customer, with an account if the lead names a company, and with a deal if you request one.
-         *     Either everything is stored or nothing. The lead stays, and keeps its activities, tasks and tags.
+         *     Either everything is stored or nothing. The lead stays, and keeps its activities, links and tags. Its notes, tasks and
+         *     attachments move to the customer, unless you send `keep_on_lead: true`; `moved` counts them.
          *
          *     - **Customer.** An existing customer with the lead's email is used unchanged. If the lead has no email, a customer
          *       with its phone number is used. If several match, the one changed last is used. Otherwise, a customer is created from
@@ -926,8 +927,8 @@ export interface paths {
          *     - **422**: a field is unknown or has the wrong JSON type; problems of the deal are listed as `deal.<name>`;
          *       pre-conditions are not met (`details.reason`: `pre_conditions_not_met`).
          *
-         *     Emits `record.created` for each new record, `record.updated` for the lead and for a customer that is added to an
-         *     account, and `lead.status_changed` if the status of the lead changed.
+         *     Emits `record.created` for each new record, `record.updated` for the lead, for each task that moved and for a customer
+         *     that is added to an account, and `lead.status_changed` if the status of the lead changed.
          */
         post: operations["convertLead"];
         delete?: never;
@@ -2752,11 +2753,6 @@ export interface paths {
                  * @example accounts
                  */
                 object: components["parameters"]["RecordObject"];
-                /**
-                 * @description The ID of the deleted record.
-                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f30
-                 */
-                id: components["schemas"]["Uuid"];
             };
             cookie?: never;
         };
@@ -2819,7 +2815,7 @@ export interface paths {
          *     | `owner_inactive` | The assigned user is no longer active. `assigned_to` is null. |
          *     | `status_gone` | The status or stage was deleted. The record has the first active one. |
          *     | `option_gone` | The source was deleted. The field is null. |
-         *     | `reference_gone` | The record that a field refers to was deleted. The field is null. If that record is in the trash, the reference comes back when it is restored. |
+         *     | `reference_gone` | The record that a field refers to was deleted. The field is null. If that record is in the trash, the reference comes back when it is restored, except for the record of a task. |
          *     | `link_gone` | A link cannot come back: its link type was deleted, or one of the records has another link that takes its place. |
          *
          *     Requires the view, delete and create scopes of the object. The call works once, so it needs no `Idempotency-Key`, but
@@ -3001,6 +2997,85 @@ export interface paths {
          *     does not exist, or the key cannot see it. **422**: a field is unknown or read-only, or `content` is not a string.
          */
         post: operations["createNote"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/objects/{object}/records/{id}/notes/{note_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description `leads`, `deals`, `customers`, `accounts`, `tasks`, `activities`, or `object:<slug>` for a custom object,
+                 *     percent-encoded or not.
+                 * @example accounts
+                 */
+                object: components["parameters"]["RecordObject"];
+                /**
+                 * @description The ID of the record.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10
+                 */
+                id: components["parameters"]["RecordId"];
+                /**
+                 * @description The ID of the note.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9ea0
+                 */
+                note_id: components["parameters"]["NoteId"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /**
+         * Delete a note
+         * @description Deletes a note of the record.
+         *
+         *     Requires the edit scope of the object, for example `leads:edit`. A note is yours if this credential wrote it, or if
+         *     you and its author act for the same user. To delete a note of others, you also need `settings:configure`. **403**: the
+         *     note is not yours, and the key lacks `settings:configure`. **404**: the record does not exist, has no such note, or
+         *     the key cannot see it.
+         */
+        delete: operations["deleteNote"];
+        options?: never;
+        head?: never;
+        /**
+         * Update a note
+         * @description Replaces the text of a note. The author and the time of creation stay. If the text is the same, nothing changes.
+         *
+         *     Requires the edit scope of the object, for example `leads:edit`. A note is yours if this credential wrote it, or if
+         *     you and its author act for the same user. To change a note of others, you also need `settings:configure`.
+         *
+         *     Errors: **400**: `content` is missing, empty, blank or longer than 10,000 characters. **403**: the note is not yours,
+         *     and the key lacks `settings:configure`. **404**: the record does not exist, has no such note, or the key cannot see
+         *     it. **422**: a field is unknown or read-only, or `content` is not a string.
+         */
+        patch: operations["updateNote"];
+        trace?: never;
+    };
+    "/v1/notes": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List notes across records
+         * @description Returns the notes on all records that the key can see, of all objects, newest first. If you send several filters, a
+         *     note must match all of them.
+         *
+         *     Needs no scope of its own: the list has the notes of the objects whose view scope the key has, so it is empty for a
+         *     key without any. A key limited to a branch or team sees the notes on the records that it can see. A page for such a
+         *     key can have fewer notes than `limit`, or none, while `has_more` is true. If so, continue with `next_cursor`. **400**:
+         *     an invalid time, a `to` before `from`, or a cursor of another list.
+         */
+        get: operations["listWorkspaceNotes"];
+        put?: never;
+        post?: never;
         delete?: never;
         options?: never;
         head?: never;
@@ -6839,6 +6914,41 @@ export interface components {
              */
             mobile?: string | null;
             /**
+             * @description The company that the lead works for.
+             * @example Blue Lake Trading
+             */
+            company_name?: string | null;
+            /**
+             * @description The position of the lead.
+             * @example Head of purchasing
+             */
+            job_title?: string | null;
+            /**
+             * @description A web address that begins with http:// or https://.
+             * @example https://bluelake.example
+             */
+            website?: string | null;
+            /**
+             * @description The city.
+             * @example Dubai
+             */
+            city?: string | null;
+            /**
+             * @description The state or region.
+             * @example Dubai
+             */
+            state?: string | null;
+            /**
+             * @description The country, in your own words.
+             * @example United Arab Emirates
+             */
+            country?: string | null;
+            /**
+             * @description The postal code.
+             * @example 00000
+             */
+            postal_code?: string | null;
+            /**
              * @description What the lead asks for, in the lead's own words.
              * @example Wants a quote for 20 seats.
              */
@@ -6923,6 +7033,13 @@ export interface components {
             email: string | null;
             /** @description E.164. */
             mobile: string | null;
+            company_name: string | null;
+            job_title: string | null;
+            website: string | null;
+            city: string | null;
+            state: string | null;
+            country: string | null;
+            postal_code: string | null;
             inquiry_details: string | null;
             notes: string | null;
             /** @description The name of the source. */
@@ -7021,6 +7138,12 @@ export interface components {
         };
         LeadConvert: {
             /**
+             * @description Whether notes, tasks and attachments stay on the lead.
+             * @default false
+             * @example false
+             */
+            keep_on_lead?: boolean;
+            /**
              * @description Whether to create a deal too. Default: true if you send `deal`.
              * @example true
              */
@@ -7049,11 +7172,21 @@ export interface components {
         } | null;
         /** @description The new deal, as a record. Null if no deal was created. */
         ConvertedDeal: components["schemas"]["CrmRecord"] | null;
+        /** @description How much moved from the lead to the customer, including tasks that the key cannot see. */
+        MovedItems: {
+            /** @example 2 */
+            notes: number;
+            /** @example 1 */
+            tasks: number;
+            /** @example 0 */
+            attachments: number;
+        };
         LeadConversion: {
             lead: components["schemas"]["CrmRecord"];
             customer: components["schemas"]["ConvertedCustomer"];
             account: components["schemas"]["ConvertedAccount"];
             deal: components["schemas"]["ConvertedDeal"];
+            moved: components["schemas"]["MovedItems"];
         };
         LeadConversionAnswer: {
             success: components["schemas"]["Success"];
@@ -9453,6 +9586,19 @@ export interface components {
             success: components["schemas"]["Success"];
             data: components["schemas"]["NoteData"];
             meta: components["schemas"]["Meta"];
+        };
+        NoteUpdate: {
+            /**
+             * @description The new text of the note.
+             * @example Prefers to be called in the afternoon.
+             */
+            content: string;
+            readonly id?: string;
+            readonly object?: string;
+            readonly record_id?: string;
+            readonly created_by?: unknown;
+            readonly created_at?: string;
+            readonly updated_at?: string;
         };
         /** @description A tag on a record. */
         RecordTag: {
@@ -14470,6 +14616,11 @@ export interface components {
          */
         LimitOf100: number;
         /**
+         * @description The ID of the note.
+         * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9ea0
+         */
+        NoteId: components["schemas"]["Uuid"];
+        /**
          * @description `leads` or `customers`; no other object has tags.
          * @example leads
          */
@@ -16621,6 +16772,13 @@ export interface operations {
                      *           "full_name": "Sara Haddad",
                      *           "email": "sara@bluelake.example",
                      *           "mobile": "+971501234567",
+                     *           "company_name": "Blue Lake Trading",
+                     *           "job_title": null,
+                     *           "website": null,
+                     *           "city": null,
+                     *           "state": null,
+                     *           "country": null,
+                     *           "postal_code": null,
                      *           "inquiry_details": "Wants a quote for 20 seats.",
                      *           "notes": null,
                      *           "source": "Website",
@@ -16833,6 +16991,11 @@ export interface operations {
                      *           "lead_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10",
                      *           "created_at": "2026-11-20T23:55:00.000Z",
                      *           "updated_at": "2026-11-20T23:55:00.000Z"
+                     *         },
+                     *         "moved": {
+                     *           "notes": 2,
+                     *           "tasks": 1,
+                     *           "attachments": 0
                      *         }
                      *       },
                      *       "meta": {
@@ -22642,6 +22805,246 @@ export interface operations {
             404: components["responses"]["NotFound"];
             409: components["responses"]["Conflict"];
             422: components["responses"]["Unprocessable"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    deleteNote: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description `leads`, `deals`, `customers`, `accounts`, `tasks`, `activities`, or `object:<slug>` for a custom object,
+                 *     percent-encoded or not.
+                 * @example accounts
+                 */
+                object: components["parameters"]["RecordObject"];
+                /**
+                 * @description The ID of the record.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10
+                 */
+                id: components["parameters"]["RecordId"];
+                /**
+                 * @description The ID of the note.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9ea0
+                 */
+                note_id: components["parameters"]["NoteId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The note was deleted. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9ea0",
+                     *         "deleted": true
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["SettingDeletedAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    updateNote: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description Makes retries safe. If you send the same key with the same body again, you get the first response again, byte for byte, with
+                 *     `Idempotent-Replay: true`. Nothing runs twice. Use a new random key for each new operation. 8 to 255 characters from
+                 *     `A-Z a-z 0-9 _ . : @ + -`. Responses are stored for 24 hours.
+                 * @example 7d1c0f5e-import-row-17
+                 */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path: {
+                /**
+                 * @description `leads`, `deals`, `customers`, `accounts`, `tasks`, `activities`, or `object:<slug>` for a custom object,
+                 *     percent-encoded or not.
+                 * @example accounts
+                 */
+                object: components["parameters"]["RecordObject"];
+                /**
+                 * @description The ID of the record.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10
+                 */
+                id: components["parameters"]["RecordId"];
+                /**
+                 * @description The ID of the note.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9ea0
+                 */
+                note_id: components["parameters"]["NoteId"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "content": "Prefers to be called in the afternoon."
+                 *     }
+                 */
+                "application/json": components["schemas"]["NoteUpdate"];
+            };
+        };
+        responses: {
+            /** @description The note. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    "Idempotent-Replay": components["headers"]["Idempotent-Replay"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "note": {
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d40",
+                     *           "object": "accounts",
+                     *           "record_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10",
+                     *           "content": "Prefers to be called in the morning.",
+                     *           "created_by": {
+                     *             "kind": "api_key",
+                     *             "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d13",
+                     *             "name": "Telephone system"
+                     *           },
+                     *           "created_at": "2026-11-20T23:55:00.000Z",
+                     *           "updated_at": "2026-11-20T23:55:00.000Z"
+                     *         }
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["NoteAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            422: components["responses"]["Unprocessable"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    listWorkspaceNotes: {
+        parameters: {
+            query?: {
+                /**
+                 * @description The ID of the author, as in `created_by.id`.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d13
+                 */
+                created_by?: string;
+                /**
+                 * @description Returns only notes added at or after this time. A bare date means its first moment in UTC.
+                 * @example 2026-11-01T00:00:00.000Z
+                 */
+                from?: string;
+                /**
+                 * @description Returns only notes added at or before this time. A bare date means its last moment in UTC.
+                 * @example 2026-11-30T23:59:59.999Z
+                 */
+                to?: string;
+                /**
+                 * @description Items per page, 1 to 100. A value outside this range is set to the nearest bound, not rejected.
+                 * @example 25
+                 */
+                limit?: components["parameters"]["Limit"];
+                /**
+                 * @description The start of the page: the `next_cursor` of the previous page, unchanged. A cursor is opaque and valid only for the query
+                 *     that created it. With another sort, filter or object it is rejected with 400.
+                 */
+                cursor?: components["parameters"]["Cursor"];
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A page of notes. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "notes": [
+                     *           {
+                     *             "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d40",
+                     *             "object": "accounts",
+                     *             "record_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10",
+                     *             "content": "Prefers to be called in the morning.",
+                     *             "created_by": {
+                     *               "kind": "api_key",
+                     *               "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d13",
+                     *               "name": "Telephone system"
+                     *             },
+                     *             "created_at": "2026-11-20T23:55:00.000Z",
+                     *             "updated_at": "2026-11-20T23:55:00.000Z"
+                     *           }
+                     *         ],
+                     *         "next_cursor": null,
+                     *         "has_more": false
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["NoteListAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
             429: components["responses"]["RateLimited"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["Unavailable"];

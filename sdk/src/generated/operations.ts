@@ -533,7 +533,8 @@ export interface Operations {
    * Convert a lead
    *
    * Converts a lead into a customer, with an account if the lead names a company, and with a deal if you request one.
-   * Either everything is stored or nothing. The lead stays, and keeps its activities, tasks and tags.
+   * Either everything is stored or nothing. The lead stays, and keeps its activities, links and tags. Its notes, tasks and
+   * attachments move to the customer, unless you send `keep_on_lead: true`; `moved` counts them.
    *
    * - **Customer.** An existing customer with the lead's email is used unchanged. If the lead has no email, a customer
    *   with its phone number is used. If several match, the one changed last is used. Otherwise, a customer is created from
@@ -570,8 +571,8 @@ export interface Operations {
    * - **422**: a field is unknown or has the wrong JSON type; problems of the deal are listed as `deal.<name>`;
    *   pre-conditions are not met (`details.reason`: `pre_conditions_not_met`).
    *
-   * Emits `record.created` for each new record, `record.updated` for the lead and for a customer that is added to an
-   * account, and `lead.status_changed` if the status of the lead changed.
+   * Emits `record.created` for each new record, `record.updated` for the lead, for each task that moved and for a customer
+   * that is added to an account, and `lead.status_changed` if the status of the lead changed.
    */
   convertLead: Method<'convertLead'>;
   /**
@@ -1663,7 +1664,7 @@ export interface Operations {
    * | `owner_inactive` | The assigned user is no longer active. `assigned_to` is null. |
    * | `status_gone` | The status or stage was deleted. The record has the first active one. |
    * | `option_gone` | The source was deleted. The field is null. |
-   * | `reference_gone` | The record that a field refers to was deleted. The field is null. If that record is in the trash, the reference comes back when it is restored. |
+   * | `reference_gone` | The record that a field refers to was deleted. The field is null. If that record is in the trash, the reference comes back when it is restored, except for the record of a task. |
    * | `link_gone` | A link cannot come back: its link type was deleted, or one of the records has another link that takes its place. |
    *
    * Requires the view, delete and create scopes of the object. The call works once, so it needs no `Idempotency-Key`, but
@@ -1752,6 +1753,42 @@ export interface Operations {
    * does not exist, or the key cannot see it. **422**: a field is unknown or read-only, or `content` is not a string.
    */
   createNote: Method<'createNote'>;
+  /**
+   * Update a note
+   *
+   * Replaces the text of a note. The author and the time of creation stay. If the text is the same, nothing changes.
+   *
+   * Requires the edit scope of the object, for example `leads:edit`. A note is yours if this credential wrote it, or if
+   * you and its author act for the same user. To change a note of others, you also need `settings:configure`.
+   *
+   * Errors: **400**: `content` is missing, empty, blank or longer than 10,000 characters. **403**: the note is not yours,
+   * and the key lacks `settings:configure`. **404**: the record does not exist, has no such note, or the key cannot see
+   * it. **422**: a field is unknown or read-only, or `content` is not a string.
+   */
+  updateNote: Method<'updateNote'>;
+  /**
+   * Delete a note
+   *
+   * Deletes a note of the record.
+   *
+   * Requires the edit scope of the object, for example `leads:edit`. A note is yours if this credential wrote it, or if
+   * you and its author act for the same user. To delete a note of others, you also need `settings:configure`. **403**: the
+   * note is not yours, and the key lacks `settings:configure`. **404**: the record does not exist, has no such note, or
+   * the key cannot see it.
+   */
+  deleteNote: Method<'deleteNote'>;
+  /**
+   * List notes across records
+   *
+   * Returns the notes on all records that the key can see, of all objects, newest first. If you send several filters, a
+   * note must match all of them.
+   *
+   * Needs no scope of its own: the list has the notes of the objects whose view scope the key has, so it is empty for a
+   * key without any. A key limited to a branch or team sees the notes on the records that it can see. A page for such a
+   * key can have fewer notes than `limit`, or none, while `has_more` is true. If so, continue with `next_cursor`. **400**:
+   * an invalid time, a `to` before `from`, or a cursor of another list.
+   */
+  listWorkspaceNotes: ListMethod<'listWorkspaceNotes', 'notes'>;
   /**
    * List the tags of a record
    *
@@ -3455,6 +3492,9 @@ export const descriptions: Readonly<Record<keyof Operations, Description>> = {
   updateLinkBatch: { method: 'POST', path: '/v1/links:batch', takesKey: true },
   listNotes: { method: 'GET', path: '/v1/objects/{object}/records/{id}/notes', items: 'notes' },
   createNote: { method: 'POST', path: '/v1/objects/{object}/records/{id}/notes', takesKey: true },
+  updateNote: { method: 'PATCH', path: '/v1/objects/{object}/records/{id}/notes/{note_id}', takesKey: true },
+  deleteNote: { method: 'DELETE', path: '/v1/objects/{object}/records/{id}/notes/{note_id}' },
+  listWorkspaceNotes: { method: 'GET', path: '/v1/notes', items: 'notes' },
   listRecordTags: { method: 'GET', path: '/v1/objects/{object}/records/{id}/tags', items: 'tags' },
   createRecordTag: { method: 'POST', path: '/v1/objects/{object}/records/{id}/tags', takesKey: true },
   deleteRecordTag: { method: 'DELETE', path: '/v1/objects/{object}/records/{id}/tags/{tag_id}' },
