@@ -190,7 +190,7 @@ html:not(.scripted) button.copy { display: none; }
 #main [role=tablist] > [role=tab].tab-error { color: #ff9b90; }
 #main [role=tablist] > [role=tab].tab-success { color: #4ade80; }
 #main [role=tablist] > [role=tab][aria-selected=true] { color: #0f172a; background: #e2e8f0; }
-#main [role=tabpanel] pre { padding-top: 2.2rem; background: #1e293b; color: #e2e8f0; border-radius: 4px; }
+#main [role=tabpanel] pre { padding: 2.2rem 1rem 0.9rem; background: #1e293b; color: #e2e8f0; border-radius: 4px; }
 #main [role=tabpanel] div { position: static; padding: 0; margin: 0; background: none; opacity: 1; }
 @media (max-width: 75rem) {
   main.reference { background: none; }
