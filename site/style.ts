@@ -177,6 +177,7 @@ main.prose p, main.prose li { max-width: 48rem; }
 main.reference td > .property-name { display: inline-block; padding-left: 0.7rem; }
 main.reference td > .property-name + div { padding-left: 0.7rem; margin-left: 0; }
 main.reference [role=tablist] { margin: 0; }
+main.reference .errors + div strong::before { content: none; }
 main.reference .errors + div p { color: var(--text); }
 button.errors { display: block; width: 100%; margin: 0.25rem 0; padding: 0.6rem 0.75rem; font: inherit; font-size: 0.93em; text-align: left; color: var(--text); background: var(--code); border: 0; border-radius: 2px; cursor: pointer; }
 main button[aria-expanded]::before { content: '▸'; display: inline-block; width: 1.1em; }
@@ -189,8 +190,8 @@ html:not(.scripted) button.copy { display: none; }
 #main [role=tablist] > [role=tab].tab-error { color: #ff9b90; }
 #main [role=tablist] > [role=tab].tab-success { color: #4ade80; }
 #main [role=tablist] > [role=tab][aria-selected=true] { color: #0f172a; background: #e2e8f0; }
-main [role=tabpanel] pre { background: #1e293b; color: #e2e8f0; }
-main [role=tabpanel] > div, main [role=tabpanel] > div > div { padding: 0; margin: 0; background: none; }
+#main [role=tabpanel] pre { padding: 2.2rem 1rem 0.9rem; background: #1e293b; color: #e2e8f0; border-radius: 4px; }
+#main [role=tabpanel] div { position: static; padding: 0; margin: 0; background: none; opacity: 1; }
 @media (max-width: 75rem) {
   main.reference { background: none; }
   main.reference > h1, main.reference > .formats { margin-right: 0; }
@@ -198,6 +199,8 @@ main [role=tabpanel] > div, main [role=tabpanel] > div > div { padding: 0; margi
 @media (max-width: 56rem) {
   .top { gap: 0.6rem; padding: 0 0.75rem; }
   .top .home { width: auto; max-width: 7.5rem; line-height: 1.2; font-size: 14px; }
+  .search { position: static; }
+  #results { left: 0.5rem; right: 0.5rem; top: 3.25rem; margin: 0; }
   #menu { display: block; }
   .scripted #pages { display: none; width: auto; right: 0; z-index: 1; }
   .scripted.menu-open #pages { display: block; }
