@@ -1574,7 +1574,8 @@ export interface Operations {
    * null, and if the key cannot see the user or record.
    *
    * Requires `reports:view`. This scope alone gives a key figures, not texts. To measure, group or filter by texts,
-   * addresses and IDs of an object, the key also needs the view scope of the object; otherwise **403** names that scope.
+   * addresses and IDs of an object, or to filter by related records, the key also needs the view scope of the object;
+   * otherwise **403** names that scope.
    *
    * Errors:
    *
