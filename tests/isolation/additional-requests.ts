@@ -38,6 +38,11 @@ export function additionalRequests(probe: Probe, { tenant: { admin }, records, s
       return [
         { filter: JSON.stringify({ field: 'tags', op: 'in', value: ['Warm'] }), expand: 'tags', count: 'true' },
         { filter: JSON.stringify({ field: 'tags', op: 'is_null' }), count: 'true' },
+        {
+          filter: JSON.stringify({ field: 'site_of.name', op: 'is_null', value: false }),
+          expand: 'links.site_of,links.deals',
+        },
+        { filter: JSON.stringify({ link: 'deals', none: { field: 'created_at', op: 'gt', value: '2000-01-01' } }) },
       ].map((query) => ({ ...varied(probe, { query }), path: '/v1/objects/leads/records' }));
     case 'createRecord': {
       const body = { first_name: 'Sara', email: `${randomUUID()}@x.example`, tags: ['Warm'] };
