@@ -295,11 +295,16 @@ export async function findTrashedValues(
   root: string,
   kind: 'activities' | 'tasks',
 ): Promise<Pick<StoredRecord, 'id' | 'values' | 'custom'>[]> {
-  const rows = await sql<{ id: string; custom: StoredRecord['custom'] }[]>`
-    select id, document -> 'custom' as custom from deleted_items
+  const rows = await sql<{ id: string; custom: StoredRecord['custom']; entityType: string; entityId: string }[]>`
+    select id, document -> 'custom' as custom, document ->> 'entity_type' as entity_type, document ->> 'entity_id' as entity_id
+    from deleted_items
     where ${isOwn(sql, scope)} and record_id = ${root} and kind = ${kind} and document -> 'custom' <> '{}'
     order by id`;
-  return rows.map(({ id, custom }) => ({ id, values: {}, custom }));
+  return rows.map(({ id, custom, entityType, entityId }) => ({
+    id,
+    values: { entity_type: entityType, entity_id: entityId },
+    custom,
+  }));
 }
 
 /** A link in the trash. */
@@ -486,7 +491,13 @@ export async function restoreReferences(
         set document = document || jsonb_build_object(${field}::text, ${root}::text)
         where ${isOwn(sql, scope)} and object = ${object} and id = any(${others}::uuid[]) and document ->> ${field}::text is null`;
   }
-  return { restored, isMore: items.length === limit };
+  return { restored, isMore: items.length === limit && (await hasReferences(sql, scope, root)) };
+}
+
+async function hasReferences(sql: Sql, scope: TenantScope, root: string): Promise<boolean> {
+  const rows = await sql`
+    select from deleted_items where ${isOwn(sql, scope)} and record_id = ${root} and kind = 'references' limit 1`;
+  return rows.length > 0;
 }
 
 /** Sets an empty reference of living records, each with its next version. */

@@ -21,7 +21,7 @@ import {
 } from '../../db/records/trash.ts';
 import { recomputeFollowup } from '../../db/sales/activity-effects.ts';
 import { reopenClocks } from '../../db/settings/sla-clocks.ts';
-import { builtinOf } from '../../domain/objects/workspace.ts';
+import { builtinOf, configuredFields, type WorkspaceObject } from '../../domain/objects/workspace.ts';
 import type { StoredRecord } from '../../domain/records/draft.ts';
 import {
   adaptRestored,
@@ -131,13 +131,19 @@ async function holdReferred(
 
 /** @throws ApiError 409 naming the record that has a unique value of the record, or of a task or activity that comes back with it */
 async function refuseTakenValues(call: Writing, place: Place, record: StoredRecord): Promise<void> {
-  await refuseTaken(call, place, [record]);
+  await refuseTaken(call, withAllFields(place, place.object), [record]);
   for (const name of ['activities', 'tasks'] as const) {
     const object = place.workspace.objects.get(name);
-    if (!object || ![...object.fields.values()].some(({ unique }) => unique)) continue;
-    const values = await findTrashedValues(call.db.sql, call.caller, record.id, name);
-    await refuseTaken(call, { ...place, object }, values);
+    const all = object && withAllFields(place, object);
+    if (!all || ![...all.object.fields.values()].some(({ unique }) => unique)) continue;
+    await refuseTaken(call, all, await findTrashedValues(call.db.sql, call.caller, record.id, name));
   }
+}
+
+/** Returns an object with its disabled fields, whose values a deleted record can have. */
+function withAllFields({ workspace }: Place, object: WorkspaceObject): Place {
+  const fields = configuredFields(object.object, workspace.rows).map((field) => [field.name, field] as const);
+  return { workspace, object: { ...object, fields: new Map(fields) } };
 }
 
 /**

@@ -220,7 +220,9 @@ describe('a deleted record', () => {
     expect({ ...JSON.parse(dealBefore ?? ''), version, updated_at }).toEqual(JSON.parse(deal ?? ''));
     expect(await trashOf(of)).toEqual({ records: 0, items: 0 });
 
-    const told = (await changesAfter(of.key, cursor)).map(({ event, object }: Json) => `${event} ${object}`);
+    const changes = await changesAfter(of.key, cursor);
+    expect(changes.find(({ event }: Json) => event === 'record.restored')).toMatchObject({ record });
+    const told = changes.map(({ event, object }: Json) => `${event} ${object}`);
     expect(told).toEqual([
       ...['record.deleted leads', 'record.deleted activities', 'record.deleted tasks', 'record.deleted tasks'],
       'record.updated deals',
@@ -428,6 +430,7 @@ describe('a record that cannot have everything back', () => {
     const of = await newTenant();
     await newCustomField(of, 'accounts', 'number', { unique: true });
     await newCustomField(of, 'tasks', 'ticket', { unique: true });
+    await newCustomField(of, 'activities', 'call', { unique: true });
     const { id } = await createRecord(of.key, 'accounts', { name: 'A', number: '17' });
     const task = { title: 'T', scheduled_at: '2036-01-01T09:00:00Z', object: 'accounts', record_id: id, ticket: 'X-1' };
     await createRecord(of.key, 'tasks', task);
@@ -452,6 +455,36 @@ describe('a record that cannot have everything back', () => {
     await remove('tasks', second, of.key);
     expect((await tryRestore('accounts', id, of.key)).status).toBe(200);
     expect((await tryRestore('tasks', second, of.key)).status).toBe(409);
+
+    const called = await createRecord(of.key, 'leads', lead());
+    const activity = {
+      ...{ activity_type: 'Call', summary: 'Called', entity_type: 'lead', entity_id: called.id },
+      ...{ performed_at: '2026-11-01T09:00:00Z', call: 'C-1' },
+    };
+    await createRecord(of.key, 'activities', activity);
+    await remove('leads', called.id, of.key);
+    const other = await createRecord(of.key, 'leads', lead());
+    const { id: taking } = await createRecord(of.key, 'activities', { ...activity, entity_id: other.id });
+    expect((await tryRestore('leads', called.id, of.key)).body.error?.details).toEqual({
+      matched_fields: ['call'],
+      existing_id: taking,
+    });
+    await remove('activities', taking, of.key);
+    expect((await tryRestore('leads', called.id, of.key)).status).toBe(200);
+  });
+
+  test('is checked for values of unique fields that the workspace has disabled', async () => {
+    const of = await newTenant();
+    await newCustomField(of, 'accounts', 'number', { unique: true });
+    const { id } = await createRecord(of.key, 'accounts', { name: 'A', number: '17' });
+    await remove('accounts', id, of.key);
+    const taker = await createRecord(of.key, 'accounts', { name: 'B', number: '17' });
+    await expectStatus(200, 'PATCH', '/v1/objects/accounts/fields/number', { key: of.key, body: { enabled: false } });
+    expect((await tryRestore('accounts', id, of.key)).body.error?.code).toBe('ALREADY_EXISTS');
+    await remove('accounts', taker.id, of.key);
+    expect((await tryRestore('accounts', id, of.key)).status).toBe(200);
+    await expectStatus(200, 'PATCH', '/v1/objects/accounts/fields/number', { key: of.key, body: { enabled: true } });
+    expect(await readRecord(of.key, 'accounts', id)).toMatchObject({ number: '17' });
   });
 
   test('loses a reference to a record that was deleted, which comes back with that record', async () => {

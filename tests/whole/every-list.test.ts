@@ -44,6 +44,8 @@ async function fill({ key, companyId, branchId }: Tenant, number: number): Promi
   const onLead = (what: string): string => `${recordsPath('leads', lead)}/${what}`;
   const name = `Item ${number}`;
   await createRecord(key, 'accounts', { name });
+  const deleted = await createRecord(key, 'accounts', { name });
+  await expectStatus(200, 'DELETE', recordsPath('accounts', deleted.id), { key });
   await create(onLead('notes'), { content: name });
   await create(onLead('tasks'), { title: name, scheduled_at: '2036-01-01T09:00:00Z' });
   await create('/v1/activities', { entity_type: 'lead', entity_id: lead, activity_type: 'Call', summary: name });

@@ -21,7 +21,7 @@ const pagesOfRow = 30;
  */
 const listed: readonly [RegExp, string, number?][] = [
   [/^\s*with asked as/, 'a search looks at 1,000 records of each object, and no further', 2000],
-  [/sum\(size_bytes\).* from attachments/, 'GET /v1/usage tells how much is stored'],
+  [/sum\(bytes\)[\s\S]* from attachments/, 'GET /v1/usage tells how much is stored'],
   [/sum\(total_minor - amount_paid_minor\)/, 'what is owed is the sum of the invoices that are open: all are, here'],
 ];
 
