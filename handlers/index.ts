@@ -38,6 +38,7 @@ import * as attachments from './records/attachments.ts';
 import * as recordBatch from './records/batch.ts';
 import * as recordBatchUpsert from './records/batch-upsert.ts';
 import * as recordDuplicates from './records/duplicates.ts';
+import * as exports from './records/exports.ts';
 import * as feed from './records/feed.ts';
 import * as recordHistory from './records/history.ts';
 import * as links from './records/links.ts';
@@ -89,6 +90,7 @@ export const handlers = {
   ...discovery,
   ...document,
   ...duplicateChecks,
+  ...exports,
   ...feed,
   ...health,
   ...invoices,

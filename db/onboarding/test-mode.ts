@@ -79,6 +79,7 @@ const furtherTables = [
   ['phone_numbers', 'phone_numbers'],
   ['received_reports', 'inbound_reports'],
   ['messages', 'messages'],
+  ['exports', 'exports'],
 ] as const;
 
 /** What is deleted by itself when all objects are reset. */

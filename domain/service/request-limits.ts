@@ -36,6 +36,9 @@ export const reportsPerMinute = 600;
 /** Names in `tags` of one record: enough to send back the tags that it shows. */
 export const mostTagNames = 100;
 
+/** Exports of a workspace in one mode. */
+export const exportLimits = { waiting: 10 } as const;
+
 /** What a workspace may configure; all of it is kept in memory. */
 export const configurationLimits = {
   activeApiKeys: 100,

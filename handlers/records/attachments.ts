@@ -11,6 +11,7 @@ import {
 } from '../../db/records/attachments.ts';
 import { hasRecord } from '../../db/records/records.ts';
 import { moduleState } from '../../domain/billing/plans.ts';
+import { showAttachment } from '../../domain/records/related-rows.ts';
 import type { components } from '../../generated/api.ts';
 import type { Caller } from '../../runtime/caller.ts';
 import { found, notFound, serviceUnavailable } from '../../runtime/errors.ts';
@@ -53,7 +54,7 @@ export const createAttachment: Handler<'createAttachment'> = async (call) => {
 
 export const getAttachment: Handler<'getAttachment'> = async (call) => {
   const row = await findVisible(call);
-  const link = await call.services.files.link(row.id, placeOf(row, call.caller), call.now);
+  const link = await call.services.files.link('attachments', row.id, placeOf(row, call.caller), call.now);
   const attachment = { ...toAttachment(row, call.caller), download_url: link, expires_in: linkLifetime };
   return { status: 200, data: { attachment } };
 };
@@ -77,7 +78,8 @@ export const deleteAttachment: Handler<'deleteAttachment'> = async (call) => {
 export const getAttachmentContent: Handler<'getAttachmentContent'> = async (call) => {
   const { company_id: companyId = '', environment = '', exp: expires = '', sig: signature = '' } = call.request.query;
   const { id } = call.request.path;
-  if (!call.services.files.isGood({ id, companyId, environment, expires }, signature, call.now)) throw notFound();
+  const link = { owner: 'attachments', id, companyId, environment, expires } as const;
+  if (!call.services.files.isGood(link, signature, call.now)) throw notFound();
   const linked = found(await findLinkedFile(call.db.sql, { companyId, testMode: environment === 'test' }, id));
   return { status: 200, file: found(await call.services.files.open(linked)) };
 };
@@ -102,17 +104,6 @@ function eventData({ id, object, recordId }: AttachmentRow, now: Date) {
   return { object, record_id: recordId, attachment_id: id, occurred_at: now.toISOString() };
 }
 
-function toAttachment(row: AttachmentRow, caller: Caller): components['schemas']['Attachment'] {
-  return {
-    id: row.id,
-    object: row.object,
-    record_id: row.recordId,
-    file_name: row.fileName,
-    content_type: row.contentType,
-    size_bytes: row.sizeBytes,
-    sha256: row.sha256,
-    uploaded_by: actorOf(row),
-    test_mode: caller.testMode,
-    created_at: row.createdAt.toISOString(),
-  };
+function toAttachment(row: AttachmentRow, { testMode }: Caller): components['schemas']['Attachment'] {
+  return showAttachment({ ...row, createdBy: actorOf(row) }, testMode);
 }

@@ -2,6 +2,7 @@
 import { v7 as uuidv7 } from 'uuid';
 import { actorOf } from '../../db/client/created-by.ts';
 import { insertNote, listNotes as listStored, type NoteRow } from '../../db/records/notes.ts';
+import { showNote } from '../../domain/records/related-rows.ts';
 import type { components } from '../../generated/api.ts';
 import type { Handler } from '../../runtime/handler.ts';
 import { openRecord, pageOfRecord } from '../../services/records/open-record.ts';
@@ -31,13 +32,5 @@ export const createNote: Handler<'createNote'> = async (call) => {
 };
 
 function toNote(row: NoteRow): components['schemas']['Note'] {
-  return {
-    id: row.id,
-    object: row.object,
-    record_id: row.recordId,
-    content: row.content,
-    created_by: actorOf(row),
-    created_at: row.createdAt.toISOString(),
-    updated_at: row.updatedAt.toISOString(),
-  };
+  return showNote({ ...row, createdBy: actorOf(row) });
 }
