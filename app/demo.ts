@@ -28,6 +28,7 @@ import { demoData, demoSeed, leadCount } from '../domain/demo/data.ts';
 import {
   exampleActivityType,
   exampleDelivery,
+  exampleExports,
   exampleFile,
   exampleKeys,
   exampleLinks,
@@ -183,7 +184,8 @@ async function makeWorkspace(sql: Sql, passwordHash: string, file: ExampleFile, 
   );
   const attachments = data.attachments.map((attachment) => ({ ...attachment, ...file, file_id: attachment.id }));
   const links = exampleLinks(data.customers, data.adminId, data.founded);
-  await insertRecords(sql, companyId, { ...data, attachments, links });
+  const exports = exampleExports(now, data.adminId);
+  await insertRecords(sql, companyId, { ...data, attachments, links, exports });
   await insertDemoBilling(sql, companyId, demoBilling(now));
   await insertMeetings(sql, companyId, demoMeetings(demoSeed, data, now), now);
   await insertMessaging(sql, companyId, demoMessaging(demoSeed, data, now), now);

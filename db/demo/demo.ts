@@ -61,6 +61,7 @@ export interface DemoRecords {
   messages: readonly object[];
   /** Their files are in the storage already. */
   attachments: readonly (Row & { file_id: string })[];
+  exports: readonly (Row & { modules: readonly string[] })[];
 }
 
 /** The company whose demo it is, and its first branch. */
@@ -290,6 +291,8 @@ export async function insertRecords(sql: Sql, companyId: string, demo: DemoRecor
   }));
   await sql`insert into record_tags ${sql(tagged)}`;
   await sql`insert into links ${sql(demo.links.map(row))}`;
+  const exports = demo.exports.map((each) => ({ ...written(each), sources: sql.json([]) }));
+  await sql`insert into exports ${sql(exports as never)}`;
 }
 
 /** Ids of what is configured, by what it is and its name. */

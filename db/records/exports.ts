@@ -1,12 +1,10 @@
 // Exports, from the request to the deleted file, and the pages of rows that they read.
-import type { components } from '../../generated/api.ts';
+import type { ExportError, ExportFormat, ExportStatus } from '../../domain/records/exports.ts';
 import { type Actor, type CreatedByRow, createdColumns } from '../client/created-by.ts';
 import { hasCode, type Sql } from '../client/pool.ts';
 import { forEachTenant } from '../client/sweeping.ts';
 import type { TenantScope } from '../client/tenant.ts';
 import type { Reach, Scope } from '../client/visibility.ts';
-
-type Schemas = components['schemas'];
 
 /** An object of an export, and what its caller sees of it. */
 export interface ExportSource {
@@ -16,7 +14,7 @@ export interface ExportSource {
 
 interface ExportSettings {
   object: string;
-  format: Schemas['ExportFormat'];
+  format: ExportFormat;
   filter: Record<string, unknown> | null;
   fields: string[] | null;
   spreadsheetSafe: boolean;
@@ -27,14 +25,14 @@ interface ExportSettings {
 
 export interface ExportRow extends ExportSettings, CreatedByRow {
   id: string;
-  status: Schemas['ExportStatus'];
+  status: ExportStatus;
   attempt: number;
   rows: number | null;
   feedPosition: number | null;
   fileId: string | null;
   bytes: number | null;
   sha256: string | null;
-  error: Schemas['ExportError'] | null;
+  error: ExportError | null;
   createdByUser: string | null;
   createdAt: Date;
   startedAt: Date | null;
@@ -247,7 +245,7 @@ export async function completeExport(
 export async function failExport(
   sql: Sql,
   { companyId, testMode, id, attempt }: ExportAttempt,
-  error: Schemas['ExportError'],
+  error: ExportError,
   now: Date,
 ): Promise<boolean> {
   const failed = await sql`
@@ -295,7 +293,7 @@ export interface LinkedExport extends TenantScope {
   /** Of the file. */
   id: string;
   object: string;
-  format: Schemas['ExportFormat'];
+  format: ExportFormat;
   bytes: number;
   createdAt: Date;
 }

@@ -15,6 +15,8 @@ export const exampleIds = {
   apiKeyToRevoke: idOf('9d16'),
   customer: idOf('9d40'),
   attachment: idOf('9d44'),
+  dataExport: idOf('9f30'),
+  cancelledExport: idOf('9f31'),
   lead: idOf('9e10'),
   leadsToConvert: [idOf('9e11'), idOf('9e12')],
   deal: idOf('9e20'),

@@ -1,10 +1,8 @@
 // The formats of exported files: NDJSON, CSV and Parquet, encoded piece by piece.
 import { ByteWriter, ParquetWriter } from 'hyparquet-writer';
-import type { components } from '../../generated/api.ts';
 import type { StoredValue } from '../objects/field-values.ts';
 import type { Field, WorkspaceObject } from '../objects/workspace.ts';
-
-export type ExportFormat = components['schemas']['ExportFormat'];
+import type { ExportFormat } from './exports.ts';
 
 type SchemaElement = ConstructorParameters<typeof ParquetWriter>[0]['schema'][number];
 
@@ -13,15 +11,6 @@ type ColumnType = 'text' | 'integer' | 'double' | 'boolean' | 'date' | 'timestam
 export interface ExportColumn {
   name: string;
   type: ColumnType;
-}
-
-/** What stands for all objects. */
-export const everything = '*';
-
-/** The name under which a file is saved. */
-export function exportFileName(object: string, format: ExportFormat, createdAt: Date): string {
-  const what = object === everything ? 'everything' : object.replace(/^object:/, '');
-  return `${what}-${createdAt.toISOString().slice(0, 10)}.${format}`;
 }
 
 /** A row by the names of its columns. Columns that it lacks are null. */

@@ -17,7 +17,7 @@ import { type FieldProblem, fieldProblem } from '../../domain/objects/field-valu
 import { readFilter } from '../../domain/objects/filter.ts';
 import { closest } from '../../domain/objects/suggestions.ts';
 import type { Workspace } from '../../domain/objects/workspace.ts';
-import { everything, exportFileName } from '../../domain/records/export-format.ts';
+import { everything, exportFileName } from '../../domain/records/exports.ts';
 import { isVisible, unknownFields } from '../../domain/records/reading.ts';
 import { exportLimits } from '../../domain/service/request-limits.ts';
 import type { components } from '../../generated/api.ts';

@@ -2,6 +2,7 @@
 import { createHash } from 'node:crypto';
 import { type FileHandle, open, rm } from 'node:fs/promises';
 import { join } from 'node:path';
+import { v7 as uuidv7 } from 'uuid';
 import { ownAuditRow } from '../../db/client/change-log.ts';
 import { actorOf } from '../../db/client/created-by.ts';
 import type { Pool, Sql } from '../../db/client/pool.ts';
@@ -34,16 +35,15 @@ import { buildWorkspace, type Workspace } from '../../domain/objects/workspace.t
 import {
   createEncoder,
   type ExportEncoder,
-  everything,
   everythingColumns,
   exportColumns,
   type ExportRow as FileRow,
 } from '../../domain/records/export-format.ts';
+import { type ExportError, everything } from '../../domain/records/exports.ts';
 import { storageKey } from '../../domain/records/file-names.ts';
 import { chooseFields, unknownFields } from '../../domain/records/reading.ts';
 import { showAttachment, showLink, showNote } from '../../domain/records/related-rows.ts';
 import { showRecord } from '../../domain/records/view.ts';
-import type { components } from '../../generated/api.ts';
 import { isAccessUnchanged } from '../../services/records/export-access.ts';
 import type { LoadShedder } from '../load-shedder.ts';
 import type { TenantJobContext } from '../runner.ts';
@@ -75,8 +75,6 @@ const glance = 200;
 /** Rows of a page while requests wait. */
 const smallPage = 100;
 
-type ExportError = components['schemas']['ExportError'];
-
 /** An export that cannot succeed. */
 class ExportFailed extends Error {
   readonly code: ExportError;
@@ -105,9 +103,20 @@ export class Exporter {
       if (signal.aborted || this.#running.size >= exportsAtOnce) return;
       const row = await transaction(due, (sql) => claimExport(sql, due, now()));
       if (!row) continue;
-      const running = performExport(context, this.#services, due, row).finally(() => this.#running.delete(running));
+      const running = performExport(context, this.#services, due, row).finally(() => {
+        this.#running.delete(running);
+        this.#startNext(context);
+      });
       this.#running.add(running);
     }
+  }
+
+  /** Starts what has waited for an export to end. If that fails, the next run does. */
+  #startNext(context: TenantJobContext): void {
+    if (context.signal.aborted) return;
+    this.run(context).catch(({ message }: Error) =>
+      context.log.warn({ err: { message } }, 'failed to start the next export; will retry'),
+    );
   }
 
   /** Resolves when no export is running. */
@@ -147,7 +156,7 @@ async function performExport(
   try {
     const signal = AbortSignal.any([context.signal, ended.signal]);
     const file = await writeFile(context, services, scope, row, path, progress, signal);
-    const fileId = crypto.randomUUID();
+    const fileId = uuidv7();
     const place = { ...scope, id: fileId };
     await transaction(scope, (sql) => announceFile(sql, place, now()));
     await services.keepFile(storageKey(place), path, file.sha256);

@@ -1,4 +1,4 @@
-// Exports whose server is killed or stopped: the next server begins again, and no part is ever a file.
+// Exports whose server is killed or stopped: the next one begins again, and no part becomes a file.
 import { createHash } from 'node:crypto';
 import { readdirSync } from 'node:fs';
 import { mkdtemp, rm } from 'node:fs/promises';

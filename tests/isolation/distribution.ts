@@ -151,6 +151,9 @@ export const acrossCompanies: Readonly<Record<string, string>> = {
   'db/scheduling/calendars.ts findUnreadCalendars': 'finds whose calendars were not read yet, by an index',
   'db/scheduling/reservations.ts sweepReservations': 'finds whose reservations are past their time, by an index',
   'db/scheduling/reservations.ts sweepHeldTimes': 'finds whose held times have run out, by an index',
+  'db/records/exports.ts findDueExports': 'finds whose exports are due, by an index',
+  'db/records/exports.ts expireExports': 'finds whose files are past their time, by an index',
+  'db/records/exports.ts sweepExports': 'finds whose exports are past their time, by an index',
   'db/records/stored-files.ts findFilesToRemove': 'finds whose files are to be removed, by an index',
 };
 

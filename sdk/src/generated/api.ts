@@ -3852,8 +3852,8 @@ export interface paths {
          *     - **404**: the workspace does not have an object named in `objects`. An object that the key cannot view is skipped and
          *       causes no error.
          *     - **409** CONFLICT, `details.reason: cursor_expired`: events are kept for 30 days, and the events after the cursor
-         *       have been deleted; also after the test data was [removed](#operation/resetTestMode). Get a new position with
-         *       `cursor=now`, copy the records again from the lists at `details.export`, and continue from that position.
+         *       have been deleted; also after the test data was [removed](#operation/resetTestMode). Copy the records again with
+         *       [POST /v1/exports](#operation/createExport), which `details.export` names, and continue from its `changes_cursor`.
          */
         get: operations["listChanges"];
         put?: never;
@@ -3970,9 +3970,9 @@ export interface paths {
             path: {
                 /**
                  * @description The ID of the export.
-                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f30
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f31
                  */
-                id: components["parameters"]["ExportId"];
+                id: components["schemas"]["Uuid"];
             };
             cookie?: never;
         };
@@ -25704,9 +25704,9 @@ export interface operations {
             path: {
                 /**
                  * @description The ID of the export.
-                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f30
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f31
                  */
-                id: components["parameters"]["ExportId"];
+                id: components["schemas"]["Uuid"];
             };
             cookie?: never;
         };
@@ -25728,7 +25728,7 @@ export interface operations {
                      *       "success": true,
                      *       "data": {
                      *         "export": {
-                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f30",
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f31",
                      *           "object": "leads",
                      *           "format": "csv",
                      *           "filter": {
@@ -25758,7 +25758,7 @@ export interface operations {
                      *           "test_mode": false,
                      *           "created_at": "2026-11-20T23:55:00.000Z",
                      *           "started_at": null,
-                     *           "completed_at": null
+                     *           "completed_at": "2026-11-20T23:56:00.000Z"
                      *         }
                      *       },
                      *       "meta": {

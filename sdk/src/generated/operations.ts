@@ -2155,8 +2155,8 @@ export interface Operations {
    * - **404**: the workspace does not have an object named in `objects`. An object that the key cannot view is skipped and
    *   causes no error.
    * - **409** CONFLICT, `details.reason: cursor_expired`: events are kept for 30 days, and the events after the cursor
-   *   have been deleted; also after the test data was [removed](#operation/resetTestMode). Get a new position with
-   *   `cursor=now`, copy the records again from the lists at `details.export`, and continue from that position.
+   *   have been deleted; also after the test data was [removed](#operation/resetTestMode). Copy the records again with
+   *   [POST /v1/exports](#operation/createExport), which `details.export` names, and continue from its `changes_cursor`.
    */
   listChanges: FeedMethod<'listChanges'>;
   /**
