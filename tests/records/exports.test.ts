@@ -510,6 +510,25 @@ describe('the end', () => {
     expect(kept).toHaveLength(0);
   });
 
+  test('of test mode removes exports of test data with their files', async () => {
+    const owner = await newTenant();
+    const [live, test] = [
+      await exported({ object: 'leads' }, owner.key),
+      await exported({ object: 'leads' }, owner.testKey),
+    ];
+    const files = () =>
+      database()`select test_mode, remove_after is null as is_kept from stored_files where company_id = ${owner.companyId} order by 1`;
+    const { deleted } = (await expectStatus(200, 'POST', '/v1/test-mode/reset', { key: owner.testKey })).body.data;
+    expect(deleted.exports).toBe(1);
+    await expectStatus(404, 'GET', `/v1/exports/${test.done.id}`, { key: owner.testKey });
+    expect((await fetch(test.done.download_url)).status).toBe(404);
+    expect((await fetch(live.done.download_url)).status).toBe(200);
+    expect(await files()).toEqual([
+      { test_mode: false, is_kept: true },
+      { test_mode: true, is_kept: false },
+    ]);
+  });
+
   test('an export whose field was removed before it starts fails', async () => {
     const owner = await newTenant();
     await newCustomField(owner, 'accounts', 'colour');
