@@ -30,6 +30,7 @@ import {
   exampleActivityType,
   exampleDeletedAccounts,
   exampleDelivery,
+  exampleExports,
   exampleFile,
   exampleKeys,
   exampleLinks,
@@ -186,7 +187,8 @@ async function makeWorkspace(sql: Sql, passwordHash: string, file: ExampleFile, 
   const attachments = data.attachments.map((attachment) => ({ ...attachment, ...file, file_id: attachment.id }));
   const links = exampleLinks(data.customers, data.adminId, data.founded);
   const accounts = [...data.accounts, ...exampleDeletedAccounts(data.accounts)];
-  await insertRecords(sql, companyId, { ...data, accounts, attachments, links });
+  const exports = exampleExports(now, data.adminId);
+  await insertRecords(sql, companyId, { ...data, accounts, attachments, links, exports });
   await deleteExamples(sql, companyId, exampleIds.deletedAccounts, now);
   await insertDemoBilling(sql, companyId, demoBilling(now));
   await insertMeetings(sql, companyId, demoMeetings(demoSeed, data, now), now);

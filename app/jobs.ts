@@ -11,6 +11,7 @@ import type { BillingServices } from '../jobs/billing/subscriptions.ts';
 import { type BackgroundServices, backgroundJobs, jobNames } from '../jobs/index.ts';
 import { LoadShedder } from '../jobs/load-shedder.ts';
 import { dispatcher } from '../jobs/records/dispatcher.ts';
+import { Exporter } from '../jobs/records/exports.ts';
 import { SearchIndexer } from '../jobs/reports/search.ts';
 import { type JobPools, startJobs } from '../jobs/runner.ts';
 import { type Config, ConfigError } from '../runtime/config.ts';
@@ -30,10 +31,12 @@ import {
   type DatabaseSettings,
   openCalendarsPool,
   openDispatcherPools,
+  openExportsPool,
   openMessagesPool,
   openPaymentsPool,
   openPurgePool,
   openSenderPools,
+  openSnapshotPool,
 } from './pools.ts';
 import type { Serving } from './serve.ts';
 import { uploadFolder } from './storage.ts';
@@ -87,9 +90,15 @@ export async function startBackgroundJobs(surroundings: JobSurroundings): Promis
     messages: { platform, tenants: openMessagesPool(settings) },
     calendars: { platform, tenants: openCalendarsPool(settings) },
     payments: { platform, tenants: payments },
+    exports: { platform, tenants: openExportsPool(settings) },
   };
+  const snapshots = openSnapshotPool(settings);
   const opened = [pools.dispatcher, pools.webhooks].flatMap(({ platform: own, tenants }) => [own, tenants]);
-  const closing = [...opened, pools.messages.tenants, pools.calendars.tenants, payments, purges];
+  const closing = [
+    ...opened,
+    ...[pools.messages.tenants, pools.calendars.tenants, pools.exports.tenants],
+    ...[snapshots, payments, purges],
+  ];
   const worker = config.workers > 1 ? 'primary' : undefined;
   const metrics = openJobMetrics(
     { dispatcher: pools.dispatcher.platform, webhooks: pools.webhooks.platform, messages: platform },
@@ -119,6 +128,12 @@ export async function startBackgroundJobs(surroundings: JobSurroundings): Promis
       onAttempt: metrics.onWebhookAttempt,
     }),
     searchIndexer: new SearchIndexer(),
+    exporter: new Exporter({
+      snapshots,
+      keepFile: (key, path, sha256) => storage.keep(key, path, sha256),
+      folder: uploadFolder(config),
+      loadShedder: new LoadShedder(waitedMs),
+    }),
     files: { remove: removeFile, uploads: uploadFolder(config) },
     mails: { transport: mailTransport && smtpMails(mailTransport, from), from, dashboardUrl, decrypt },
     messages: {

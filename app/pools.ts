@@ -2,6 +2,7 @@
 import { grace, Pool } from '../db/client/pool.ts';
 import { companiesAtOnce } from '../jobs/automation/webhook-matching.ts';
 import { feedsAtOnce } from '../jobs/records/dispatcher.ts';
+import { exportsAtOnce } from '../jobs/records/exports.ts';
 import type { JobPools } from '../jobs/runner.ts';
 import type { Config } from '../runtime/config.ts';
 
@@ -112,6 +113,23 @@ export function openCalendarsPool(settings: DatabaseSettings): Pool {
 /** Opens the connections on which workforces record their steps: none before the first run. */
 export function openWorkforcesPool(settings: DatabaseSettings): Pool {
   return new Pool({ ...settings, wait: jobWaitMs, statementTimeout, role: 'crm_app', name: 'workforces', lanes: 2 });
+}
+
+/** Opens the connection on which exports record their progress: none before the first export. */
+export function openExportsPool(settings: DatabaseSettings): Pool {
+  return new Pool({ ...settings, wait: jobWaitMs, statementTimeout, role: 'crm_app', name: 'exports', lanes: 1 });
+}
+
+/** Statement timeout in milliseconds for a page of an export, whose filter may match few records. */
+const exportPageTimeout = 60_000;
+
+/**
+ * Opens the connections for the snapshots of exports: none before the first export. Requests do not
+ * share them, because a snapshot is held until its file is written.
+ */
+export function openSnapshotPool(settings: DatabaseSettings): Pool {
+  const times = { wait: jobWaitMs, statementTimeout: exportPageTimeout, abandonedAfter: exportPageTimeout };
+  return new Pool({ ...settings, ...times, role: 'crm_app', name: 'snapshots', lanes: exportsAtOnce });
 }
 
 /**

@@ -79,7 +79,7 @@ const rules: Readonly<Record<string, Rule>> = {
     may: ['domain/'],
     mayTypes: ['generated/'],
     // Pure computation.
-    packages: ['ajv-formats', 'libphonenumber-js', 'temporal-polyfill', 'ical.js'],
+    packages: ['ajv-formats', 'libphonenumber-js', 'temporal-polyfill', 'ical.js', 'hyparquet-writer'],
     node: [],
     mustNotUse: [...clock, ...chance, ...environment, ...network],
   },
@@ -163,7 +163,7 @@ const rules: Readonly<Record<string, Rule>> = {
     mayTypes: ['runtime/telemetry/log.ts', 'runtime/outbound/client.ts'],
     mayNot: recordWrites,
     packages: ['uuid'],
-    node: ['timers/promises', 'fs/promises', 'path'],
+    node: ['crypto', 'timers/promises', 'fs/promises', 'path'],
     mustNotUse: [...environment, ...network],
   },
   // Pages for people. They call operations or services and bypass neither.

@@ -1219,6 +1219,63 @@ create policy purge on email_suppressions to crm_purge
 grant select, insert, update, delete on email_suppressions to crm_app;
 grant select, insert, update, delete on email_suppressions to crm_purge;
 
+create table exports (
+  company_id uuid not null references companies (id) on delete cascade,
+  test_mode boolean not null,
+  id uuid not null,
+  object text not null,
+  format text not null,
+  filter jsonb,
+  fields text[],
+  spreadsheet_safe boolean not null,
+  modules text[] not null,
+  sources jsonb not null,
+  status text not null default 'queued',
+  attempt int not null default 0,
+  claimed_until timestamptz(3) not null,
+  rows bigint,
+  feed_position bigint,
+  file_id uuid,
+  bytes bigint,
+  sha256 text,
+  error text,
+  created_by_kind text not null,
+  created_by_id text not null,
+  created_by_name text,
+  created_by_user uuid,
+  created_at timestamptz(3) not null,
+  started_at timestamptz(3),
+  completed_at timestamptz(3),
+  expires_at timestamptz(3),
+  primary key (company_id, test_mode, id),
+  unique (company_id, test_mode, file_id),
+  foreign key (company_id, test_mode, file_id) references stored_files (company_id, test_mode, id)
+);
+alter table exports alter column company_id set (n_distinct = 100);
+create index exports_created on exports (company_id, test_mode, created_at desc, id desc);
+create unique index exports_running on exports (company_id, test_mode) where status = 'running';
+create index exports_to_delete on exports (created_at);
+create index exports_to_expire on exports (expires_at) where status = 'completed';
+create index exports_unfinished on exports (claimed_until) where status in ('queued', 'running');
+alter table exports enable row level security, force row level security;
+create policy tenant on exports to crm_app
+  using (company_id = current_company() and test_mode = current_test_mode())
+  with check (company_id = current_company() and test_mode = current_test_mode());
+create policy platform on exports to crm_platform using (true) with check (true);
+create policy purge on exports to crm_purge
+  using (company_id = current_company())
+  with check (company_id = current_company());
+grant select, insert, update, delete on exports to crm_app;
+grant select (company_id, test_mode, id, object, format, status, claimed_until, file_id, bytes, created_at, expires_at),
+  update (status, file_id), delete on exports to crm_platform;
+grant select, insert, update, delete on exports to crm_purge;
+create trigger release_deleted after delete on exports for each row
+  when (old.file_id is not null)
+  execute function release_exported_file();
+create trigger release_expired after update of file_id on exports for each row
+  when (old.file_id is not null and new.file_id is null)
+  execute function release_exported_file();
+
 create table feed_events (
   company_id uuid not null,
   test_mode boolean not null,
@@ -3623,6 +3680,16 @@ begin
   if clock_timestamp() > nullif(current_setting('app.deadline', true), '')::timestamptz then
     raise exception 'the time of the transaction has run out' using errcode = 'query_canceled';
   end if;
+  return null;
+end $function$;
+
+CREATE OR REPLACE FUNCTION release_exported_file()
+ RETURNS trigger
+ LANGUAGE plpgsql
+AS $function$
+begin
+  update stored_files set remove_after = now()
+  where company_id = old.company_id and test_mode = old.test_mode and id = old.file_id;
   return null;
 end $function$;
 

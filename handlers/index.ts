@@ -39,6 +39,7 @@ import * as recordBatch from './records/batch.ts';
 import * as recordBatchUpsert from './records/batch-upsert.ts';
 import * as deletedRecords from './records/deleted-records.ts';
 import * as recordDuplicates from './records/duplicates.ts';
+import * as exports from './records/exports.ts';
 import * as feed from './records/feed.ts';
 import * as recordHistory from './records/history.ts';
 import * as links from './records/links.ts';
@@ -91,6 +92,7 @@ export const handlers = {
   ...discovery,
   ...document,
   ...duplicateChecks,
+  ...exports,
   ...feed,
   ...health,
   ...invoices,

@@ -11,6 +11,7 @@ import { runCampaigns } from './messaging/campaigns.ts';
 import { deliverMails, type MailServices } from './messaging/mail.ts';
 import { type MessageServices, sendMessages } from './messaging/message-sending.ts';
 import { carryOutDecisions } from './messaging/run-decisions.ts';
+import type { Exporter } from './records/exports.ts';
 import { clearPendingReferences } from './records/reference-clearing.ts';
 import type { SweptFiles } from './records/stored-files.ts';
 import type { TenantQueue } from './records/tenant-queue.ts';
@@ -33,6 +34,7 @@ export interface BackgroundServices {
   webhookMatcher: TenantQueue;
   webhookSender: WebhookSender;
   searchIndexer: SearchIndexer;
+  exporter: Exporter;
   files: SweptFiles;
   mails: MailServices;
   messages: MessageServices;
@@ -46,7 +48,14 @@ export interface BackgroundServices {
  * jobs share, and one for tenants. The other pools have their own connections for tenants;
  * `dispatcher` and `webhooks` also have their own for reading across tenants.
  */
-export type BackgroundPool = 'background' | 'dispatcher' | 'webhooks' | 'messages' | 'calendars' | 'payments';
+export type BackgroundPool =
+  | 'background'
+  | 'dispatcher'
+  | 'webhooks'
+  | 'messages'
+  | 'calendars'
+  | 'payments'
+  | 'exports';
 
 const second = 1000;
 const minute = 60 * second;
@@ -168,6 +177,17 @@ export const backgroundJobs: readonly Job<BackgroundServices, BackgroundPool>[] 
     batchSize: 1000,
     timeoutMs: 5 * second,
     run: emptyTrash,
+  },
+  // Expires files of exports, and writes new ones. A batch consists of rows. Exports outlast a run.
+  // An export that is not complete at shutdown starts again.
+  {
+    name: 'exports',
+    pool: 'exports',
+    intervalMs: second,
+    batchSize: 1000,
+    timeoutMs: 5 * second,
+    pending: { settled: ({ exporter }) => exporter.settled(), shutdownGraceMs: 3 * second },
+    run: (context, { exporter }) => exporter.run(context),
   },
   // Writes events to external calendars, and removes them.
   {

@@ -27,3 +27,41 @@ export async function isStillGood(sql: Sql, { companyId, actor, userId }: Caller
           where g.company_id = ${companyId} and g.user_id = ${userId} and g.client_id = ${clientId} and g.revoked_at is null`;
   return rows.length > 0;
 }
+
+/** What a key may do now. */
+export interface KeyStanding {
+  scopes: string[];
+  reachKind: 'company' | 'branch' | 'team';
+  reachId: string | null;
+}
+
+/** @returns undefined if the key was revoked or has expired */
+export async function findKeyStanding(sql: Sql, companyId: string, id: string): Promise<KeyStanding | undefined> {
+  const [key] = await sql<KeyStanding[]>`
+    select scopes, reach_kind, reach_id from api_keys
+    where company_id = ${companyId} and id = ${id} and revoked_at is null and (expires_at is null or expires_at > now())`;
+  return key;
+}
+
+/** What decides what a user may do now. */
+export interface UserStanding {
+  branchId: string | null;
+  teamId: string | null;
+  roles: string[];
+  /** Rows of the custom profile; null without one. */
+  profile: { module: string; actions: string[] }[] | null;
+}
+
+/** @returns undefined if the user is not active */
+export async function findUserStanding(sql: Sql, companyId: string, id: string): Promise<UserStanding | undefined> {
+  const [user] = await sql<UserStanding[]>`
+    select u.branch_id, u.team_id,
+      array(select r.name from user_roles ur join roles r on r.id = ur.role_id where ur.company_id = ${companyId} and ur.user_id = u.id) as roles,
+      case when u.profile_id is not null then (
+        select coalesce(jsonb_agg(jsonb_build_object('module', module, 'actions', actions)), '[]')
+        from profile_permissions where company_id = ${companyId} and profile_id = u.profile_id
+      ) end as profile
+    from users u
+    where u.company_id = ${companyId} and u.id = ${id} and u.status = 'active'`;
+  return user;
+}

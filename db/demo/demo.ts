@@ -63,6 +63,7 @@ export interface DemoRecords {
   messages: readonly object[];
   /** The storage already has their files. */
   attachments: readonly (Row & { file_id: string })[];
+  exports: readonly (Row & { modules: readonly string[] })[];
 }
 
 /** The demo company and its first branch. */
@@ -295,6 +296,8 @@ export async function insertRecords(sql: Sql, companyId: string, demo: DemoRecor
   }));
   await sql`insert into record_tags ${sql(tagged)}`;
   await sql`insert into links ${sql(demo.links.map(row))}`;
+  const exports = demo.exports.map((each) => ({ ...written(each), sources: sql.json([]) }));
+  await sql`insert into exports ${sql(exports as never)}`;
 }
 
 /** Returns the ids of configured items by object and name. */

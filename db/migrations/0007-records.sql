@@ -565,6 +565,72 @@ create policy platform on reference_clearings for select to crm_platform using (
 grant select, insert, update (created_at), delete on reference_clearings to crm_app;
 grant select (company_id, test_mode) on reference_clearings to crm_platform;
 
+-- Exports. The file itself is in stored_files.
+create table exports (
+  company_id uuid not null references companies (id) on delete cascade,
+  test_mode boolean not null,
+  id uuid not null,
+  -- The API name of an object, or * for everything.
+  object text not null,
+  format text not null,
+  filter jsonb,
+  fields text[],
+  spreadsheet_safe boolean not null,
+  -- The modules that the caller must be able to view.
+  modules text[] not null,
+  -- What the caller sees of each object: [{object, reach}].
+  sources jsonb not null,
+  status text not null default 'queued',
+  -- Counts the times it was started. Only the last one may write.
+  attempt int not null default 0,
+  -- The server that runs it has it until then; afterwards it is due again.
+  claimed_until timestamptz(3) not null,
+  rows bigint,
+  feed_position bigint,
+  file_id uuid,
+  bytes bigint,
+  sha256 text,
+  error text,
+  created_by_kind text not null,
+  created_by_id text not null,
+  created_by_name text,
+  created_by_user uuid,
+  created_at timestamptz(3) not null,
+  started_at timestamptz(3),
+  completed_at timestamptz(3),
+  expires_at timestamptz(3),
+  primary key (company_id, test_mode, id),
+  unique (company_id, test_mode, file_id),
+  foreign key (company_id, test_mode, file_id) references stored_files (company_id, test_mode, id)
+);
+alter table exports alter column company_id set (n_distinct = 100);
+create index exports_created on exports (company_id, test_mode, created_at desc, id desc);
+-- One runs at a time.
+create unique index exports_running on exports (company_id, test_mode) where status = 'running';
+create index exports_unfinished on exports (claimed_until) where status in ('queued', 'running');
+create index exports_to_expire on exports (expires_at) where status = 'completed';
+create index exports_to_delete on exports (created_at);
+alter table exports enable row level security, force row level security;
+create policy tenant on exports to crm_app
+  using (company_id = current_company() and test_mode = current_test_mode())
+  with check (company_id = current_company() and test_mode = current_test_mode());
+create policy platform on exports to crm_platform using (true) with check (true);
+grant select, insert, update, delete on exports to crm_app;
+grant select (company_id, test_mode, id, object, format, status, file_id, bytes, claimed_until, created_at, expires_at),
+  update (status, file_id), delete on exports to crm_platform;
+
+-- However an export loses its file, the file is deleted.
+create function release_exported_file() returns trigger language plpgsql as $$
+begin
+  update stored_files set remove_after = now()
+  where company_id = old.company_id and test_mode = old.test_mode and id = old.file_id;
+  return null;
+end $$;
+create trigger release_deleted after delete on exports
+  for each row when (old.file_id is not null) execute function release_exported_file();
+create trigger release_expired after update of file_id on exports
+  for each row when (old.file_id is not null and new.file_id is null) execute function release_exported_file();
+
 -- True in a transaction that has noted the records whose references a job clears.
 create function references_are_noted() returns boolean language sql stable
   return coalesce(current_setting('app.references_are_noted', true), '') = 'on';
@@ -572,4 +638,5 @@ create function references_are_noted() returns boolean language sql stable
 call open_to_purge();
 
 -- So that the planner takes these tables for empty, and not for ten pages, until they are analyzed with rows.
-analyze custom_value_hashes, custom_records, tasks, record_tags, notes, attachments, feed_events, deleted_records, deleted_items;
+analyze custom_value_hashes, custom_records, tasks, record_tags, notes, attachments, feed_events, deleted_records, deleted_items,
+  exports;

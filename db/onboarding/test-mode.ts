@@ -91,6 +91,7 @@ const otherTables = [
   ['phone_numbers', 'phone_numbers'],
   ['received_reports', 'inbound_reports'],
   ['messages', 'messages'],
+  ['exports', 'exports'],
 ] as const;
 
 /** Deleted independently of records if all objects are reset. */

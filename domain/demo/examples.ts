@@ -323,6 +323,30 @@ function buildMessage(now: Date): Message {
   };
 }
 
+/** One whose file is past its time, and one that was cancelled: no file has to be stored for them. */
+export function exampleExports(now: Date, createdBy: string) {
+  const common = {
+    object: 'leads',
+    format: 'csv',
+    spreadsheet_safe: false,
+    modules: ['leads'],
+    created_at: now,
+  } as const;
+  const by = { claimed_until: now, created_by: createdBy, completed_at: now };
+  return [
+    { ...common, ...by, id: exampleIds.dataExport, status: 'expired', rows: 3, bytes: 512, expires_at: now },
+    {
+      ...common,
+      ...by,
+      id: exampleIds.cancelledExport,
+      status: 'cancelled',
+      rows: null,
+      bytes: null,
+      expires_at: null,
+    },
+  ];
+}
+
 /** Returns the file of the attachment: a page of text as PDF. */
 export function exampleFile(): string {
   const text = 'BT /F1 18 Tf 72 720 Td (Quote 16: rooftop system 120 kWp, 126,000.00 EUR) Tj ET';

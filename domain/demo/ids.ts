@@ -16,6 +16,8 @@ export const exampleIds = {
   apiKeyToRevoke: buildId('9d16'),
   customer: buildId('9d40'),
   attachment: buildId('9d44'),
+  dataExport: buildId('9f40'),
+  cancelledExport: buildId('9f41'),
   lead: buildId('9e10'),
   leadsToConvert: [buildId('9e11'), buildId('9e12')],
   deal: buildId('9e20'),

@@ -100,7 +100,7 @@ export function parseReading(
   const problems: FieldProblem[] = [];
   const fields = query.fields === undefined ? undefined : new Set<string>();
   for (const name of namesIn(query.fields)) {
-    if (object.fields.has(name) || always.some((each) => each === name)) fields?.add(name);
+    if (isField(object, name)) fields?.add(name);
     else problems.push(unknownField('fields', name, object));
   }
   const relations: ReadRelation[] = [];
@@ -110,6 +110,16 @@ export function parseReading(
   else for (const name of asked) readRelation(name, object, workspace, relations, problems);
   return { reading: { fields, relations }, problems };
 }
+
+/** The problems of names that are no fields of an object's records. */
+export function unknownFields(names: readonly string[], object: WorkspaceObject): FieldProblem[] {
+  return [...new Set(names)]
+    .filter((name) => !isField(object, name))
+    .map((name) => unknownField('fields', name, object));
+}
+
+const isField = (object: WorkspaceObject, name: string): boolean =>
+  object.fields.has(name) || always.some((each) => each === name);
 
 const namesIn = (text: string | undefined): string[] => [
   ...new Set((text ?? '').split(',').flatMap((name) => name.trim() || [])),
@@ -303,7 +313,7 @@ export function showRead(
   workspace: Workspace,
 ): components['schemas']['CrmRecord'] {
   const all = showRecord(object, record);
-  const shown = fields ? chosen(all, fields) : all;
+  const shown = fields ? chooseFields(all, fields) : all;
   if (relations.length === 0) return shown;
   const expanded: Expanded = {};
   const links: Record<string, ExpandedLinks> = {};
@@ -347,7 +357,8 @@ export function showTagged(
   return object.tags ? { ...shown, expanded: Object.assign(expanded, tagsIn(tags, record)) } : shown;
 }
 
-function chosen(record: ShownRecord, fields: ReadonlySet<string>): ShownRecord {
+/** A record with some of its fields, and those that every answer has. */
+export function chooseFields(record: ShownRecord, fields: ReadonlySet<string>): ShownRecord {
   const { id, created_at, updated_at } = record;
   const shown: ShownRecord = { id, created_at, updated_at };
   for (const name of Object.keys(record)) if (fields.has(name)) shown[name] = record[name] as StoredValue;

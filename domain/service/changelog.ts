@@ -47,6 +47,20 @@ export const changelog: readonly ChangelogEntry[] = [
     operations: ['listRecordTimeline'],
   },
   {
+    id: '2026-11-29-exports',
+    date: '2026-11-29',
+    kind: 'added',
+    text: 'POST /v1/exports writes all records of an object, or everything, to a file: NDJSON, CSV or Parquet, as of one moment. `changes_cursor` is the position of the file in the change feed. The module `exports` has the scopes `exports:view` and `exports:create`.',
+    operations: ['createExport', 'listExports', 'getExport', 'cancelExport', 'getExportContent'],
+  },
+  {
+    id: '2026-11-29-export-after-expired-cursor',
+    date: '2026-11-29',
+    kind: 'changed',
+    text: 'If the cursor of GET /v1/changes has expired, `details.export` names POST /v1/exports. Removing test data also removes the exports of test data, and counts them in `deleted`.',
+    operations: ['listChanges', 'resetTestMode'],
+  },
+  {
     id: '2026-11-28-unique-fields',
     date: '2026-11-28',
     kind: 'changed',

@@ -42,6 +42,9 @@ export const reportsPerMinute = 600;
 /** Names in `tags` of one record: enough to send back all tags that a record returns. */
 export const mostTagNames = 100;
 
+/** Exports of a workspace in one mode. */
+export const exportLimits = { waiting: 10 } as const;
+
 /** The maximum of configured items in a workspace. All of them are kept in memory. */
 export const configurationLimits = {
   activeApiKeys: 100,

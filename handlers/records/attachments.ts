@@ -53,7 +53,7 @@ export const createAttachment: Handler<'createAttachment'> = async (call) => {
 
 export const getAttachment: Handler<'getAttachment'> = async (call) => {
   const row = await findVisible(call);
-  const link = await call.services.files.link(row.id, placeOf(row, call.caller), call.now);
+  const link = await call.services.files.link('attachments', row.id, placeOf(row, call.caller), call.now);
   const attachment = { ...toResponse(row, call.caller), download_url: link, expires_in: linkLifetime };
   return { status: 200, data: { attachment } };
 };
@@ -77,7 +77,8 @@ export const deleteAttachment: Handler<'deleteAttachment'> = async (call) => {
 export const getAttachmentContent: Handler<'getAttachmentContent'> = async (call) => {
   const { company_id: companyId = '', environment = '', exp: expires = '', sig: signature = '' } = call.request.query;
   const { id } = call.request.path;
-  if (!call.services.files.isGood({ id, companyId, environment, expires }, signature, call.now)) throw notFound();
+  const link = { owner: 'attachments', id, companyId, environment, expires } as const;
+  if (!call.services.files.isGood(link, signature, call.now)) throw notFound();
   const linked = found(await findLinkedFile(call.db.sql, { companyId, testMode: environment === 'test' }, id));
   return { status: 200, file: found(await call.services.files.open(linked)) };
 };

@@ -110,7 +110,7 @@ async function readPage(
 function refuseExpired({ start, last }: FeedStretch, after: number): void {
   if (after >= start && after <= last) return;
   throw conflict('cursor_expired', 'The changes after this cursor are no longer available. Copy all records again.', {
-    export: '/v1/objects/{object}/records',
+    export: '/v1/exports',
   });
 }
 

@@ -1,6 +1,6 @@
 // File storage in an S3-compatible store.
 import { openAsBlob } from 'node:fs';
-import { rm } from 'node:fs/promises';
+import { rm, stat } from 'node:fs/promises';
 import { AwsClient } from 'aws4fetch';
 import { contentDisposition } from '../../domain/records/file-names.ts';
 import type { S3Settings } from '../../runtime/config.ts';
@@ -9,6 +9,8 @@ import { startResponsiveTimeout } from '../../runtime/responsive-timeout.ts';
 
 /** Timeout of one call in milliseconds. */
 const timeout = 30_000;
+/** Bytes per millisecond of a large upload, at least: a megabyte a second. */
+const slowestUpload = 1000;
 
 export class S3Storage implements FileStorage {
   readonly #client: AwsClient;
@@ -21,11 +23,9 @@ export class S3Storage implements FileStorage {
 
   async keep(key: string, path: string, sha256: string): Promise<void> {
     // Streamed from the disk, so that the file is never in memory as a whole.
-    const body = await openAsBlob(path);
-    await this.#send('PUT', key, {
-      body,
-      headers: { 'content-type': 'application/octet-stream', 'x-amz-content-sha256': sha256 },
-    });
+    const [body, { size }] = await Promise.all([openAsBlob(path), stat(path)]);
+    const headers = { 'content-type': 'application/octet-stream', 'x-amz-content-sha256': sha256 };
+    await this.#send('PUT', key, { body, headers }, timeout + size / slowestUpload);
     await rm(path, { force: true });
   }
 
@@ -45,9 +45,12 @@ export class S3Storage implements FileStorage {
     return undefined;
   }
 
-  async #send(method: string, key: string, more: RequestInit = {}): Promise<void> {
+  async #send(method: string, key: string, more: RequestInit = {}, milliseconds = timeout): Promise<void> {
     const overdue = new AbortController();
-    const cancel = startResponsiveTimeout(() => overdue.abort(new Error('timed out waiting for a response')), timeout);
+    const cancel = startResponsiveTimeout(
+      () => overdue.abort(new Error('timed out waiting for a response')),
+      milliseconds,
+    );
     try {
       const answer = await this.#client.fetch(`${this.#bucket}/${key}`, { method, signal: overdue.signal, ...more });
       await answer.arrayBuffer();

@@ -12,6 +12,7 @@ import { sweep } from '../../db/client/idempotency.ts';
 import type { Sql } from '../../db/client/pool.ts';
 import { sweepMails } from '../../db/messaging/mails.ts';
 import { sweepReports } from '../../db/messaging/received-reports.ts';
+import { sweepExports } from '../../db/records/exports.ts';
 import { sweepEvents } from '../../db/records/feed.ts';
 import { sweepHeldTimes, sweepReservations } from '../../db/scheduling/reservations.ts';
 import { sweepClocks, sweepNotifications } from '../../db/settings/sla-due.ts';
@@ -33,6 +34,7 @@ export async function sweepAll(context: JobContext, files: SweptFiles): Promise<
     clocks: await removeAll(context, sweepClocks),
     notifications: await removeAll(context, sweepNotifications),
     events: await removeAll(context, sweepEvents),
+    exports: await removeAll(context, sweepExports),
     audit_months: months,
     audit_rows: await removeAll(context, sweepOtherAuditLogs),
     deliveries: await removeAll(context, sweepDeliveries),

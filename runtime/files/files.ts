@@ -1,4 +1,4 @@
-// Stores, links, serves and removes uploaded files. Links are valid for ten minutes.
+// Stores, links, serves and removes files: attachments and exports.
 import type { KeyObject } from 'node:crypto';
 import { rm } from 'node:fs/promises';
 import type { Readable } from 'node:stream';
@@ -10,8 +10,11 @@ import type { Upload } from '../http/multipart.ts';
 import type { Log } from '../telemetry/log.ts';
 import type { FileStorage } from './storage.ts';
 
-/** Lifetime of a download link in seconds. */
+/** Lifetime of an attachment's download link in seconds. */
 export const linkLifetime = 600;
+
+/** What has the file of a link: the segment of the link's path. */
+export type FileOwner = 'attachments' | 'exports';
 
 /** Identifies a file in the storage. */
 export interface FilePlace {
@@ -22,7 +25,8 @@ export interface FilePlace {
 
 /** The parameters of a download link, exactly as in the URL. The signature covers all of them. */
 export interface Link {
-  /** The attachment's id. */
+  owner: FileOwner;
+  /** The id of the attachment or the export. */
   id: string;
   companyId: string;
   /** live or test. */
@@ -105,18 +109,25 @@ export class Files {
   }
 
   /**
-   * Returns a link that downloads a file without a credential, for ten minutes.
-   * @param id the attachment's id, which the link contains
+   * Returns a link that downloads a file without a credential.
+   * @param id of the attachment or the export, which the link contains
+   * @param seconds for which it is valid
    */
-  async link(id: string, file: FilePlace & { name: string }, now: Date): Promise<string> {
-    const own = await this.#parts.storage.link(storageKey(file), file.name, linkLifetime);
+  async link(
+    owner: FileOwner,
+    id: string,
+    file: FilePlace & { name: string },
+    now: Date,
+    seconds = linkLifetime,
+  ): Promise<string> {
+    const own = await this.#parts.storage.link(storageKey(file), file.name, seconds);
     if (own !== undefined) return own;
-    const expires = String(Math.floor(now.getTime() / 1000) + linkLifetime);
+    const expires = String(Math.floor(now.getTime() / 1000) + seconds);
     const { companyId, testMode } = file;
     const environment = testMode ? 'test' : 'live';
-    const signature = this.#sign({ id, companyId, environment, expires });
+    const signature = this.#sign({ owner, id, companyId, environment, expires });
     const query = new URLSearchParams({ company_id: companyId, environment, exp: expires, sig: signature });
-    return `${this.#parts.baseUrl()}/v1/attachments/${id}/content?${query}`;
+    return `${this.#parts.baseUrl()}/v1/${owner}/${id}/content?${query}`;
   }
 
   /** Returns true if this server signed the link and it has not expired. */
@@ -137,7 +148,7 @@ export class Files {
     });
   }
 
-  #sign({ id, companyId, environment, expires }: Link): string {
-    return sign(this.#key, JSON.stringify([id, companyId, environment, expires]));
+  #sign({ owner, id, companyId, environment, expires }: Link): string {
+    return sign(this.#key, JSON.stringify([owner, id, companyId, environment, expires]));
   }
 }

@@ -1,6 +1,7 @@
 // The client: each operation is a method that authenticates, retries safely and throws CrmError.
 import createFetchClient from 'openapi-fetch';
 import { CrmError, toError } from './errors.ts';
+import { createExports, type Exports } from './exports.ts';
 import { descriptions, type Operations } from './generated/operations.ts';
 import { sleep, withRetries } from './retries.ts';
 import type { CallOptions, Description } from './shapes.ts';
@@ -24,7 +25,9 @@ export interface ClientOptions extends Pick<CallOptions, 'timeout' | 'retries' |
   fetch?: (request: Request) => Promise<Response>;
 }
 
-export type Client = Operations;
+export interface Client extends Operations {
+  readonly exports: Exports;
+}
 
 /** A call without its types. */
 interface Call extends CallOptions {
@@ -50,7 +53,9 @@ export function createClient(options: ClientOptions): Client {
   const connection = connect(options);
   const methods = Object.entries(descriptions).map(([id, description]) => [id, methodFor(description, connection)]);
   // The generated types and descriptions come from the same document.
-  return Object.fromEntries(methods) as unknown as Client;
+  const operations = Object.fromEntries(methods) as unknown as Operations;
+  const fetchFile = options.fetch ?? ((request: Request) => fetch(request));
+  return { ...operations, exports: createExports(operations, fetchFile) };
 }
 
 type Connection = (description: Description, call: Call) => Promise<unknown>;

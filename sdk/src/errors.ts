@@ -10,7 +10,9 @@ export type OAuthErrorCode = Schemas['OAuthErrorAnswer']['error'];
  * as a proxy.
  */
 export type ConnectionErrorCode = 'CONNECTION_FAILED' | 'TIMED_OUT' | 'UNREADABLE_ANSWER';
-export type CrmErrorCode = ErrorCode | OAuthErrorCode | ConnectionErrorCode;
+/** An export that ended without a file; `details.reason` says why. */
+export type ExportErrorCode = 'EXPORT_FAILED';
+export type CrmErrorCode = ErrorCode | OAuthErrorCode | ConnectionErrorCode | ExportErrorCode;
 
 export type ErrorDetails = Schemas['ErrorDetails'];
 export type FieldError = Schemas['FieldError'];

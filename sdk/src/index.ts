@@ -6,9 +6,11 @@ export {
   type CrmErrorCode,
   type ErrorCode,
   type ErrorDetails,
+  type ExportErrorCode,
   type FieldError,
   isCrmError,
   type OAuthErrorCode,
 } from './errors.ts';
+export type { DownloadOptions, ExportDownload, Exports } from './exports.ts';
 export type { AnswerOf, CallOf, CallOptions, OperationId, Schemas } from './shapes.ts';
 export { verifyWebhook, WebhookSignatureError } from './webhooks.ts';

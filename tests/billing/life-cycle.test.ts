@@ -232,6 +232,11 @@ describe('after the end', () => {
         values (${companyId}, false, ${uuidv7()}, 'C', ${account}, 'system', 'x', now(), now())`;
       await sql`insert into stored_files (company_id, test_mode, id) values (${companyId}, false, ${file})`;
       await sql`
+        insert into exports (company_id, test_mode, id, object, format, spreadsheet_safe, modules, sources, status, claimed_until,
+          file_id, created_by_kind, created_by_id, created_at, expires_at)
+        values (${companyId}, false, ${uuidv7()}, '*', 'csv', false, '{}', '[]', 'completed', now(), ${file}, 'system', 'x', now(),
+          now() + interval '1 day')`;
+      await sql`
         insert into audit_logs (company_id, id, occurred_at, actor_kind, actor_id, request_id, ip, action, test_mode)
         values (${companyId}, ${uuidv7()}, now(), 'system', 'x', ${uuidv7()}, '', 'x', false)`;
     }

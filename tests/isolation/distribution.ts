@@ -163,6 +163,9 @@ export const acrossCompanies: Readonly<Record<string, string>> = {
   'db/records/stored-files.ts findFilesToRemove': 'finds companies with files to remove, by an index',
   'db/records/trash.ts findDueTrash': 'finds whose deleted records are past their time, by an index',
   'db/records/trash.ts findRestoring': 'finds whose references wait to be restored, by an index',
+  'db/records/exports.ts findDueExports': 'finds companies with due exports, by an index',
+  'db/records/exports.ts expireExports': 'finds companies with expired files, by an index',
+  'db/records/exports.ts sweepExports': 'finds companies with exports past their retention, by an index',
 };
 
 /**

@@ -151,6 +151,7 @@ describe('a reset', () => {
       'phone_numbers',
       'inbound_reports',
       'messages',
+      'exports',
       'deliveries',
       'events',
     ];

@@ -302,10 +302,18 @@ describe('a download link', () => {
       log: silentLog,
     });
     const now = new Date('2026-11-20T23:55:00.000Z');
-    const link = new URL(await files.link('some', { companyId: 'c', testMode: false, id: 'f', name: 'n' }, now));
+    const link = new URL(
+      await files.link('attachments', 'some', { companyId: 'c', testMode: false, id: 'f', name: 'n' }, now),
+    );
     const good = (milliseconds: number) =>
       files.isGood(
-        { id: 'some', companyId: 'c', environment: 'live', expires: link.searchParams.get('exp') ?? '' },
+        {
+          owner: 'attachments',
+          id: 'some',
+          companyId: 'c',
+          environment: 'live',
+          expires: link.searchParams.get('exp') ?? '',
+        },
         link.searchParams.get('sig') ?? '',
         new Date(now.getTime() + milliseconds),
       );

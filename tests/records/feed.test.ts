@@ -320,7 +320,7 @@ describe('a cursor', () => {
     const refused = await expectStatus(409, 'GET', '/v1/changes', { key: own, query: { cursor: start } });
     expect(refused.body.error).toMatchObject({
       code: 'CONFLICT',
-      details: { reason: 'cursor_expired', export: '/v1/objects/{object}/records' },
+      details: { reason: 'cursor_expired', export: '/v1/exports' },
     });
     await age(2, 31);
     await sweepEvents(rowDatabase(), 1000, new Date());

@@ -72,8 +72,10 @@ describe('every operation', () => {
     expect(operation.statuses.filter((status) => status.startsWith('2'))).toContain(statuses.join());
   });
 
-  test('has no other methods than operations', () => {
-    expect(Object.keys(newClient()).toSorted()).toEqual(operations.map(({ id }) => id).toSorted());
+  test('has no other methods than operations, beside the helpers for exports', () => {
+    const { exports: helpers, ...methods } = newClient();
+    expect(Object.keys(methods).toSorted()).toEqual(operations.map(({ id }) => id).toSorted());
+    expect(Object.keys(helpers)).toEqual(['download']);
   });
 });
 

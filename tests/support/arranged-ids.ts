@@ -110,6 +110,10 @@ const aWorkforceRun = (status = 'completed'): ArrangedPath => ({
     return { id, run_id: run };
   },
 });
+/** That was cancelled, so that no job has work with it. */
+const anExport: ArrangedPath = {
+  exists: async (tenant, mode) => ({ id: await newExport(tenant, mode, { status: 'cancelled' }) }),
+};
 const aPhoneNumber: ArrangedPath = {
   exists: async (tenant, mode) => {
     await releaseNumbers(tenant);
@@ -202,6 +206,9 @@ export const arrangedPaths: Record<string, ArrangedPath> = {
     recordsOf: 'attachments',
   },
   // Always the same for a tenant and mode, because a link is valid for one attachment.
+  '/v1/exports/{id}': anExport,
+  '/v1/exports/{id}/cancel': anExport,
+  '/v1/exports/{id}/content': { exists: async (tenant) => ({ id: (await exportLinkOf(tenant)).id }), shared: true },
   '/v1/attachments/{id}/content': { exists: async (tenant) => ({ id: (await linkOf(tenant)).id }), shared: true },
   '/v1/customers/{id}': {
     exists: async (tenant, mode) => ({ id: await newRecord(tenant, mode, 'customers') }),
@@ -339,6 +346,11 @@ export const arrangedBodies: Record<
   (example: Example, tenant: Tenant, mode: Mode) => Promise<unknown> | unknown
 > = {
   createOnboarding: newSignup,
+  createExport: async (example, { companyId }) => {
+    // Makes room for others: only so many may wait.
+    await database()`update exports set status = 'cancelled' where company_id = ${companyId} and status = 'queued'`;
+    return example;
+  },
   createOnboardingAsPlatform: newSignup,
   createRecordTag: async (_, tenant) => ({ name: `Item ${await newListItem(tenant, 'tags', { object: 'leads' })}` }),
   createLinkType: (example) => {
@@ -487,6 +499,7 @@ export const arrangedQueries: Record<
   }),
   getSlots: async (_, tenant) => ({ member_ids: (await usualPool(tenant)).member_ids[0], ...later() }),
   getAttachmentContent: async (_, tenant) => (await linkOf(tenant)).query,
+  getExportContent: async (_, tenant) => (await exportLinkOf(tenant)).query,
   getCustomerByEmail: async (_, tenant, mode) => ({
     email: `${await newRecord(tenant, mode, 'customers')}@example.com`,
   }),
@@ -509,6 +522,40 @@ function linkOf(tenant: Tenant): Promise<{ id: string; query: Record<string, str
   });
   links.set(tenant, made);
   return made;
+}
+
+const exportLinks = new WeakMap<Tenant, Promise<{ id: string; query: Record<string, string> }>>();
+
+/** The download link of an export that a tenant has. */
+function exportLinkOf(tenant: Tenant): Promise<{ id: string; query: Record<string, string> }> {
+  const known = exportLinks.get(tenant);
+  if (known) return known;
+  // An attachment has its file, so that no job has to write one.
+  const made = newAttachment(tenant, 'live').then(async (attachment) => {
+    const [file] = await database()`select file_id, size_bytes as bytes from attachments where id = ${attachment}`;
+    const completed = { status: 'completed', ...file, expires_at: new Date(Date.now() + 3_600_000) };
+    const id = await newExport(tenant, 'live', completed);
+    const { body } = await expectStatus(200, 'GET', `/v1/exports/${id}`, { key: tenant.key });
+    return { id, query: Object.fromEntries(new URL(body.data.export.download_url).searchParams) };
+  });
+  exportLinks.set(tenant, made);
+  return made;
+}
+
+/** An export that is only a row; answers its id. @param columns of the row */
+async function newExport(tenant: Tenant, mode: Mode, columns: Record<string, unknown>): Promise<string> {
+  const id = uuidv7();
+  const row = {
+    company_id: tenant.companyId,
+    test_mode: mode === 'test',
+    id,
+    object: 'leads',
+    format: 'ndjson',
+    ...columns,
+  };
+  await database()`
+    insert into exports ${database()({ ...row, spreadsheet_safe: false, modules: ['leads'], sources: '[]', claimed_until: new Date(), created_by_kind: 'system', created_by_id: 'test', created_at: new Date() })}`;
+  return id;
 }
 
 /**

@@ -47,6 +47,7 @@ export function startNamedJobs(
     messages: pools,
     calendars: pools,
     payments: pools,
+    exports: pools,
   };
   const environment = { platform: pools.platform, pools: all, log: silentLog };
   return startJobs(jobs, { ...environment, services: services as BackgroundServices });

@@ -27,6 +27,7 @@ const refused: Record<string, string> = {
   'createReservation: curl': 'its token is signed by the server, and good for ten minutes',
   'createBooking: A held slot': 'its token is signed by the server, and good for ten minutes',
   'getAttachmentContent: curl': 'its link is signed by the server, and works for ten minutes',
+  'getExportContent: curl': 'its link is signed by the server, and works for a day',
 };
 
 /** Reads first, deletions last, and then the reset, so that each sample finds what it names. */

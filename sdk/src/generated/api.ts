@@ -2639,7 +2639,8 @@ export interface paths {
          *     null, and if the key cannot see the user or record.
          *
          *     Requires `reports:view`. This scope alone gives a key figures, not texts. To measure, group or filter by texts,
-         *     addresses and IDs of an object, the key also needs the view scope of the object; otherwise **403** names that scope.
+         *     addresses and IDs of an object, or to filter by related records, the key also needs the view scope of the object;
+         *     otherwise **403** names that scope.
          *
          *     Errors:
          *
@@ -4150,10 +4151,167 @@ export interface paths {
          *     - **404**: the workspace does not have an object named in `objects`. An object that the key cannot view is skipped and
          *       causes no error.
          *     - **409** CONFLICT, `details.reason: cursor_expired`: events are kept for 30 days, and the events after the cursor
-         *       have been deleted; also after the test data was [removed](#operation/resetTestMode). Get a new position with
-         *       `cursor=now`, copy the records again from the lists at `details.export`, and continue from that position.
+         *       have been deleted; also after the test data was [removed](#operation/resetTestMode). Copy the records again with
+         *       [POST /v1/exports](#operation/createExport), which `details.export` names, and continue from its `changes_cursor`.
          */
         get: operations["listChanges"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/exports": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List exports
+         * @description Returns the exports of the workspace in the mode of the key, newest first. An export stays listed for 30 days.
+         *
+         *     Requires `exports:view`. The list has the exports that the same credential created and, if the key can see the records of
+         *     the whole workspace, those of others. It leaves out exports of objects that the key cannot view.
+         */
+        get: operations["listExports"];
+        put?: never;
+        /**
+         * Create an export
+         * @description Writes all records of an object to a file, or everything with `"object": "*"`. The response comes at once, and the file
+         *     is written in the background: read [GET /v1/exports/{id}](#operation/getExport) until `status` is `completed`, then
+         *     download `download_url`. An export counts as one call, whatever its size.
+         *
+         *     **Contents.** The file has the records that the key can see, as of one moment: changes that are committed while the file
+         *     is written are not in it. `filter` and `fields` work as in [lists of records](#operation/listRecords). `id`,
+         *     `created_at` and `updated_at` are always included. Rows are ordered by ID. Test keys export test data.
+         *
+         *     **Everything.** `"object": "*"` exports the records of every object that the key can view, including tasks and
+         *     activities, and their notes, links and, with `attachments:view`, the metadata of their attachments. Each row has
+         *     `object` (the name of the object, `notes`, `links` or `attachments`) and `record`. A link has `id`, `link_type` as
+         *     named from its first record, `from_object`, `from_id`, `to_object`, `to_id`, `created_by` and `created_at`. `filter` and
+         *     `fields` are not allowed then.
+         *
+         *     **Formats.** `ndjson`: one JSON object per line, as the API returns the record. `csv`: UTF-8, separated by commas, with
+         *     field names in the first line; null is an empty cell, and texts are quoted if necessary. `parquet`: one column per field;
+         *     text, int64 (currency), double (number), boolean, date and timestamp. In CSV and Parquet, `record` of an export of
+         *     everything is a column with JSON.
+         *
+         *     **Formulas.** A spreadsheet can run cells that begin with `=`, `+`, `-` or `@`. With `spreadsheet_safe`, a CSV cell that
+         *     begins with one of them, a tab or a carriage return gets an apostrophe in front. Set it for files that people open, and
+         *     leave it out for files that you import again.
+         *
+         *     **Keeping a copy.** `changes_cursor` is the position of the file in the [change feed](#operation/listChanges): follow the
+         *     feed from there, and your copy equals the data of the workspace.
+         *
+         *     One export runs at a time in a workspace and mode, and up to ten others wait. If the server is interrupted, the export
+         *     starts again by itself, as of a later moment.
+         *
+         *     Requires `exports:create` and the view scope of the object; for everything, the view scope of at least one object. Each
+         *     export is recorded in the audit log.
+         *
+         *     Errors:
+         *
+         *     - **400**: an invalid filter, or `filter` or `fields` with `"object": "*"`.
+         *     - **403**: the key lacks a scope, or the module is switched off.
+         *     - **409** CONFLICT, `details.reason: export_limit`: ten exports are waiting. Wait for one to complete, or cancel one.
+         *     - **422**: the workspace does not have the object or a field in `fields`.
+         */
+        post: operations["createExport"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/exports/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The ID of the export.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f40
+                 */
+                id: components["parameters"]["ExportId"];
+            };
+            cookie?: never;
+        };
+        /**
+         * Get an export with its download link
+         * @description Returns the state of an export. `rows` counts up while the file is written. A `completed` export has `download_url`: a
+         *     link that downloads the file without a credential until `expires_at`, 24 hours after the file was completed. Then the
+         *     file is deleted, and `status` is `expired`. Verify the file with `bytes` and `sha256`.
+         *
+         *     A `failed` export has the reason in `error`: `access_ended` (the credential was revoked, or lost a scope or records,
+         *     before the export started), `filter_invalid` (a field of the filter or of `fields` was removed meanwhile), `too_long`
+         *     (it took more than 30 minutes; export less with a filter) or `internal` (it failed repeatedly).
+         *
+         *     Requires `exports:view`. **404**: the export does not exist, or the key cannot see it: it was created by another
+         *     credential and the key does not see the records of the whole workspace, or the key cannot view its objects.
+         */
+        get: operations["getExport"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/exports/{id}/cancel": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The ID of the export.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f41
+                 */
+                id: components["schemas"]["Uuid"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Cancel an export
+         * @description Cancels an export that is waiting or running: there will be no file. Cancelling it again has no effect.
+         *
+         *     Requires `exports:create`. **404** as for [reading it](#operation/getExport). **409** CONFLICT, `details.reason:
+         *     export_ended`: the export has completed, failed or expired.
+         */
+        post: operations["cancelExport"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/exports/{id}/content": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The ID of the export.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f40
+                 */
+                id: components["parameters"]["ExportId"];
+            };
+            cookie?: never;
+        };
+        /**
+         * Download the file of an export
+         * @description Downloads a file. The `download_url` of an export points here if this server stores the files itself; do not build such
+         *     links yourself. No credential is required.
+         *
+         *     **404**: the link was altered or has expired, or the file was deleted.
+         */
+        get: operations["getExportContent"];
         put?: never;
         post?: never;
         delete?: never;
@@ -11007,6 +11165,134 @@ export interface components {
             data: components["schemas"]["ChangeList"];
             meta: components["schemas"]["Meta"];
         };
+        /**
+         * @description The format of the file.
+         * @enum {string}
+         */
+        ExportFormat: "csv" | "ndjson" | "parquet";
+        /**
+         * @description The state of the export. Only a completed export has a file.
+         * @enum {string}
+         */
+        ExportStatus: "queued" | "running" | "completed" | "failed" | "cancelled" | "expired";
+        /**
+         * @description Why the export failed.
+         * @enum {string}
+         */
+        ExportError: "access_ended" | "filter_invalid" | "too_long" | "internal";
+        DataExport: {
+            id: components["schemas"]["Uuid"];
+            /**
+             * @description The API name of the object, or `*`.
+             * @example leads
+             */
+            object: string;
+            format: components["schemas"]["ExportFormat"];
+            /** @description The filter as it was sent. */
+            filter: {
+                [key: string]: unknown;
+            } | null;
+            /** @description The fields as they were sent. Null for all. */
+            fields: string[] | null;
+            spreadsheet_safe: boolean;
+            status: components["schemas"]["ExportStatus"];
+            /**
+             * @description Rows of the file, without the line of field names; while the export is running, those written so far.
+             * @example 1840
+             */
+            rows: number | null;
+            /**
+             * @description The size of the file.
+             * @example 208213
+             */
+            bytes: number | null;
+            /** @description The SHA-256 hash of the file, in hexadecimal. */
+            sha256: string | null;
+            /** @description Why the export failed. Null otherwise. */
+            error: components["schemas"]["ExportError"] | null;
+            /** @description The position of the file in the change feed, for `cursor`. Null until the export has started. */
+            changes_cursor: string | null;
+            /**
+             * Format: uri
+             * @description Downloads the file without a credential until `expires_at`.
+             */
+            download_url: string | null;
+            /**
+             * Format: date-time
+             * @description When the file is deleted.
+             */
+            expires_at: string | null;
+            created_by: components["schemas"]["Actor"];
+            test_mode: boolean;
+            created_at: components["schemas"]["Timestamp"];
+            /**
+             * Format: date-time
+             * @description When the file was begun.
+             */
+            started_at: string | null;
+            /**
+             * Format: date-time
+             * @description When the export completed, failed or was cancelled.
+             */
+            completed_at: string | null;
+        };
+        ExportList: {
+            exports: components["schemas"]["DataExport"][];
+            next_cursor: components["schemas"]["NextCursor"];
+            has_more: components["schemas"]["HasMore"];
+        };
+        ExportListAnswer: {
+            success: components["schemas"]["Success"];
+            data: components["schemas"]["ExportList"];
+            meta: components["schemas"]["Meta"];
+        };
+        ExportCreate: {
+            /**
+             * @description The API name of an object, or `*` for everything.
+             * @example leads
+             */
+            object: string;
+            /** @default ndjson */
+            format?: components["schemas"]["ExportFormat"];
+            /**
+             * @description Exports only the records that match the filter. JSON as for listing records.
+             * @example {
+             *       "field": "city",
+             *       "op": "eq",
+             *       "value": "Berlin"
+             *     }
+             */
+            filter?: {
+                [key: string]: unknown;
+            } | null;
+            /**
+             * @description Exports only these fields, and `id`, `created_at` and `updated_at`. Default: all published fields.
+             * @example [
+             *       "email",
+             *       "first_name",
+             *       "city"
+             *     ]
+             */
+            fields?: string[] | null;
+            /**
+             * @description Puts an apostrophe in front of CSV cells that a spreadsheet could run as a formula. Other formats ignore it.
+             * @default false
+             */
+            spreadsheet_safe?: boolean;
+        };
+        ExportData: {
+            export: components["schemas"]["DataExport"];
+        };
+        ExportAnswer: {
+            success: components["schemas"]["Success"];
+            data: components["schemas"]["ExportData"];
+            meta: components["schemas"]["Meta"];
+        };
+        /**
+         * Format: binary
+         * @description The bytes of the file.
+         */
+        ExportContent: string;
         AuditLogList: {
             audit_logs: components["schemas"]["AuditLog"][];
             next_cursor: components["schemas"]["NextCursor"];
@@ -14722,6 +15008,11 @@ export interface components {
          * @example live
          */
         InboundEnvironment: components["schemas"]["InboundMode"];
+        /**
+         * @description The ID of the export.
+         * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f40
+         */
+        ExportId: components["schemas"]["Uuid"];
         /**
          * @description The ID of the attachment.
          * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d44
@@ -26440,6 +26731,418 @@ export interface operations {
             503: components["responses"]["Unavailable"];
         };
     };
+    listExports: {
+        parameters: {
+            query?: {
+                /**
+                 * @description Items per page, 1 to 100. A value outside this range is set to the nearest bound, not rejected.
+                 * @example 25
+                 */
+                limit?: components["parameters"]["Limit"];
+                /**
+                 * @description The start of the page: the `next_cursor` of the previous page, unchanged. A cursor is opaque and valid only for the query
+                 *     that created it. With another sort, filter or object it is rejected with 400.
+                 */
+                cursor?: components["parameters"]["Cursor"];
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A page of exports. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "exports": [
+                     *           {
+                     *             "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f40",
+                     *             "object": "leads",
+                     *             "format": "csv",
+                     *             "filter": {
+                     *               "field": "city",
+                     *               "op": "eq",
+                     *               "value": "Berlin"
+                     *             },
+                     *             "fields": [
+                     *               "email",
+                     *               "first_name",
+                     *               "city"
+                     *             ],
+                     *             "spreadsheet_safe": false,
+                     *             "status": "completed",
+                     *             "rows": 1840,
+                     *             "bytes": 208213,
+                     *             "sha256": "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
+                     *             "error": null,
+                     *             "changes_cursor": "eyJ2IjoxLCJrIjpbMTcyOF0sInMiOiJ4eHh4In0.c2ln",
+                     *             "download_url": "https://api.example.com/v1/exports/019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f40/content?company_id=019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d11&environment=live&exp=1795305301&sig=xmzcIbCv9BK2jSgZ1bHbJw",
+                     *             "expires_at": "2026-11-21T23:55:01.000Z",
+                     *             "created_by": {
+                     *               "kind": "api_key",
+                     *               "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d13",
+                     *               "name": "Warehouse"
+                     *             },
+                     *             "test_mode": false,
+                     *             "created_at": "2026-11-20T23:55:00.000Z",
+                     *             "started_at": "2026-11-20T23:55:00.000Z",
+                     *             "completed_at": "2026-11-20T23:55:01.000Z"
+                     *           }
+                     *         ],
+                     *         "next_cursor": null,
+                     *         "has_more": false
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:56:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ExportListAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    createExport: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description Makes retries safe. If you send the same key with the same body again, you get the first response again, byte for byte, with
+                 *     `Idempotent-Replay: true`. Nothing runs twice. Use a new random key for each new operation. 8 to 255 characters from
+                 *     `A-Z a-z 0-9 _ . : @ + -`. Responses are stored for 24 hours.
+                 * @example 7d1c0f5e-import-row-17
+                 */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ExportCreate"];
+            };
+        };
+        responses: {
+            /** @description The export, which is written in the background. */
+            202: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    "Idempotent-Replay": components["headers"]["Idempotent-Replay"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "export": {
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f40",
+                     *           "object": "leads",
+                     *           "format": "csv",
+                     *           "filter": {
+                     *             "field": "city",
+                     *             "op": "eq",
+                     *             "value": "Berlin"
+                     *           },
+                     *           "fields": [
+                     *             "email",
+                     *             "first_name",
+                     *             "city"
+                     *           ],
+                     *           "spreadsheet_safe": false,
+                     *           "status": "queued",
+                     *           "rows": null,
+                     *           "bytes": null,
+                     *           "sha256": null,
+                     *           "error": null,
+                     *           "changes_cursor": null,
+                     *           "download_url": null,
+                     *           "expires_at": null,
+                     *           "created_by": {
+                     *             "kind": "api_key",
+                     *             "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d13",
+                     *             "name": "Warehouse"
+                     *           },
+                     *           "test_mode": false,
+                     *           "created_at": "2026-11-20T23:55:00.000Z",
+                     *           "started_at": null,
+                     *           "completed_at": null
+                     *         }
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ExportAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            409: components["responses"]["Conflict"];
+            422: components["responses"]["Unprocessable"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    getExport: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The ID of the export.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f40
+                 */
+                id: components["parameters"]["ExportId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The export. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "export": {
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f40",
+                     *           "object": "leads",
+                     *           "format": "csv",
+                     *           "filter": {
+                     *             "field": "city",
+                     *             "op": "eq",
+                     *             "value": "Berlin"
+                     *           },
+                     *           "fields": [
+                     *             "email",
+                     *             "first_name",
+                     *             "city"
+                     *           ],
+                     *           "spreadsheet_safe": false,
+                     *           "status": "completed",
+                     *           "rows": 1840,
+                     *           "bytes": 208213,
+                     *           "sha256": "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
+                     *           "error": null,
+                     *           "changes_cursor": "eyJ2IjoxLCJrIjpbMTcyOF0sInMiOiJ4eHh4In0.c2ln",
+                     *           "download_url": "https://api.example.com/v1/exports/019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f40/content?company_id=019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d11&environment=live&exp=1795305301&sig=xmzcIbCv9BK2jSgZ1bHbJw",
+                     *           "expires_at": "2026-11-21T23:55:01.000Z",
+                     *           "created_by": {
+                     *             "kind": "api_key",
+                     *             "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d13",
+                     *             "name": "Warehouse"
+                     *           },
+                     *           "test_mode": false,
+                     *           "created_at": "2026-11-20T23:55:00.000Z",
+                     *           "started_at": "2026-11-20T23:55:00.000Z",
+                     *           "completed_at": "2026-11-20T23:55:01.000Z"
+                     *         }
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:56:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ExportAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    cancelExport: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description Makes retries safe. If you send the same key with the same body again, you get the first response again, byte for byte, with
+                 *     `Idempotent-Replay: true`. Nothing runs twice. Use a new random key for each new operation. 8 to 255 characters from
+                 *     `A-Z a-z 0-9 _ . : @ + -`. Responses are stored for 24 hours.
+                 * @example 7d1c0f5e-import-row-17
+                 */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path: {
+                /**
+                 * @description The ID of the export.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f41
+                 */
+                id: components["schemas"]["Uuid"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The cancelled export. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    "Idempotent-Replay": components["headers"]["Idempotent-Replay"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "export": {
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f41",
+                     *           "object": "leads",
+                     *           "format": "csv",
+                     *           "filter": {
+                     *             "field": "city",
+                     *             "op": "eq",
+                     *             "value": "Berlin"
+                     *           },
+                     *           "fields": [
+                     *             "email",
+                     *             "first_name",
+                     *             "city"
+                     *           ],
+                     *           "spreadsheet_safe": false,
+                     *           "status": "cancelled",
+                     *           "rows": null,
+                     *           "bytes": null,
+                     *           "sha256": null,
+                     *           "error": null,
+                     *           "changes_cursor": null,
+                     *           "download_url": null,
+                     *           "expires_at": null,
+                     *           "created_by": {
+                     *             "kind": "api_key",
+                     *             "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d13",
+                     *             "name": "Warehouse"
+                     *           },
+                     *           "test_mode": false,
+                     *           "created_at": "2026-11-20T23:55:00.000Z",
+                     *           "started_at": null,
+                     *           "completed_at": "2026-11-20T23:56:00.000Z"
+                     *         }
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:56:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ExportAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            422: components["responses"]["Unprocessable"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    getExportContent: {
+        parameters: {
+            query?: {
+                /**
+                 * @description The ID of the workspace that owns the file.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d11
+                 */
+                company_id?: string;
+                /**
+                 * @description Whether the file has live or test data.
+                 * @example live
+                 */
+                environment?: string;
+                /**
+                 * @description When the link expires, in seconds since 1970-01-01 UTC.
+                 * @example 1795305301
+                 */
+                exp?: string;
+                /**
+                 * @description The signature of the link.
+                 * @example xmzcIbCv9BK2jSgZ1bHbJw
+                 */
+                sig?: string;
+            };
+            header?: never;
+            path: {
+                /**
+                 * @description The ID of the export.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f40
+                 */
+                id: components["parameters"]["ExportId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The file. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    "Content-Disposition": components["headers"]["Content-Disposition"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/octet-stream": components["schemas"]["ExportContent"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            404: components["responses"]["NotFound"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
     listAuditLogs: {
         parameters: {
             query?: {
@@ -32549,6 +33252,7 @@ export interface operations {
                      *           "phone_numbers": 1,
                      *           "inbound_reports": 0,
                      *           "messages": 12,
+                     *           "exports": 0,
                      *           "deliveries": 0,
                      *           "events": 260
                      *         },

@@ -1577,7 +1577,8 @@ export interface Operations {
    * null, and if the key cannot see the user or record.
    *
    * Requires `reports:view`. This scope alone gives a key figures, not texts. To measure, group or filter by texts,
-   * addresses and IDs of an object, the key also needs the view scope of the object; otherwise **403** names that scope.
+   * addresses and IDs of an object, or to filter by related records, the key also needs the view scope of the object;
+   * otherwise **403** names that scope.
    *
    * Errors:
    *
@@ -2323,10 +2324,95 @@ export interface Operations {
    * - **404**: the workspace does not have an object named in `objects`. An object that the key cannot view is skipped and
    *   causes no error.
    * - **409** CONFLICT, `details.reason: cursor_expired`: events are kept for 30 days, and the events after the cursor
-   *   have been deleted; also after the test data was [removed](#operation/resetTestMode). Get a new position with
-   *   `cursor=now`, copy the records again from the lists at `details.export`, and continue from that position.
+   *   have been deleted; also after the test data was [removed](#operation/resetTestMode). Copy the records again with
+   *   [POST /v1/exports](#operation/createExport), which `details.export` names, and continue from its `changes_cursor`.
    */
   listChanges: FeedMethod<'listChanges'>;
+  /**
+   * List exports
+   *
+   * Returns the exports of the workspace in the mode of the key, newest first. An export stays listed for 30 days.
+   *
+   * Requires `exports:view`. The list has the exports that the same credential created and, if the key can see the records of
+   * the whole workspace, those of others. It leaves out exports of objects that the key cannot view.
+   */
+  listExports: ListMethod<'listExports', 'exports'>;
+  /**
+   * Create an export
+   *
+   * Writes all records of an object to a file, or everything with `"object": "*"`. The response comes at once, and the file
+   * is written in the background: read [GET /v1/exports/{id}](#operation/getExport) until `status` is `completed`, then
+   * download `download_url`. An export counts as one call, whatever its size.
+   *
+   * **Contents.** The file has the records that the key can see, as of one moment: changes that are committed while the file
+   * is written are not in it. `filter` and `fields` work as in [lists of records](#operation/listRecords). `id`,
+   * `created_at` and `updated_at` are always included. Rows are ordered by ID. Test keys export test data.
+   *
+   * **Everything.** `"object": "*"` exports the records of every object that the key can view, including tasks and
+   * activities, and their notes, links and, with `attachments:view`, the metadata of their attachments. Each row has
+   * `object` (the name of the object, `notes`, `links` or `attachments`) and `record`. A link has `id`, `link_type` as
+   * named from its first record, `from_object`, `from_id`, `to_object`, `to_id`, `created_by` and `created_at`. `filter` and
+   * `fields` are not allowed then.
+   *
+   * **Formats.** `ndjson`: one JSON object per line, as the API returns the record. `csv`: UTF-8, separated by commas, with
+   * field names in the first line; null is an empty cell, and texts are quoted if necessary. `parquet`: one column per field;
+   * text, int64 (currency), double (number), boolean, date and timestamp. In CSV and Parquet, `record` of an export of
+   * everything is a column with JSON.
+   *
+   * **Formulas.** A spreadsheet can run cells that begin with `=`, `+`, `-` or `@`. With `spreadsheet_safe`, a CSV cell that
+   * begins with one of them, a tab or a carriage return gets an apostrophe in front. Set it for files that people open, and
+   * leave it out for files that you import again.
+   *
+   * **Keeping a copy.** `changes_cursor` is the position of the file in the [change feed](#operation/listChanges): follow the
+   * feed from there, and your copy equals the data of the workspace.
+   *
+   * One export runs at a time in a workspace and mode, and up to ten others wait. If the server is interrupted, the export
+   * starts again by itself, as of a later moment.
+   *
+   * Requires `exports:create` and the view scope of the object; for everything, the view scope of at least one object. Each
+   * export is recorded in the audit log.
+   *
+   * Errors:
+   *
+   * - **400**: an invalid filter, or `filter` or `fields` with `"object": "*"`.
+   * - **403**: the key lacks a scope, or the module is switched off.
+   * - **409** CONFLICT, `details.reason: export_limit`: ten exports are waiting. Wait for one to complete, or cancel one.
+   * - **422**: the workspace does not have the object or a field in `fields`.
+   */
+  createExport: Method<'createExport'>;
+  /**
+   * Get an export with its download link
+   *
+   * Returns the state of an export. `rows` counts up while the file is written. A `completed` export has `download_url`: a
+   * link that downloads the file without a credential until `expires_at`, 24 hours after the file was completed. Then the
+   * file is deleted, and `status` is `expired`. Verify the file with `bytes` and `sha256`.
+   *
+   * A `failed` export has the reason in `error`: `access_ended` (the credential was revoked, or lost a scope or records,
+   * before the export started), `filter_invalid` (a field of the filter or of `fields` was removed meanwhile), `too_long`
+   * (it took more than 30 minutes; export less with a filter) or `internal` (it failed repeatedly).
+   *
+   * Requires `exports:view`. **404**: the export does not exist, or the key cannot see it: it was created by another
+   * credential and the key does not see the records of the whole workspace, or the key cannot view its objects.
+   */
+  getExport: Method<'getExport'>;
+  /**
+   * Cancel an export
+   *
+   * Cancels an export that is waiting or running: there will be no file. Cancelling it again has no effect.
+   *
+   * Requires `exports:create`. **404** as for [reading it](#operation/getExport). **409** CONFLICT, `details.reason:
+   * export_ended`: the export has completed, failed or expired.
+   */
+  cancelExport: Method<'cancelExport'>;
+  /**
+   * Download the file of an export
+   *
+   * Downloads a file. The `download_url` of an export points here if this server stores the files itself; do not build such
+   * links yourself. No credential is required.
+   *
+   * **404**: the link was altered or has expired, or the file was deleted.
+   */
+  getExportContent: Method<'getExportContent'>;
   /**
    * List audit log entries
    *
@@ -3535,6 +3621,11 @@ export const descriptions: Readonly<Record<keyof Operations, Description>> = {
   createAttachment: { method: 'POST', path: '/v1/objects/{object}/records/{id}/attachments', takesKey: true },
   listRecordHistory: { method: 'GET', path: '/v1/objects/{object}/records/{id}/history', items: 'history' },
   listChanges: { method: 'GET', path: '/v1/changes', items: 'changes', isEndless: true },
+  listExports: { method: 'GET', path: '/v1/exports', items: 'exports' },
+  createExport: { method: 'POST', path: '/v1/exports', takesKey: true },
+  getExport: { method: 'GET', path: '/v1/exports/{id}' },
+  cancelExport: { method: 'POST', path: '/v1/exports/{id}/cancel', takesKey: true },
+  getExportContent: { method: 'GET', path: '/v1/exports/{id}/content', isFile: true },
   listAuditLogs: { method: 'GET', path: '/v1/audit-logs', items: 'audit_logs' },
   getAttachment: { method: 'GET', path: '/v1/attachments/{id}' },
   deleteAttachment: { method: 'DELETE', path: '/v1/attachments/{id}', takesKey: true },

@@ -1,0 +1,217 @@
+// Exports: requested, listed, cancelled, and downloaded with a link.
+import { v7 as uuidv7 } from 'uuid';
+import { actorOf } from '../../db/client/created-by.ts';
+import {
+  cancelExport as cancelStored,
+  type ExportRow,
+  type ExportSource,
+  type ExportViewer,
+  findExport,
+  findLinkedExport,
+  insertExport,
+  listExports as listStored,
+  lockWaitingExports,
+} from '../../db/records/exports.ts';
+import { moduleState } from '../../domain/billing/plans.ts';
+import { type FieldProblem, fieldProblem } from '../../domain/objects/field-values.ts';
+import { readFilter } from '../../domain/objects/filter.ts';
+import { closest } from '../../domain/objects/suggestions.ts';
+import type { Workspace } from '../../domain/objects/workspace.ts';
+import { everything, exportFileName } from '../../domain/records/exports.ts';
+import { isVisible, unknownFields } from '../../domain/records/reading.ts';
+import { exportLimits } from '../../domain/service/request-limits.ts';
+import type { components } from '../../generated/api.ts';
+import type { Caller } from '../../runtime/caller.ts';
+import { ApiError, conflict, found, notFound, validationFailed } from '../../runtime/errors.ts';
+import type { Call, Handler } from '../../runtime/handler.ts';
+import { pageOf } from '../../runtime/paging.ts';
+
+type DataExport = components['schemas']['DataExport'];
+
+export const createExport: Handler<'createExport'> = async (call) => {
+  const { caller, now } = call;
+  const { sql } = call.db;
+  const workspace = await call.services.loadWorkspace();
+  checkBody(call, workspace);
+  const { body } = call.request;
+  const { sources, modules } = sourcesOf(call, workspace);
+  if ((await lockWaitingExports(sql, caller)) >= exportLimits.waiting) {
+    const message = `${exportLimits.waiting} exports are already waiting. Wait for one to complete, or cancel one.`;
+    throw conflict('export_limit', message, { limit: exportLimits.waiting });
+  }
+  const settings = {
+    object: body.object,
+    format: body.format,
+    filter: body.filter ?? null,
+    fields: body.fields ?? null,
+    spreadsheetSafe: body.spreadsheet_safe,
+  };
+  const row = await insertExport(sql, caller, { id: uuidv7(), ...settings, sources, modules }, now);
+  record(call, 'export.create', row);
+  return { status: 202, data: { export: await toExportResponse(row, call) } };
+};
+
+export const listExports: Handler<'listExports'> = async (call) => {
+  const viewer = await viewerOf(call);
+  const { rows, ...rest } = await pageOf(
+    call,
+    ['exports'],
+    (after, limit) => listStored(call.db.sql, viewer, after, limit),
+    (last: ExportRow) => [last.createdAt.toISOString(), last.id],
+  );
+  const exports = await Promise.all(rows.map((row) => toExportResponse(row, call)));
+  return { status: 200, data: { exports, ...rest } };
+};
+
+export const getExport: Handler<'getExport'> = async (call) => {
+  const row = found(await findExport(call.db.sql, await viewerOf(call), call.request.path.id));
+  return { status: 200, data: { export: await toExportResponse(row, call) } };
+};
+
+export const cancelExport: Handler<'cancelExport'> = async (call) => {
+  const { caller, now } = call;
+  const { sql } = call.db;
+  const { id } = call.request.path;
+  const viewer = await viewerOf(call);
+  found(await findExport(sql, viewer, id));
+  const cancelled = await cancelStored(sql, caller, id, now);
+  if (cancelled) record(call, 'export.cancel', cancelled);
+  const row = cancelled ?? found(await findExport(sql, viewer, id));
+  if (row.status !== 'cancelled')
+    throw conflict('export_ended', 'The export has ended, so it cannot be cancelled.', { status: row.status });
+  return { status: 200, data: { export: await toExportResponse(row, call) } };
+};
+
+export const getExportContent: Handler<'getExportContent'> = async (call) => {
+  const { company_id: companyId = '', environment = '', exp: expires = '', sig: signature = '' } = call.request.query;
+  const { id } = call.request.path;
+  const link = { owner: 'exports', id, companyId, environment, expires } as const;
+  if (!call.services.files.isGood(link, signature, call.now)) throw notFound();
+  const scope = { companyId, testMode: environment === 'test' };
+  const linked = found(await findLinkedExport(call.db.sql, scope, id, call.now));
+  const file = { ...linked, name: exportFileName(linked.object, linked.format, linked.createdAt) };
+  return { status: 200, file: found(await call.services.files.open(file)) };
+};
+
+/** @throws ApiError 400 or 422 with every problem, including those that the OpenAPI document finds */
+function checkBody(call: Call<'createExport'>, workspace: Workspace): void {
+  const { body } = call.request;
+  const problems: FieldProblem[] = [];
+  const isGiven = (name: 'filter' | 'fields'): boolean => body[name] !== undefined && body[name] !== null;
+  if (body.object === everything) {
+    for (const name of ['filter', 'fields'] as const)
+      if (isGiven(name))
+        problems.push(fieldProblem(name, 'CONFLICTING_FIELDS', 'is only allowed for the records of one object'));
+    if (problems.length + call.request.problems.length > 0) throw call.request.rejection(problems);
+    return;
+  }
+  const object = workspace.objects.get(body.object);
+  if (!object) {
+    if (typeof body.object === 'string') {
+      const allowed = [everything, ...workspace.objects.keys()];
+      const rule = 'must be the name of an object that is enabled, or *';
+      problems.push(fieldProblem('object', 'INVALID_OPTION', rule, { allowed, meant: closest(body.object, allowed) }));
+    }
+    throw call.request.rejection(problems);
+  }
+  if (Array.isArray(body.fields))
+    problems.push(
+      ...unknownFields(
+        body.fields.filter((name) => typeof name === 'string'),
+        object,
+      ),
+    );
+  // A filter is refused with 400 wherever it is sent.
+  const { filter } = body;
+  const context = { workspace, canView: (name: string) => isVisible(name, workspace, call.caller) };
+  const inFilter = filter && typeof filter === 'object' ? readFilter(filter, object, context).problems : [];
+  if (problems.length + call.request.problems.length > 0) throw call.request.rejection([...problems, ...inFilter]);
+  if (inFilter.length > 0) throw validationFailed(inFilter, 400);
+}
+
+/**
+ * Returns what the caller sees of each exported object, and the modules that this takes.
+ * @throws ApiError 403 if the caller cannot view the object, or any object
+ */
+function sourcesOf(call: Call<'createExport'>, workspace: Workspace): { sources: ExportSource[]; modules: string[] } {
+  const { caller } = call;
+  const { object } = call.request.body;
+  const objects = [...workspace.objects.keys()].filter((name) => isVisible(name, workspace, caller));
+  const sourceOf = (name: string): ExportSource => ({
+    object: name,
+    reach: caller.reachOf?.(['exports:create', `${name}:view`]) ?? caller.reach,
+  });
+  if (object !== everything) {
+    call.authorize(`${object}:view`);
+    // A filter finds related records only in the other ones.
+    const related = call.request.body.filter ? objects.filter((name) => name !== object) : [];
+    return { sources: [object, ...related].map(sourceOf), modules: [object] };
+  }
+  if (objects.length === 0)
+    throw new ApiError('FORBIDDEN_SCOPE', 'This operation requires the view scope of at least one object.', {
+      required_scopes: [...workspace.objects.values()].map(({ module }) => `${module}:view`),
+    });
+  return {
+    sources: objects.map(sourceOf),
+    modules: canView('attachments', caller) ? [...objects, 'attachments'] : objects,
+  };
+}
+
+function canView(module: string, caller: Caller): boolean {
+  return caller.grants.allows(`${module}:view`) && moduleState(module, caller.modules) === 'on';
+}
+
+/** The caller with the modules that it can view. The module of an object has the name of the object. */
+async function viewerOf({ caller, services }: Pick<Call, 'caller' | 'services'>): Promise<ExportViewer> {
+  const { objects } = await services.loadWorkspace();
+  const viewable = [...objects.keys(), 'attachments'].filter((module) => canView(module, caller));
+  const { companyId, testMode, reach, actor, userId } = caller;
+  return { companyId, testMode, reach, actor, userId, viewable };
+}
+
+function record(call: Pick<Call, 'db'>, action: string, { id, object, format, filter, fields }: ExportRow): void {
+  call.db.record({
+    action,
+    // The name of no object, for an export of everything.
+    ...(object === everything ? {} : { object }),
+    metadata: { export_id: id, format, filter, fields, ...(object === everything ? { everything: true } : {}) },
+  });
+}
+
+async function toExportResponse(
+  row: ExportRow,
+  { caller, now, services }: Pick<Call, 'caller' | 'now' | 'services'>,
+): Promise<DataExport> {
+  const { companyId, testMode } = caller;
+  const { fileId, feedPosition } = row;
+  // Until the job expires it, the file of an export may outlive its time.
+  const isExpired = row.status === 'completed' && row.expiresAt !== null && row.expiresAt <= now;
+  const isReady = row.status === 'completed' && !isExpired;
+  const seconds = row.expiresAt ? Math.floor((row.expiresAt.getTime() - now.getTime()) / 1000) : 0;
+  const file = { companyId, testMode, id: fileId ?? '', name: exportFileName(row.object, row.format, row.createdAt) };
+  return {
+    id: row.id,
+    object: row.object,
+    format: row.format,
+    filter: row.filter,
+    fields: row.fields,
+    spreadsheet_safe: row.spreadsheetSafe,
+    status: isExpired ? 'expired' : row.status,
+    rows: row.rows,
+    bytes: row.bytes,
+    sha256: row.sha256,
+    error: row.error,
+    changes_cursor:
+      feedPosition === null ? null : services.cursors.encode([feedPosition], feedCursorOf(companyId, testMode)),
+    download_url: isReady && fileId !== null ? await services.files.link('exports', row.id, file, now, seconds) : null,
+    expires_at: row.expiresAt?.toISOString() ?? null,
+    created_by: actorOf(row),
+    test_mode: testMode,
+    created_at: row.createdAt.toISOString(),
+    started_at: row.startedAt?.toISOString() ?? null,
+    completed_at: row.completedAt?.toISOString() ?? null,
+  };
+}
+
+/** As the change feed names its cursors. */
+const feedCursorOf = (companyId: string, testMode: boolean): string => JSON.stringify([companyId, testMode, 'changes']);

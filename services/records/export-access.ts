@@ -1,0 +1,42 @@
+// Whether the credential of an export still sees what it saw when it asked for the export.
+import { findKeyStanding, findUserStanding, isStillGood } from '../../db/access/standing.ts';
+import type { Sql } from '../../db/client/pool.ts';
+import type { Reach } from '../../db/client/visibility.ts';
+import type { ExportRow } from '../../db/records/exports.ts';
+import { permissionsOf } from '../../domain/access/role-permissions.ts';
+import { grantsOf } from '../../domain/access/scopes.ts';
+
+/** @returns false if the credential was revoked or lost a scope, or sees other records now */
+export async function isAccessUnchanged(sql: Sql, companyId: string, row: ExportRow): Promise<boolean> {
+  const needed = ['exports:create', ...row.modules.map((module) => `${module}:view`)];
+  if (row.createdByKind === 'api_key') {
+    const key = await findKeyStanding(sql, companyId, row.createdById);
+    if (!key) return false;
+    const grants = grantsOf(key.scopes);
+    const reach =
+      key.reachKind === 'company' ? ({ kind: 'company' } as const) : { kind: key.reachKind, id: key.reachId };
+    return needed.every((scope) => grants.allows(scope)) && row.sources.every((source) => isSame(source.reach, reach));
+  }
+  const userId = row.createdByUser;
+  if (userId === null) return row.createdByKind === 'system';
+  const actor = { kind: row.createdByKind, id: row.createdById, name: row.createdByName };
+  const isApp = row.createdByKind === 'oauth_client';
+  if (isApp && !(await isStillGood(sql, { companyId, actor, userId }, actor.id.replace(/^oauth_/, '')))) return false;
+  const user = await findUserStanding(sql, companyId, userId);
+  if (!user) return false;
+  const permissions = permissionsOf(user.roles, user.profile);
+  return (
+    needed.every((scope) => permissions.allows(scope)) &&
+    row.sources.every(({ object, reach }) => {
+      const kind = permissions.reachOf(['exports:create', `${object}:view`]);
+      const ids = { company: undefined, branch: user.branchId, team: user.teamId, own: userId };
+      const id = ids[kind];
+      // A user whose role needs a team or branch but who has none sees only their own records.
+      return isSame(reach, id === null ? { kind: 'own', id: userId } : { kind, id: id ?? null });
+    })
+  );
+}
+
+function isSame(reach: Reach, now: { kind: Reach['kind']; id?: string | null }): boolean {
+  return reach.kind === now.kind && (reach.kind === 'company' || reach.id === now.id);
+}
