@@ -347,7 +347,7 @@ export interface paths {
          *
          *     These queries use no index and read all records that pass the rest of the filter:
          *
-         *     - the operators `contains`, `ends_with`, `neq`, `not_in` and `not`, `starts_with` on other fields, parts of an `or`,
+         *     - the operators `contains`, `ends_with`, `neq`, `not_in`, `none` and `not`, `starts_with` on other fields, parts of an `or`,
          *       conditions with `as`, and ranges on custom fields;
          *     - `created_by`;
          *     - sorting by long texts (website, notes, descriptions, addresses), by names of configured lists (status, stage,
