@@ -186,8 +186,7 @@ async function toExportResponse(
   const { fileId, feedPosition } = row;
   // Until the job expires it, the file of an export may outlive its time.
   const isExpired = row.status === 'completed' && row.expiresAt !== null && row.expiresAt <= now;
-  const isReady = row.status === 'completed' && !isExpired;
-  const seconds = row.expiresAt ? Math.floor((row.expiresAt.getTime() - now.getTime()) / 1000) : 0;
+  const hasFile = row.status === 'completed' && !isExpired && fileId !== null;
   const file = { companyId, testMode, id: fileId ?? '', name: exportFileName(row.object, row.format, row.createdAt) };
   return {
     id: row.id,
@@ -203,7 +202,7 @@ async function toExportResponse(
     error: row.error,
     changes_cursor:
       feedPosition === null ? null : services.cursors.encode([feedPosition], feedCursorOf(companyId, testMode)),
-    download_url: isReady && fileId !== null ? await services.files.link('exports', row.id, file, now, seconds) : null,
+    download_url: hasFile ? await services.files.link('exports', row.id, file, now, row.expiresAt ?? now) : null,
     expires_at: row.expiresAt?.toISOString() ?? null,
     created_by: actorOf(row),
     test_mode: testMode,

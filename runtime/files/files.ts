@@ -111,18 +111,22 @@ export class Files {
   /**
    * Returns a link that downloads a file without a credential.
    * @param id of the attachment or the export, which the link contains
-   * @param seconds for which it is valid
+   * @param until when it expires; in ten minutes by default
    */
   async link(
     owner: FileOwner,
     id: string,
     file: FilePlace & { name: string },
     now: Date,
-    seconds = linkLifetime,
+    until = new Date(now.getTime() + linkLifetime * 1000),
   ): Promise<string> {
-    const own = await this.#parts.storage.link(storageKey(file), file.name, seconds);
+    const own = await this.#parts.storage.link(
+      storageKey(file),
+      file.name,
+      Math.floor((until.getTime() - now.getTime()) / 1000),
+    );
     if (own !== undefined) return own;
-    const expires = String(Math.floor(now.getTime() / 1000) + seconds);
+    const expires = String(Math.floor(until.getTime() / 1000));
     const { companyId, testMode } = file;
     const environment = testMode ? 'test' : 'live';
     const signature = this.#sign({ owner, id, companyId, environment, expires });

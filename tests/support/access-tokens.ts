@@ -22,6 +22,7 @@ export const everyModule = [
   'billing',
   'webhooks',
   'attachments',
+  'exports',
   'bookings',
   'inbox',
   'campaigns',

@@ -207,7 +207,10 @@ export const arrangedPaths: Record<string, ArrangedPath> = {
   },
   // Always the same for a tenant and mode, because a link is valid for one attachment.
   '/v1/exports/{id}': anExport,
-  '/v1/exports/{id}/cancel': anExport,
+  '/v1/exports/{id}/cancel': {
+    // Due in some years, so that no job has work with it.
+    exists: async (tenant, mode) => ({ id: await newExport(tenant, mode, { claimed_until: new Date('2036-01-01') }) }),
+  },
   '/v1/exports/{id}/content': { exists: async (tenant) => ({ id: (await exportLinkOf(tenant)).id }), shared: true },
   '/v1/attachments/{id}/content': { exists: async (tenant) => ({ id: (await linkOf(tenant)).id }), shared: true },
   '/v1/customers/{id}': {
@@ -543,18 +546,16 @@ function exportLinkOf(tenant: Tenant): Promise<{ id: string; query: Record<strin
 }
 
 /** An export that is only a row; answers its id. @param columns of the row */
-async function newExport(tenant: Tenant, mode: Mode, columns: Record<string, unknown>): Promise<string> {
+export async function newExport(tenant: Tenant, mode: Mode, columns: Record<string, unknown>): Promise<string> {
   const id = uuidv7();
-  const row = {
-    company_id: tenant.companyId,
-    test_mode: mode === 'test',
-    id,
-    object: 'leads',
-    format: 'ndjson',
-    ...columns,
-  };
-  await database()`
-    insert into exports ${database()({ ...row, spreadsheet_safe: false, modules: ['leads'], sources: '[]', claimed_until: new Date(), created_by_kind: 'system', created_by_id: 'test', created_at: new Date() })}`;
+  const sql = database();
+  await sql`
+    insert into exports ${sql({
+      ...{ company_id: tenant.companyId, test_mode: mode === 'test', id, object: 'leads', format: 'ndjson' },
+      ...{ spreadsheet_safe: false, modules: ['leads'], sources: '[]', claimed_until: new Date() },
+      ...{ created_by_kind: 'system', created_by_id: 'test', created_at: new Date() },
+      ...columns,
+    })}`;
   return id;
 }
 

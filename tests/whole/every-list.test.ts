@@ -3,6 +3,7 @@ import { v7 as uuidv7 } from 'uuid';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { descriptions } from '../../sdk/src/generated/operations.ts';
 import { newGrant } from '../support/access-tokens.ts';
+import { newExport } from '../support/arranged-ids.ts';
 import { invoiced } from '../support/billing.ts';
 import { type CallOptions, call, expectStatus, type Json } from '../support/client.ts';
 import { type DeclaredOperation, operations } from '../support/document.ts';
@@ -66,6 +67,7 @@ async function fill({ key, companyId, branchId }: Tenant, number: number): Promi
   await newGrant(tenant);
   await newWebhook(tenant, 'live', withoutDeliveries);
   await newDelivery(tenant, 'live', webhook);
+  await newExport(tenant, 'live', { status: 'cancelled' });
   const pool = await newPool(tenant, { members: 1 });
   await book(key, pool.member_ids, { policy_id: pool.policy_id });
   await create('/v1/messages/drafts', { channel: 'sms', to: someNumber(), body: name });
