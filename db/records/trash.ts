@@ -229,7 +229,7 @@ export async function insertDeletedRecord(
     insert into ${sql(table.name)} (${columns})
     select ${columns}
     from (
-      select document || ${sql.json(changes as never)}::jsonb as document from deleted_records
+      select document || ${sql.json(changes as never)}::jsonb || ${ownerOf(sql, scope)} as document from deleted_records
       where ${isOwn(sql, scope)} and object = ${object} and id = ${id}
     ) deleted
     cross join lateral jsonb_populate_record(null::${sql(table.name)}, document) record`.execute();
@@ -244,6 +244,10 @@ export async function insertDeletedRecord(
     }),
   };
 }
+
+/** The columns that say whose a row is: those of the trash, whatever the document says. */
+const ownerOf = (sql: Sql, { companyId, testMode }: TenantScope): Fragment =>
+  sql`jsonb_build_object('company_id', ${companyId}::uuid, 'test_mode', ${testMode}::boolean)`;
 
 const plainItems = ['activities', 'tasks', 'notes', 'messages', 'received_reports', 'attachments'] as const;
 
@@ -260,7 +264,7 @@ async function restoreItems(sql: Sql, scope: TenantScope, root: string, kind: It
       returning document
     )
     insert into ${sql(kind)} (${columns})
-    select ${columns} from restored cross join lateral jsonb_populate_record(null::${sql(kind)}, document) item
+    select ${columns} from restored cross join lateral jsonb_populate_record(null::${sql(kind)}, document || ${ownerOf(sql, scope)}) item
     on conflict do nothing
     returning id`.execute();
   return rows.map(({ id }) => id);
@@ -285,7 +289,7 @@ export function restoreTags(sql: Sql, scope: TenantScope, root: string): Promise
     insert into record_tags (${columns})
     select ${columns}
     from (select document from restored where id in (select id from existing)) restored
-    cross join lateral jsonb_populate_record(null::record_tags, document) item`.execute();
+    cross join lateral jsonb_populate_record(null::record_tags, document || ${ownerOf(sql, scope)}) item`.execute();
 }
 
 /** The custom values that activities or tasks of a record bring back, for the check of unique fields. */
@@ -410,7 +414,7 @@ export async function restoreLinks(
       where id = any(${[...ids]}::uuid[])
       order by document ->> 'link_type_id', document ->> 'to_id', document ->> 'from_id'
     ) restored
-    cross join lateral jsonb_populate_record(null::links, document) item
+    cross join lateral jsonb_populate_record(null::links, document || ${ownerOf(sql, scope)}) item
     where item.link_type_id in (select id from existing)
     on conflict do nothing
     returning id`;

@@ -234,6 +234,19 @@ describe('a deleted record', () => {
     await expectStatus(404, 'POST', `${trashPath('leads', id)}/restore`, { key: of.key });
   });
 
+  test('comes back to the workspace and mode of its trash, whatever its document says', async () => {
+    const { id } = await createRecord(of.key, 'leads', lead({ tags: ['By hand'] }));
+    await addNote(of.key, 'leads', id);
+    const before = await snapshot(of);
+    await remove('leads', id, of.key);
+    const foreign = { company_id: tenant.companyId, test_mode: true };
+    for (const table of ['deleted_records', 'deleted_items'])
+      await database()`
+        update ${database()(table)} set document = document || ${database().json(foreign)} where company_id = ${of.companyId}`;
+    expect((await tryRestore('leads', id, of.key)).status).toBe(200);
+    expect(await snapshot(of)).toEqual(before);
+  });
+
   test('has all columns of all tables', async () => {
     const sql = database();
     const computed = await sql<{ table: string; columns: string[] }[]>`
