@@ -23,6 +23,7 @@ create table accounts (
   postal_code text,
   description text,
   assigned_to uuid,
+  last_contacted_at timestamptz(3),
   custom jsonb not null default '{}',
   version int not null default 1,
   created_by_kind text not null,
@@ -47,6 +48,8 @@ create index accounts_by_employee_count on accounts (company_id, test_mode, empl
   where employee_count is not null;
 create index accounts_by_industry on accounts (company_id, test_mode, industry collate "C", id)
   where industry is not null;
+create index accounts_by_last_contacted_at on accounts (company_id, test_mode, last_contacted_at, id)
+  where last_contacted_at is not null;
 create index accounts_by_name on accounts (company_id, test_mode, name collate "C", id) where name is not null;
 create index accounts_by_phone on accounts (company_id, test_mode, phone collate "C", id) where phone is not null;
 create index accounts_by_postal_code on accounts (company_id, test_mode, postal_code collate "C", id)
@@ -95,7 +98,7 @@ create table activities (
   test_mode boolean not null,
   id uuid not null,
   activity_type_id uuid not null,
-  entity_type text not null check (entity_type in ('lead', 'deal')),
+  entity_type text not null check (entity_type in ('lead', 'deal', 'customer', 'account')),
   entity_id uuid not null,
   summary text,
   details text,

@@ -68,7 +68,7 @@ export const tools: readonly Tool[] = [
   tool('batch_create_records', 'Create records', 'adds', 'createRecordBatch', 'object records atomic idempotency_key', 'Creates up to 100 records of one object and reports the outcome of each.'),
   tool('create_lead', 'Take in a lead', 'adds', 'createLead', 'first_name last_name email mobile inquiry_details notes source priority assigned_to_email lead_status custom_fields tags idempotency_key', 'Creates a lead, with names of settings and people instead of ids.'),
   tool('get_customer', 'Get a customer', 'reads', { given: { id: 'getCustomer', email: 'getCustomerByEmail' } }, 'id email include fields', 'Reads the profile of one customer, by id or by email.'),
-  tool('log_activity', 'Log an activity', 'adds', 'createActivity', 'entity_type entity_id activity_type summary details performed_at followup_at duration_seconds outcome idempotency_key', 'Logs a call, a meeting or another activity for a lead or a deal.'),
+  tool('log_activity', 'Log an activity', 'adds', 'createActivity', 'entity_type entity_id activity_type summary details performed_at followup_at duration_seconds outcome idempotency_key', 'Logs a call, a meeting or another activity for a lead, deal, customer or account.'),
   tool('update_activity', 'Change an activity', 'overwrites', 'updateActivity', 'id summary details activity_type performed_at followup_at idempotency_key', 'Changes a logged activity.'),
   tool('list_activities', 'List activities', 'reads', 'listActivities', 'entity_type entity_id activity_type performed_from performed_to created_by fields limit cursor', 'Lists logged activities, most recent first.'),
   tool('add_note', 'Add a note', 'adds', 'createNote', 'object id content idempotency_key', 'Adds a note to a record.'),

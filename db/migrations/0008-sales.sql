@@ -100,6 +100,7 @@ create table accounts (
   postal_code text,
   description text,
   assigned_to uuid,
+  last_contacted_at timestamptz(3),
   custom jsonb not null default '{}',
   version int not null default 1,
   created_by_kind text not null,
@@ -128,6 +129,8 @@ create index accounts_of_key on accounts (company_id, test_mode, created_by_id)
 -- Records by what they refer to.
 create index accounts_of_name on accounts (company_id, test_mode, name_key, updated_at, id) where name_key is not null;
 -- Filters and sorting by a field.
+create index accounts_by_last_contacted_at on accounts (company_id, test_mode, last_contacted_at, id)
+  where last_contacted_at is not null;
 create index accounts_by_annual_revenue_minor on accounts (company_id, test_mode, annual_revenue_minor, id)
   where annual_revenue_minor is not null;
 create index accounts_by_city on accounts (company_id, test_mode, city collate "C", id) where city is not null;
@@ -530,7 +533,7 @@ create table activities (
   test_mode boolean not null,
   id uuid not null,
   activity_type_id uuid not null,
-  entity_type text not null check (entity_type in ('lead', 'deal')),
+  entity_type text not null check (entity_type in ('lead', 'deal', 'customer', 'account')),
   entity_id uuid not null,
   summary text,
   details text,

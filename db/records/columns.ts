@@ -115,6 +115,7 @@ const columnsOf: Readonly<Record<string, readonly [string, Column][]>> = {
     ...longText('website', 'address', 'description'),
     ...numbers('employee_count', 'annual_revenue_minor'),
     ...idsByAge('assigned_to'),
+    ...times('last_contacted_at'),
   ],
   tasks: [
     ...text('title'),

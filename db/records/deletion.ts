@@ -364,4 +364,9 @@ function deleteChildrenOf(
 }
 
 /** The names of objects in activities. */
-const entityTypes: Readonly<Record<string, string>> = { leads: 'lead', deals: 'deal' };
+const entityTypes: Readonly<Record<string, string>> = {
+  leads: 'lead',
+  deals: 'deal',
+  customers: 'customer',
+  accounts: 'account',
+};

@@ -1,11 +1,11 @@
-// The effects of activities on the leads and deals on which they are logged.
+// What logging activities does to the records that they are logged on.
 import type { Fragment } from 'postgres';
 import type { ChangedContact, LoggedContact } from '../../domain/records/writes.ts';
 import type { Sql } from '../client/pool.ts';
 import type { Scope } from '../client/visibility.ts';
 import { isNamed } from '../records/reached.ts';
 
-/** The changes of a lead or deal by an activity. Times are ISO 8601. */
+/** What an activity changed of its record; times as ISO 8601. */
 export interface EntityChange extends Pick<LoggedContact, 'entityType' | 'entityId'> {
   before: Followed;
   after: Followed;
@@ -43,12 +43,17 @@ function toChange(entityType: LoggedContact['entityType'], row: ChangedRow): Ent
 /** As changeTime() of domain/records/version.ts, for a row that the statement itself locks. */
 const changeTime = (sql: Sql, now: Date): Fragment => sql`greatest(r.updated_at + interval '1 millisecond', ${now})`;
 
-const tableOf = { lead: 'leads', deal: 'deals' } as const;
+const tableOf = { lead: 'leads', deal: 'deals', customer: 'customers', account: 'accounts' } as const;
+/** In the order in which they are locked. */
+const entityTypes = ['lead', 'deal', 'customer', 'account'] as const;
+
+/** Customers and accounts have no next follow-up. */
+const hasFollowup = (type: LoggedContact['entityType']): boolean => type === 'lead' || type === 'deal';
 
 /**
- * Moves last_contacted_at forward, never back, and sets next_followup_at if one is given; of
- * several, the last one counts.
- * @returns the leads and deals that this changed; others are not written
+ * Moves last_contacted_at forward, never back, and sets next_followup_at where one is given; of several, the last given counts. Customers and accounts only have
+ * last_contacted_at.
+ * @returns the records that this changed; others are not written
  */
 export async function noteContacts(
   sql: Sql,
@@ -57,11 +62,17 @@ export async function noteContacts(
   now: Date,
 ): Promise<EntityChange[]> {
   const changes: EntityChange[] = [];
-  for (const entityType of ['lead', 'deal'] as const) {
+  for (const entityType of entityTypes) {
+    const isFollowed = hasFollowup(entityType);
     const rows = contacts
-      .filter((contact) => contact.entityType === entityType && (contact.contactedAt ?? contact.followupAt) !== null)
+      .filter(
+        (contact) =>
+          contact.entityType === entityType &&
+          (contact.contactedAt ?? (isFollowed ? contact.followupAt : null)) !== null,
+      )
       .map(({ entityId, contactedAt, followupAt }, position) => ({ entityId, contactedAt, followupAt, position }));
     if (rows.length === 0) continue;
+    const followup = isFollowed ? sql`r.next_followup_at` : sql`null::timestamptz`;
     const named = isNamed(sql, [...new Set(rows.map(({ entityId }) => entityId))]);
     const changed = await sql<ChangedRow[]>`
       with contact as (
@@ -70,7 +81,7 @@ export async function noteContacts(
         from jsonb_to_recordset(${sql.json(rows)}) as c("entityId" uuid, "contactedAt" timestamptz, "followupAt" timestamptz, position int)
         group by "entityId"
       ), locked as (
-        select r.id, r.last_contacted_at as contacted_before, r.next_followup_at as followup_before
+        select r.id, r.last_contacted_at as contacted_before, ${followup} as followup_before
         from ${sql(tableOf[entityType])} r
         join contact on contact.id = r.id
         where r.company_id = ${scope.companyId} and r.test_mode = ${scope.testMode} and ${named}
@@ -79,23 +90,23 @@ export async function noteContacts(
       )
       update ${sql(tableOf[entityType])} r
       set last_contacted_at = greatest(r.last_contacted_at, contact.contacted_at),
-        next_followup_at = coalesce(contact.followup_at, r.next_followup_at),
+        ${isFollowed ? sql`next_followup_at = coalesce(contact.followup_at, r.next_followup_at),` : sql``}
         version = r.version + 1, updated_at = ${changeTime(sql, now)}
       from contact
       join locked on locked.id = contact.id
       where r.company_id = ${scope.companyId} and r.test_mode = ${scope.testMode} and ${named} and r.id = contact.id
         and (greatest(locked.contacted_before, contact.contacted_at) is distinct from locked.contacted_before
-          or coalesce(contact.followup_at, locked.followup_before) is distinct from locked.followup_before)
+          ${isFollowed ? sql`or coalesce(contact.followup_at, locked.followup_before) is distinct from locked.followup_before` : sql``})
       returning r.id, locked.contacted_before, locked.followup_before,
-        r.last_contacted_at as contacted_after, r.next_followup_at as followup_after, r.updated_at`;
+        r.last_contacted_at as contacted_after, ${followup} as followup_after, r.updated_at`;
     changes.push(...changed.map((row) => toChange(entityType, row)));
   }
   return changes;
 }
 
 /**
- * Locks the lead or deal of an activity. Send it before the activity is locked: a deletion of the
- * lead locks in this order, too, and another order could deadlock.
+ * Locks the record that an activity is logged on. Sent before the activity itself is locked: a deletion of the record locks in
+ * this order too, and two orders would be a deadlock.
  */
 export function lockEntity(sql: Sql, scope: Scope, activityId: string): Promise<void> {
   return lockEntities(sql, scope, [activityId]);
@@ -104,27 +115,29 @@ export function lockEntity(sql: Sql, scope: Scope, activityId: string): Promise<
 /** The same for many, in the order of the ids. */
 export async function lockEntities(sql: Sql, scope: Scope, activityIds: readonly string[]): Promise<void> {
   const own = sql`r.company_id = ${scope.companyId} and r.test_mode = ${scope.testMode}`;
+  // PostgreSQL locks no rows of a union, so each table has a name of its own.
+  const locked = entityTypes.map(
+    (type) => sql`, ${sql(tableOf[type])} as (
+      select r.id from ${sql(tableOf[type])} r
+      where ${own} and r.id = any(array(select entity_id from entity where entity_type = ${type}))
+      order by r.id for no key update
+    )`,
+  );
   await sql`
     with entity as (
       select r.entity_type, r.entity_id from activities r where ${own} and r.id = any(${activityIds as string[]}::uuid[])
-    ), lead as (
-      select r.id from leads r where ${own} and r.id = any(array(select entity_id from entity where entity_type = 'lead'))
-      order by r.id for no key update
-    ), deal as (
-      select r.id from deals r where ${own} and r.id = any(array(select entity_id from entity where entity_type = 'deal'))
-      order by r.id for no key update
-    )
-    select id from lead union all select id from deal`;
+    ) ${locked}
+    select id from leads union all select id from deals union all select id from customers union all select id from accounts`;
 }
 
-/** Locks leads and deals by their ids, in the order of the ids. Sends its statement immediately. */
+/** Locks the records that activities name by their ids, in the order of the ids. Sent at once. */
 export async function lockNamedEntities(
   sql: Sql,
   scope: Scope,
   entities: readonly Pick<LoggedContact, 'entityType' | 'entityId'>[],
 ): Promise<void> {
   const own = sql`r.company_id = ${scope.companyId} and r.test_mode = ${scope.testMode}`;
-  const locking = (['lead', 'deal'] as const).map((type) => {
+  const locking = entityTypes.map((type) => {
     const ids = entities.filter(({ entityType }) => entityType === type).map(({ entityId }) => entityId);
     if (ids.length === 0) return undefined;
     return sql`
@@ -154,6 +167,7 @@ export async function recomputeFollowup(
   now: Date,
 ): Promise<EntityChange[]> {
   const { entityType, entityId } = entity;
+  if (!hasFollowup(entityType)) return [];
   const changed = await sql<ChangedRow[]>`
     with locked as (
       select r.id, r.last_contacted_at as contacted_before, r.next_followup_at as followup_before

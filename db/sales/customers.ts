@@ -102,9 +102,11 @@ function activitiesCounted(sql: Sql, scope: Scope) {
   )`;
 }
 
-/** Returns a condition for an activity `r` that is logged on a lead or deal of a customer. */
+/** The condition that an activity `r` is logged on a customer, or on a lead or a deal of it. */
 export function isOfCustomer(sql: Sql, { companyId, testMode }: Scope, customerId: Fragment): Fragment {
   return sql`(r.entity_type, r.entity_id) in (
+    select 'customer', ${customerId}
+    union all
     select 'deal', id
     from deals
     where company_id = ${companyId} and test_mode = ${testMode} and customer_id = ${customerId}

@@ -1,4 +1,4 @@
-// The activities of a record: those of a lead or a deal; for a customer, of its leads and deals.
+// The activities of a record: its own; for a customer, also those of its leads and deals.
 import type { StoredRecord } from '../../domain/records/draft.ts';
 import type { Sql } from '../client/pool.ts';
 import type { Scope } from '../client/visibility.ts';
@@ -35,6 +35,8 @@ function isOf(sql: Sql, scope: Scope, { object, id }: { object: string; id: stri
       return sql`r.entity_type = 'deal' and r.entity_id = ${id}`;
     case 'customers':
       return isOfCustomer(sql, scope, sql`${id}::uuid`);
+    case 'accounts':
+      return sql`r.entity_type = 'account' and r.entity_id = ${id}`;
     default:
       return sql`false`;
   }

@@ -188,6 +188,7 @@ export const builtinObjects: readonly BuiltinObject[] = [
       ...place,
       { name: 'description', label: 'Description', type: 'textarea', maxLength: 5000 },
       assignedTo,
+      readOnly('last_contacted_at', 'Last contacted', 'datetime'),
     ],
   },
   {
@@ -235,6 +236,8 @@ export const builtinObjects: readonly BuiltinObject[] = [
         options: [
           { label: 'Lead', value: 'lead' },
           { label: 'Deal', value: 'deal' },
+          { label: 'Customer', value: 'customer' },
+          { label: 'Account', value: 'account' },
         ],
       },
       text('entity_id', 'Entity', { required: true, locked: true, immutable: true }),

@@ -3,6 +3,7 @@ import type { StoredValue } from '../objects/field-values.ts';
 import type { Workspace, WorkspaceObject } from '../objects/workspace.ts';
 import { statusesOf } from '../settings/status-effects.ts';
 import type { NeededReference, StoredRecord } from './draft.ts';
+import { type EntityType, objectOfEntity } from './entity-types.ts';
 import { type Changes, changesBetween, showRecord, updateOf } from './view.ts';
 import { mergedRecord } from './writes.ts';
 
@@ -35,10 +36,10 @@ export function ownReferences(object: string, { values }: StoredRecord): OwnRefe
   });
 }
 
-/** Returns the lead or deal that an activity cannot be without. */
+/** Returns the record that an activity was logged on. The activity cannot exist without it. */
 export function entityOf(object: string, { values }: StoredRecord): { object: string; id: string } | undefined {
   if (object !== 'activities') return undefined;
-  return { object: values.entity_type === 'deal' ? 'deals' : 'leads', id: String(values.entity_id) };
+  return { object: objectOfEntity(values.entity_type as EntityType), id: String(values.entity_id) };
 }
 
 /** Returns the owner of a record, to be looked up. */

@@ -5,6 +5,7 @@ import type { Workspace } from '../objects/workspace.ts';
 import { isCurrency } from '../service/zones-and-currencies.ts';
 import { enteredStatus, probabilityOf, statusItem } from '../settings/status-effects.ts';
 import type { CheckedRecord, Draft } from './draft.ts';
+import { isEntityType } from './entity-types.ts';
 
 const rules: Readonly<Record<string, (draft: Draft) => void>> = {
   deals: checkDeal,
@@ -86,8 +87,7 @@ function checkActivity(draft: Draft): void {
     if (id === undefined) draft.problems.push(fieldProblem('entity_id', 'INVALID_FORMAT', 'must be a UUID'));
     else {
       draft.values.entity_id = id;
-      if (entityType === 'lead' || entityType === 'deal')
-        draft.references.push({ field: 'entity_id', kind: entityType, value: id });
+      if (isEntityType(entityType)) draft.references.push({ field: 'entity_id', kind: entityType, value: id });
     }
   }
   const performedAt = draft.joined('performed_at');

@@ -5,6 +5,7 @@ import type { Workspace, WorkspaceObject } from '../objects/workspace.ts';
 import { manualTagsOfNew } from '../settings/record-tags.ts';
 import { enteredStatus, statusEffects } from '../settings/status-effects.ts';
 import type { CheckedRecord, NeededReference, NewRecord } from './draft.ts';
+import type { EntityType } from './entity-types.ts';
 import { changeTime } from './version.ts';
 
 type Values = Readonly<Record<string, StoredValue>>;
@@ -72,9 +73,9 @@ export function mergedRecord<Stored extends { values: Values; custom: Values; up
   };
 }
 
-/** The contact that an activity records with its lead or deal. */
+/** What an activity tells about the record that it is logged on. */
 export interface LoggedContact {
-  entityType: 'lead' | 'deal';
+  entityType: EntityType;
   entityId: string;
   /** When the activity was performed; null if an update did not change that time. */
   contactedAt: string | null;
@@ -89,7 +90,7 @@ export interface LoggedContact {
 /** Returns the contact of an activity's values, for any type. */
 export function contactOf(values: Values): LoggedContact {
   return {
-    entityType: values.entity_type === 'deal' ? 'deal' : 'lead',
+    entityType: values.entity_type as EntityType,
     entityId: String(values.entity_id),
     contactedAt: textOf(values.performed_at),
     activityTypeId: String(values.activity_type),

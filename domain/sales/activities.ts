@@ -5,6 +5,7 @@ import type { Filter } from '../objects/filter.ts';
 import { closest } from '../objects/suggestions.ts';
 import { findByName, type Workspace, type WorkspaceObject } from '../objects/workspace.ts';
 import type { CheckedRecord, StoredRecord } from '../records/draft.ts';
+import type { EntityType } from '../records/entity-types.ts';
 import { checkRecord } from '../records/values.ts';
 import { builtinValues } from '../records/view.ts';
 
@@ -63,7 +64,7 @@ function isOurs(problem: FieldProblem): boolean {
 
 /** The parameters of a list. */
 export interface ActivityQuery {
-  entity_type?: 'lead' | 'deal';
+  entity_type?: EntityType;
   entity_id?: string;
   activity_type?: string;
   performed_from?: string;
@@ -114,7 +115,7 @@ export function showActivity(
   const text = (name: string) => (fields.has(name) ? ((values[name] ?? null) as string | null) : null);
   return {
     id: record.id,
-    entity_type: values.entity_type as 'lead' | 'deal',
+    entity_type: values.entity_type as EntityType,
     entity_id: values.entity_id as string,
     activity_type: workspace.activityTypes.find((type) => type.id === values.activity_type)?.name ?? '',
     activity_type_id: values.activity_type as string,

@@ -19,6 +19,13 @@ export const changelog: readonly ChangelogEntry[] = [
     operations: ['listRecords', 'getRecord', 'getRecordBatch', 'searchReport', 'getLimits'],
   },
   {
+    id: '2026-11-29-activities-on-customers',
+    date: '2026-11-29',
+    kind: 'changed',
+    text: 'Activities can be logged on customers and accounts too (`entity_type` `customer` or `account`). They move `last_contacted_at` of the record, a field that accounts now have as well, and appear in its list of activities.',
+    operations: ['createActivity', 'updateActivity', 'listActivities', 'listRecordActivities'],
+  },
+  {
     id: '2026-11-29-conversion-moves-items',
     date: '2026-11-29',
     kind: 'changed',

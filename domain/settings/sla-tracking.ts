@@ -73,14 +73,14 @@ export interface AnsweredClock {
 
 /** Contacts with records, which satisfy response clocks. */
 export interface Responses {
-  contacts: { object: 'leads' | 'deals'; recordId: string; at: string }[];
+  contacts: { object: string; recordId: string; at: string }[];
   /** Returns the clocks that restart with the contact that satisfied them. */
   restarted(answered: readonly AnsweredClock[]): NewClock[];
 }
 
 /** An activity that was logged or changed. */
 export interface LoggedActivity {
-  entityType: 'lead' | 'deal';
+  entityType: string;
   entityId: string;
   activityTypeId: string;
   previousTypeId: string;
@@ -101,7 +101,7 @@ export function findResponses(logged: readonly LoggedActivity[], workspace: Work
     for (const { entityType, entityId, activityTypeId, previousTypeId, contactedAt, performedAt } of logged) {
       if (activityTypeId === noteTypeId) continue;
       const at = previousTypeId === noteTypeId ? performedAt : contactedAt;
-      if (at !== null) contacts.push({ object: entityType === 'lead' ? 'leads' : 'deals', recordId: entityId, at });
+      if (at !== null) contacts.push({ object: `${entityType}s`, recordId: entityId, at });
     }
   }
   return { contacts, restarted: (answered) => listRestartedClocks(answered, workspace) };

@@ -310,25 +310,26 @@ export function namesOfRetagged(object: WorkspaceObject, records: readonly Retag
   );
 }
 
-/** The fields of a lead that its activities change. */
+/** What an activity changes on the lead or customer that it is logged on. */
 const changedByActivities = new Set(['last_contacted_at', 'next_followup_at', 'updated_at']);
 
-/**
- * Returns the leads whose tags may change after activities were logged, changed or deleted; none if
- * no tag reads such fields.
- */
-export function leadsToRetag(
+/** The leads or customers whose tags may follow from activities that were logged, changed or deleted; none where no tag looks at such fields. */
+export function contactedToRetag(
+  object: 'leads' | 'customers',
   workspace: Workspace,
   contacts: readonly { entityType: string; entityId: string }[],
   now: Date,
 ): Retagging {
   const matters = workspace.tags.some(
-    ({ object, conditions }) => object === 'leads' && conditions.some(({ field }) => changedByActivities.has(field)),
+    (tag) => tag.object === object && tag.conditions.some(({ field }) => changedByActivities.has(field)),
   );
-  const leads = workspace.objects.get('leads');
+  const entity = object === 'leads' ? 'lead' : 'customer';
+  const contacted = matters ? contacts.filter(({ entityType }) => entityType === entity) : [];
+  const described = workspace.objects.get(object);
   return {
-    object: 'leads',
-    ids: matters ? contacts.filter(({ entityType }) => entityType === 'lead').map(({ entityId }) => entityId) : [],
-    tagsOf: (records: readonly ComparedRecord[]) => (leads ? retagChanged(leads, workspace, records, now) : []),
+    object,
+    ids: contacted.map(({ entityId }) => entityId),
+    tagsOf: (records: readonly ComparedRecord[]) =>
+      described ? retagChanged(described, workspace, records, now) : [],
   };
 }

@@ -1,8 +1,9 @@
-// Activities: logged on leads and deals with their side effects, changed, read and listed.
+// Activities: logged on records with their side effects, changed, read and listed.
 // The rows are those of the records API.
 
 import { countRecords, findRecord, listRecords, lockRecord } from '../../db/records/records.ts';
 import { lockEntity } from '../../db/sales/activity-effects.ts';
+import { objectOfEntity } from '../../domain/records/entity-types.ts';
 import { etagOf, isMatch } from '../../domain/records/version.ts';
 import { contactOf, type LoggedContact } from '../../domain/records/writes.ts';
 import {
@@ -52,7 +53,7 @@ export const createActivity: Handler<'createActivity'> = async (call) => {
   const checked = checkActivity(body, workspace, now);
   if (call.request.problems.length > 0 || checked.problems.length > 0) throw call.request.rejection(checked.problems);
   const item = await resolve(call, checked);
-  // There are no other problems, so the lead or deal does not exist.
+  // Nothing else was wrong: there is no such record.
   if (item.checked.problems.length > 0) throw notFound();
 
   const place = { workspace, object };
@@ -66,17 +67,17 @@ export const createActivity: Handler<'createActivity'> = async (call) => {
   };
 };
 
-/** Returns the lead or deal after the activity. */
+/** The record as the activity left it. */
 async function entityOf(
   { caller, db: { sql } }: Call<'createActivity'>,
   { entityType, entityId }: LoggedContact,
 ): Promise<components['schemas']['ActivityEntity']> {
-  const entity = found(await findRecord(sql, caller, entityType === 'lead' ? 'leads' : 'deals', entityId));
+  const entity = found(await findRecord(sql, caller, objectOfEntity(entityType), entityId));
   return {
     type: entityType,
     id: entity.id,
     last_contacted_at: entity.values.last_contacted_at as string | null,
-    next_followup_at: entity.values.next_followup_at as string | null,
+    next_followup_at: (entity.values.next_followup_at ?? null) as string | null,
   };
 }
 

@@ -8,24 +8,27 @@ import { insertLead } from '../../db/sales/lead-writing.ts';
 import { answerClocks, changeClocks, startClocks } from '../../db/settings/sla-clocks.ts';
 import { builtinOf, type Workspace } from '../../domain/objects/workspace.ts';
 import type { StoredRecord } from '../../domain/records/draft.ts';
+import { objectOfEntity } from '../../domain/records/entity-types.ts';
 import { changeTime } from '../../domain/records/version.ts';
 import { changesBetween, clearingOf, creationOf, deletionOf, showRecord, updateOf } from '../../domain/records/view.ts';
-import { changedContact, contactOf } from '../../domain/records/writes.ts';
-import { changedTagNames } from '../../domain/settings/record-tags.ts';
+import { changedContact, contactOf, type LoggedContact } from '../../domain/records/writes.ts';
+import { changedTagNames, type TagNames } from '../../domain/settings/record-tags.ts';
 import { clockChange, clocksEndedWith, clocksOfNew, findResponses } from '../../domain/settings/sla-tracking.ts';
 import { moveEvent } from '../../domain/settings/status-effects.ts';
 import {
   appliedToChanged,
   appliedToNew,
-  leadsToRetag,
+  contactedToRetag,
   namesOfRetagged,
-  type RetaggedRecord,
   recordsToRetag,
   tagsOfNew,
 } from '../../domain/settings/tags.ts';
 import type { Change } from '../../runtime/handler.ts';
 import type { PreparedChange, PreparedRecord } from './preparation.ts';
 import type { Place, Writing } from './record-target.ts';
+
+/** The names of tags before and after, by the ids of the records. */
+type RetaggedNames = ReadonlyMap<string, TagNames>;
 
 /** Overrides and additions to the audit row of a write. */
 export type Traced = Pick<Change, 'metadata'> & { action?: string };
@@ -63,11 +66,11 @@ export async function writeNew(
     startClocks(sql, caller, clocksOfNew(object.object, planned, workspace, now)),
   ]);
   let moved: EntityChange[] = [];
-  let retagged: RetaggedRecord[] = [];
+  let retagged: RetaggedNames = new Map();
   if (object.object === 'activities') {
     const contacts = records.map((record) => contactOf(record.values));
     moved = await noteContacts(sql, caller, contacts, call.currentTime());
-    retagged = await retag(sql, caller, leadsToRetag(workspace, contacts, now));
+    retagged = await retagContacted(call, workspace, contacts, now);
     await answerClocks(sql, caller, findResponses(contacts, workspace), now);
   }
   for (const { id, createdAt } of records)
@@ -102,13 +105,13 @@ export async function writeChanges(
     return after ? [{ before, after }] : [];
   });
   const moved: EntityChange[] = [];
-  let retagged: RetaggedRecord[] = [];
+  let retagged: RetaggedNames = new Map();
   if (object.object === 'activities') {
     const contacts = pairs.map(({ before, after }) => changedContact(before.values, after.values));
     // One after the other: of several activities of one lead, the last one determines the next
     // follow-up.
     for (const contact of contacts) moved.push(...(await noteChange(sql, caller, contact, call.currentTime())));
-    retagged = await retag(sql, caller, leadsToRetag(workspace, contacts, now));
+    retagged = await retagContacted(call, workspace, contacts, now);
     await answerClocks(sql, caller, findResponses(contacts, workspace), now);
   }
   const clocks = pairs.flatMap(({ before, after }) => clockChange(object.object, before, after, workspace, now) ?? []);
@@ -202,12 +205,12 @@ export async function noteDeletions(
   const { sql } = call.db;
   const now = call.currentTime();
   const moved: EntityChange[] = [];
-  let retagged: RetaggedRecord[] = [];
+  let retagged: RetaggedNames = new Map();
   if (object.object === 'activities') {
     const contacts = gone.filter(({ values }) => values.followup_at !== null).map(({ values }) => contactOf(values));
     const entities = new Map(contacts.map((contact) => [contact.entityId, contact]));
     for (const entity of entities.values()) moved.push(...(await recomputeFollowup(sql, caller, entity, now)));
-    retagged = await retag(sql, caller, leadsToRetag(workspace, [...entities.values()], now));
+    retagged = await retagContacted(call, workspace, [...entities.values()], now);
   }
   const clocks = gone.flatMap(({ id }) => clocksEndedWith(object.object, id, workspace) ?? []);
   // At the time of the deletion, by which a restoration finds them.
@@ -228,21 +231,36 @@ export async function noteDeletions(
   traceEntities(call, workspace, moved, retagged);
 }
 
+/** Applies the conditions of tags to leads and customers again. */
+export async function retagContacted(
+  { caller, db: { sql } }: Writing,
+  workspace: Workspace,
+  contacts: readonly LoggedContact[],
+  now: Date,
+): Promise<RetaggedNames> {
+  const retagged = (['leads', 'customers'] as const).map(async (name) =>
+    namesOfRetagged(
+      builtinOf(name, workspace),
+      await retag(sql, caller, contactedToRetag(name, workspace, contacts, now)),
+    ),
+  );
+  return new Map((await Promise.all(retagged)).flatMap((names) => [...names]));
+}
+
 /**
- * Records the changes of leads and deals by activities: one row for each, from the first to the
+ * Records the changes of records by activities: one row for each, from the first to the
  * last state.
  */
 export function traceEntities(
   call: Writing,
   workspace: Workspace,
   changes: readonly EntityChange[],
-  retagged: readonly RetaggedRecord[],
+  tags: RetaggedNames,
 ): void {
-  const tags = namesOfRetagged(builtinOf('leads', workspace), retagged);
   const first = new Map(changes.toReversed().map((change) => [change.entityId, change]));
   const last = new Map(changes.map((change) => [change.entityId, change]));
   for (const [id, { entityType, after, changedAt }] of last) {
-    const object = builtinOf(entityType === 'lead' ? 'leads' : 'deals', workspace);
+    const object = builtinOf(objectOfEntity(entityType), workspace);
     const fields = changesBetween(object, { ...first.get(id)?.before }, { ...after });
     const names = tags.get(id);
     const changed = names ? { ...fields, tags: names } : fields;

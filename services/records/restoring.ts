@@ -36,11 +36,11 @@ import {
 import { changeTime } from '../../domain/records/version.ts';
 import { restorationOf } from '../../domain/records/view.ts';
 import { contactOf } from '../../domain/records/writes.ts';
-import { leadsToRetag, namesOfRetagged, recordsToRetag } from '../../domain/settings/tags.ts';
+import { namesOfRetagged, recordsToRetag } from '../../domain/settings/tags.ts';
 import { conflict, notFound } from '../../runtime/errors.ts';
 import { refuseTaken } from './preparation.ts';
 import type { Place, Writing } from './record-target.ts';
-import { toCause, traceEntities } from './record-writes.ts';
+import { retagContacted, toCause, traceEntities } from './record-writes.ts';
 
 /** References to a record that are restored with it; a job restores the others. */
 const mostReferencesAtOnce = 1000;
@@ -196,5 +196,5 @@ async function noteActivity(call: Writing, { workspace }: Place, { values }: Sto
   const { sql } = call.db;
   const contact = contactOf(values);
   const moved = await recomputeFollowup(sql, caller, contact, now);
-  traceEntities(call, workspace, moved, await retag(sql, caller, leadsToRetag(workspace, [contact], now)));
+  traceEntities(call, workspace, moved, await retagContacted(call, workspace, [contact], now));
 }

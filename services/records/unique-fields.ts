@@ -35,7 +35,7 @@ export async function findUniqueConflicts(
   );
   const wanted = unique.flatMap(({ takes }) => takes);
   if (wanted.length === 0) return new Map();
-  // A change of an activity first locks its lead or deal, as an insert does before it locks values.
+  // A change of an activity first locks the record that it is logged on, as an insert does before it locks values.
   const contacts = object.object === 'activities' ? writes.map(({ after }) => contactOf(after.values)) : [];
   const [, holders] = await Promise.all([
     contacts.length > 0 ? lockNamedEntities(sql, caller, contacts) : undefined,

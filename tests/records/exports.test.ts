@@ -251,6 +251,23 @@ describe('a file', () => {
     expect(done).toMatchObject({ filter, fields: ['name'], rows: 2 });
   });
 
+  test('has the records that pass a filter through a relation, if the key can view the related object', async () => {
+    const owner = await newTenant();
+    const [near, far] = await createRecords(owner.key, 'accounts', [
+      { name: 'Near', city: 'Berlin' },
+      { name: 'Far', city: 'Bonn' },
+    ]);
+    await createRecords(owner.key, 'deals', [
+      { name: 'One', account_id: near?.id },
+      { name: 'Two', account_id: far?.id },
+      { name: 'Three' },
+    ]);
+    const filter = { field: 'account.city', op: 'eq', value: 'Berlin' };
+    expect(linesOf((await exported({ object: 'deals', filter }, owner.key)).text)).toMatchObject([{ name: 'One' }]);
+    const narrow = await newKey(owner, { scopes: ['exports:*', 'deals:view'] });
+    expect(linesOf((await exported({ object: 'deals', filter }, narrow)).text)).toEqual([]);
+  });
+
   test('of everything has all objects, and the notes, links and attachments of their records', async () => {
     const owner = await newTenant();
     const { id } = await createRecord(owner.key, 'accounts', { name: 'A' });

@@ -121,6 +121,74 @@ describe('logging', () => {
     }
   });
 
+  test.each([
+    ['customer', 'customers', { first_name: 'Sara' }],
+    ['account', 'accounts', { name: 'Blue Lake' }],
+  ])('of type %s moves its last_contacted_at and nothing else, and is a change of it', async (type, object, fields) => {
+    const { id } = await createRecord(key, object, fields);
+    const body = {
+      ...onLead(id),
+      entity_type: type,
+      performed_at: '2026-05-05T10:00:00Z',
+      followup_at: '2036-01-01T00:00:00Z',
+    };
+    const { activity, entity } = (await post(201, key, body)).body.data;
+    expect(activity).toMatchObject({ entity_type: type, entity_id: id, followup_at: '2036-01-01T00:00:00.000Z' });
+    const contacted = '2026-05-05T10:00:00.000Z';
+    expect(entity).toEqual({ type, id, last_contacted_at: contacted, next_followup_at: null });
+    expect((await readRecord(key, object, id)).last_contacted_at).toBe(contacted);
+    const { audit, events } = await leftBehind(id);
+    expect(audit.at(-1)).toMatchObject({
+      action: `${type}.update`,
+      changes: { last_contacted_at: { from: null, to: contacted } },
+    });
+    expect(events.at(-1)).toMatchObject({
+      event: 'record.updated',
+      data: { object, changed_fields: ['last_contacted_at'] },
+    });
+    // An earlier contact and a change of the follow-up leave it as it is.
+    await log(key, { ...body, performed_at: '2026-05-04T10:00:00Z' });
+    await patch(200, key, activity.id, { followup_at: null });
+    expect((await leftBehind(id)).audit).toHaveLength(audit.length);
+    await patch(200, key, activity.id, { performed_at: '2026-05-06T10:00:00Z' });
+    expect((await readRecord(key, object, id)).last_contacted_at).toBe('2026-05-06T10:00:00.000Z');
+    expect(ids((await list(key, { entity_type: type, entity_id: id })).activities)[0]).toBe(activity.id);
+    await expectStatus(200, 'DELETE', recordsPath('activities', activity.id), { key });
+    expect((await readRecord(key, object, id)).last_contacted_at).toBe('2026-05-06T10:00:00.000Z');
+  });
+
+  test('on a customer or an account that is not there or of another object is 404', async () => {
+    const account = (await createRecord(key, 'accounts', { name: 'Blue Lake' })).id;
+    await post(404, key, { ...onLead(account), entity_type: 'customer' });
+    await post(404, key, { ...onLead(randomUUID()), entity_type: 'account' });
+    await post(404, (await newTenant()).key, { ...onLead(account), entity_type: 'account' });
+  });
+
+  test('on a customer, applies the conditions of its tags again', async () => {
+    const own = await newTenant();
+    const condition = { field: 'last_contacted_at', operator: 'is_null', value: false };
+    const tag = { name: 'Contacted', fields: ['last_contacted_at'], conditions: [condition] };
+    await expectStatus(201, 'POST', '/v1/settings/tags/customers', { key: own.key, body: tag });
+    const { id } = await createRecord(own.key, 'customers', { first_name: 'Sara' });
+    const tags = async (): Promise<string[]> =>
+      (await expectStatus(200, 'GET', `${recordsPath('customers', id)}/tags`, { key: own.key })).body.data.tags.map(
+        (each: Json) => each.name,
+      );
+    expect(await tags()).toEqual([]);
+    await log(own.key, { ...onLead(id), entity_type: 'customer' });
+    expect(await tags()).toEqual(['Contacted']);
+  });
+
+  test.each(['customer', 'account'])('of type %s is deleted and restored together with it', async (type) => {
+    const object = `${type}s`;
+    const { id } = await createRecord(key, object, type === 'customer' ? { first_name: 'Ida' } : { name: 'Ida & Co' });
+    const activity = await log(key, { ...onLead(id), entity_type: type });
+    await expectStatus(200, 'DELETE', recordsPath(object, id), { key });
+    expect((await list(key, { entity_id: id })).activities).toEqual([]);
+    await expectStatus(200, 'POST', `/v1/objects/${object}/deleted-records/${id}/restore`, { key });
+    expect(ids((await list(key, { entity_id: id })).activities)).toEqual([activity.id]);
+  });
+
   test('logs an activity once per key, and replays the first response byte for byte', async () => {
     const on = await newLead(key);
     const idempotencyKey = randomUUID();
@@ -175,7 +243,7 @@ describe('rejected activities', () => {
       'another kind of entity',
       400,
       'VALIDATION_ERROR',
-      (on) => ({ ...onLead(on), entity_type: 'customer' }),
+      (on) => ({ ...onLead(on), entity_type: 'task' }),
       ['entity_type INVALID_OPTION'],
     ],
     [

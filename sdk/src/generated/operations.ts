@@ -206,7 +206,7 @@ export interface Operations {
    *
    * These queries use no index and read all records that pass the rest of the filter:
    *
-   * - the operators `contains`, `ends_with`, `neq`, `not_in` and `not`, `starts_with` on other fields, parts of an `or`,
+   * - the operators `contains`, `ends_with`, `neq`, `not_in`, `none` and `not`, `starts_with` on other fields, parts of an `or`,
    *   conditions with `as`, and ranges on custom fields;
    * - `created_by`;
    * - sorting by long texts (website, notes, descriptions, addresses), by names of configured lists (status, stage,
@@ -964,11 +964,12 @@ export interface Operations {
   /**
    * Log an activity
    *
-   * Logs a call, an email, a meeting or another activity on a lead or a deal. The same transaction updates the lead or
-   * deal:
+   * Logs a call, an email, a meeting or another activity on a lead, a deal, a customer or an account. The same transaction
+   * updates that record:
    *
    * - `last_contacted_at` moves forward to `performed_at`, never back, for every type of activity;
-   * - `next_followup_at` is set if you send `followup_at`.
+   * - `next_followup_at` of a lead or a deal is set if you send `followup_at`. Customers and accounts have no such field,
+   *   so it is null in the response; the follow-up stays on the activity.
    *
    * The response contains both values together with the activity. Send at least one of `summary` and `details`; blank text
    * counts as omitted.
@@ -981,13 +982,13 @@ export interface Operations {
    * - **400**: a required field is missing (`MISSING_REQUIRED_FIELD`), a value has the wrong format
    *   (`INVALID_FIELD_FORMAT`), or there are problems of several kinds or of length and range (`VALIDATION_ERROR`).
    *   `performed_at` can be at most 5 minutes ahead of the server clock, and `followup_at` must be after `performed_at`.
-   * - **404**: the lead or deal does not exist, or the key cannot see it.
+   * - **404**: the record does not exist, or the key cannot see it.
    * - **422**: a field is unknown or read-only, a value has the wrong JSON type, or `activity_type` is not the name of an
    *   active type (`allowed` lists them, as does `GET /v1/activity-types`).
    *
    * The workspace's own settings apply: a field that was made mandatory is required here too, and a field that was
-   * switched off is unknown. Emits `record.created` with the object `activities`, and `record.updated` for the lead or
-   * deal if it changed.
+   * switched off is unknown. Emits `record.created` with the object `activities`, and `record.updated` for the
+   * record if it changed.
    */
   createActivity: Method<'createActivity'>;
   /**
@@ -1001,9 +1002,10 @@ export interface Operations {
    * Update an activity
    *
    * Changes only the fields that you send, at least one of `summary`, `details`, `activity_type`, `performed_at` and
-   * `followup_at`. The lead or deal is updated too. A changed `performed_at` or type moves its `last_contacted_at`
-   * forward. A new `followup_at` becomes its `next_followup_at`. `followup_at: null` cancels the follow-up:
-   * `next_followup_at` becomes the earliest future follow-up among its activities, or null.
+   * `followup_at`. The record that it is logged on is updated too. A changed `performed_at` or type moves its
+   * `last_contacted_at` forward. For a lead or a deal, a new `followup_at` becomes its `next_followup_at`.
+   * `followup_at: null` cancels the follow-up: `next_followup_at` becomes the earliest future follow-up among its
+   * activities, or null.
    *
    * Requires `activities:edit`; the legacy scope `activities:update` grants it. If you send `If-Match`, send an
    * `Idempotency-Key` too. A retry after a lost response then gets the original response instead of a conflict with its
@@ -1019,7 +1021,7 @@ export interface Operations {
    * - **422**: a field is unknown or read-only, cannot be changed (`IMMUTABLE`), has the wrong JSON type, or
    *   `activity_type` is not the name of an active type.
    *
-   * Emits `record.updated` with the object `activities`, unless nothing changed, and for the lead or deal if it changed.
+   * Emits `record.updated` with the object `activities`, unless nothing changed, and for the record that it is logged on if that changed.
    */
   updateActivity: Method<'updateActivity'>;
   /**
@@ -1860,9 +1862,9 @@ export interface Operations {
   /**
    * List the activities of a record
    *
-   * Returns the activities logged on a lead or deal, latest `performed_at` first. For a customer, it returns the
-   * activities logged on its leads and deals. Records of other objects have no activities, so their list is empty. The
-   * default page size is 100. Log activities with `POST /v1/activities`.
+   * Returns the activities logged on a lead, deal, customer or account, latest `performed_at` first. For a customer, the
+   * list includes the activities logged on its leads and deals. Records of other objects have no activities, so their list
+   * is empty. The default page size is 100. Log activities with `POST /v1/activities`.
    *
    * Requires `activities:view` and the view scope of the object. A key limited to a branch or team sees the activities
    * that the key itself, or a user of that branch or team, logged. **404**: the object or record does not exist, or the
