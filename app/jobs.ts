@@ -23,6 +23,7 @@ import type { MetricValues } from '../runtime/telemetry/metrics.ts';
 import { clickPath, openPath } from '../web/recipients/engagement.ts';
 import { unsubscribePath } from '../web/recipients/unsubscribe.ts';
 import { calendarClient, openCalendars } from './calendar-provider.ts';
+import { openImports } from './imports.ts';
 import { openJobMetrics } from './job-metrics.ts';
 import { openSenders } from './message-senders.ts';
 import { openPayments } from './payments.ts';
@@ -30,6 +31,7 @@ import {
   type DatabaseSettings,
   openCalendarsPool,
   openDispatcherPools,
+  openImportsPool,
   openMessagesPool,
   openPaymentsPool,
   openPurgePool,
@@ -86,10 +88,11 @@ export async function startBackgroundJobs(surroundings: JobSurroundings): Promis
     webhooks: openSenderPools(settings),
     messages: { platform, tenants: openMessagesPool(settings) },
     calendars: { platform, tenants: openCalendarsPool(settings) },
+    imports: { platform, tenants: openImportsPool(settings) },
     payments: { platform, tenants: payments },
   };
   const opened = [pools.dispatcher, pools.webhooks].flatMap(({ platform: own, tenants }) => [own, tenants]);
-  const closing = [...opened, pools.messages.tenants, pools.calendars.tenants, payments, purges];
+  const closing = [...opened, pools.messages.tenants, pools.calendars.tenants, pools.imports.tenants, payments, purges];
   const worker = config.workers > 1 ? 'primary' : undefined;
   const metrics = openJobMetrics(
     { dispatcher: pools.dispatcher.platform, webhooks: pools.webhooks.platform, messages: platform },
@@ -120,6 +123,14 @@ export async function startBackgroundJobs(surroundings: JobSurroundings): Promis
     }),
     searchIndexer: new SearchIndexer(),
     files: { remove: removeFile, uploads: uploadFolder(config) },
+    imports: openImports({
+      platform,
+      tenants: pools.imports.tenants,
+      storage,
+      folder: uploadFolder(config),
+      loadShedder: new LoadShedder(waitedMs),
+      onEvents: () => jobs.wake('dispatcher'),
+    }),
     mails: { transport: mailTransport && smtpMails(mailTransport, from), from, dashboardUrl, decrypt },
     messages: {
       ...messageAddresses(surroundings),

@@ -40,6 +40,7 @@ import * as recordBatchUpsert from './records/batch-upsert.ts';
 import * as recordDuplicates from './records/duplicates.ts';
 import * as feed from './records/feed.ts';
 import * as recordHistory from './records/history.ts';
+import * as imports from './records/imports.ts';
 import * as links from './records/links.ts';
 import * as notes from './records/notes.ts';
 import * as recordTags from './records/record-tags.ts';
@@ -111,6 +112,7 @@ export const handlers = {
   ...recordBatchUpsert,
   ...recordDuplicates,
   ...recordHistory,
+  ...imports,
   ...campaignRuns,
   ...campaigns,
   ...workforces,

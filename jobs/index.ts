@@ -11,6 +11,7 @@ import { runCampaigns } from './messaging/campaigns.ts';
 import { deliverMails, type MailServices } from './messaging/mail.ts';
 import { type MessageServices, sendMessages } from './messaging/message-sending.ts';
 import { carryOutDecisions } from './messaging/run-decisions.ts';
+import { type ImportServices, runImports } from './records/imports.ts';
 import { clearPendingReferences } from './records/reference-clearing.ts';
 import type { SweptFiles } from './records/stored-files.ts';
 import type { TenantQueue } from './records/tenant-queue.ts';
@@ -33,6 +34,7 @@ export interface BackgroundServices {
   webhookSender: WebhookSender;
   searchIndexer: SearchIndexer;
   files: SweptFiles;
+  imports: ImportServices;
   mails: MailServices;
   messages: MessageServices;
   calendars: CalendarServices;
@@ -45,7 +47,14 @@ export interface BackgroundServices {
  * jobs share, and one for tenants. The other pools have their own connections for tenants;
  * `dispatcher` and `webhooks` also have their own for reading across tenants.
  */
-export type BackgroundPool = 'background' | 'dispatcher' | 'webhooks' | 'messages' | 'calendars' | 'payments';
+export type BackgroundPool =
+  | 'background'
+  | 'dispatcher'
+  | 'webhooks'
+  | 'messages'
+  | 'calendars'
+  | 'imports'
+  | 'payments';
 
 const second = 1000;
 const minute = 60 * second;
@@ -140,6 +149,15 @@ export const backgroundJobs: readonly Job<BackgroundServices, BackgroundPool>[] 
     batchSize: 20_000,
     timeoutMs: 5 * second,
     run: (context, { searchIndexer }) => searchIndexer.run(context),
+  },
+  // Writes the rows of imports in chunks. A batch consists of imports. Backs off under foreground load.
+  {
+    name: 'imports',
+    pool: 'imports',
+    intervalMs: 500,
+    batchSize: 50,
+    timeoutMs: 10 * second,
+    run: (context, { imports }) => runImports(context, imports),
   },
   // Clears references to deleted records. A batch consists of records, which stay locked meanwhile.
   {

@@ -30,6 +30,21 @@ export async function findKeys(sql: Sql, companyId: string, hashes: readonly str
   return new Map(rows.map(({ hash, ...row }) => [hash, row]));
 }
 
+/** Finds a key of a company by its id, for work that it started. */
+export async function findKeyById(sql: Sql, companyId: string, id: string): Promise<KeyRow | undefined> {
+  const [row] = await sql<KeyRow[]>`
+    select c.id as company_id, c.name as company_name, c.config_version,
+      c.disabled_modules, ${subscriptionColumns(sql)}, k.id as key_id, k.name as key_name,
+      k.environment = 'test' as test_mode, k.scopes, k.ip_allowlist, k.reach_kind, k.reach_id,
+      k.expires_at, k.revoked_at, k.rate_limit_per_minute as per_minute, k.rate_limit_per_hour as per_hour,
+      ${keyStamp(sql)} as stamp
+    from api_keys k
+    join companies c on c.id = ${companyId} and c.status = 'active'
+    left join subscriptions s on s.company_id = ${companyId}
+    where k.company_id = ${companyId} and k.id = ${id}`;
+  return row;
+}
+
 /** How often a key was used since it was last counted. */
 export interface KeyUse {
   keyId: string;

@@ -15,6 +15,7 @@ export const moduleActions: Readonly<Record<string, readonly string[]>> = {
   billing: ['view', 'configure'],
   webhooks: ['view', 'configure'],
   attachments: ['view', 'create', 'configure'],
+  imports: ['view', 'create'],
   bookings: ['view', 'create', 'edit', 'configure'],
   inbox: ['view', 'create'],
   campaigns: ['view', 'create'],

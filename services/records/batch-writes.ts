@@ -9,7 +9,14 @@ import { builtinValues } from '../../domain/records/view.ts';
 import type { components } from '../../generated/api.ts';
 import { settle } from './batches.ts';
 import { lockEachForChange } from './locked-records.ts';
-import { holdReferences, prepareEach, prepareEachChange, prepareEachNew, resolveEach } from './preparation.ts';
+import {
+  type DuplicateCheck,
+  holdReferences,
+  prepareEach,
+  prepareEachChange,
+  prepareEachNew,
+  resolveEach,
+} from './preparation.ts';
 import type { Place, Writing } from './record-target.ts';
 import { writeChanges, writeNew } from './record-writes.ts';
 
@@ -34,6 +41,7 @@ export async function createBatch(
   place: Place,
   items: readonly unknown[],
   atomic: boolean,
+  duplicates: DuplicateCheck = 'in_batch',
 ): Promise<BatchResult> {
   const { workspace, object } = place;
   const checked = items.map((item, index) => ({
@@ -41,7 +49,7 @@ export async function createBatch(
     checked: isObject(item) ? checkRecord(object, item, 'create', workspace, call.now) : refusedItem(),
   }));
   const failed: Failure[] = [];
-  const good = await prepareEachNew(call, place, await resolveEach(call, checked), failed);
+  const good = await prepareEachNew(call, place, await resolveEach(call, checked), failed, duplicates);
   settle(atomic, failed, items.length);
   const records = await writeNew(
     call,
@@ -114,6 +122,7 @@ interface Found extends Meant {
 /**
  * Changes the record that each item means, or creates one.
  * @param matchOn valid names of fields, or `id` alone
+ * @param creates false: items that mean no record fail
  * @throws ApiError 422 that lists the failures, if the batch is atomic
  */
 export async function upsertBatch(
@@ -122,9 +131,11 @@ export async function upsertBatch(
   items: readonly unknown[],
   matchOn: readonly string[],
   atomic: boolean,
+  { creates: mayCreate = true, duplicates = 'in_batch' }: { creates?: boolean; duplicates?: DuplicateCheck } = {},
 ): Promise<BatchResult> {
   const failed: Failure[] = [];
-  const found = await recordsOf(call, place, readEach(place, items, matchOn, failed), failed);
+  const matched = await recordsOf(call, place, readEach(place, items, matchOn, failed), failed);
+  const found = mayCreate ? matched : onlyChanges(call, place, matched, failed);
   const resolved = await resolveEach(
     call,
     found.map(({ index, before, fields }) => ({ index, before, checked: check(call, place, fields, before) })),
@@ -137,6 +148,7 @@ export async function upsertBatch(
       changes: resolved.flatMap(({ index, before, item }) => (before ? [{ index, before, item }] : [])),
     },
     failed,
+    duplicates,
   );
   settle(atomic, failed, items.length);
 
@@ -158,6 +170,16 @@ export async function upsertBatch(
     ...changes.map(toChanged(written)),
   ];
   return { succeeded, failed };
+}
+
+/** Fails items that mean no record: for their values, if these are why. */
+function onlyChanges(call: Writing, { workspace, object }: Place, found: readonly Found[], failed: Failure[]): Found[] {
+  return found.filter(({ index, fields, before }) => {
+    if (before) return true;
+    const { problems } = checkRecord(object, fields, 'update', workspace, call.now);
+    failed.push(problems.length > 0 ? invalid(index, problems) : missing(index));
+    return false;
+  });
 }
 
 function check(

@@ -43,6 +43,7 @@ export function startNamedJobs(
     webhooks: pools,
     messages: pools,
     calendars: pools,
+    imports: pools,
     payments: pools,
   };
   const environment = { platform: pools.platform, pools: all, log: silentLog };
