@@ -4182,7 +4182,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Download the failed rows of an import
+         * Get the failed rows of an import as a file
          * @description Returns the failed rows as a CSV file with their own columns and two more: `_error_code` and `_error_message`. Correct
          *     the rows, and import the file as it is: columns whose names begin with `_error` are ignored. The file is in UTF-8 and
          *     uses the delimiter of the import's file.
@@ -4190,7 +4190,7 @@ export interface paths {
          *     Requires `imports:view`. **404**: the import does not exist, or its file was removed 30 days after its end. **409** with
          *     the reason `import_not_ended`: the import has not ended.
          */
-        get: operations["downloadImportErrors"];
+        get: operations["getImportErrorFile"];
         put?: never;
         post?: never;
         delete?: never;
@@ -10780,7 +10780,7 @@ export interface components {
          * @description A time, or null if it has not come.
          */
         ImportTime: string | null;
-        Import: {
+        ImportJob: {
             id: components["schemas"]["Uuid"];
             object: components["schemas"]["RecordObjectName"];
             format: components["schemas"]["ImportFormat"];
@@ -10822,7 +10822,7 @@ export interface components {
             created_at: components["schemas"]["Timestamp"];
         };
         ImportList: {
-            imports: components["schemas"]["Import"][];
+            imports: components["schemas"]["ImportJob"][];
             next_cursor: components["schemas"]["NextCursor"];
             has_more: components["schemas"]["HasMore"];
         };
@@ -10871,7 +10871,7 @@ export interface components {
             max_errors?: number;
         };
         ImportData: {
-            import: components["schemas"]["Import"];
+            import: components["schemas"]["ImportJob"];
         };
         ImportAnswer: {
             success: components["schemas"]["Success"];
@@ -10885,6 +10885,11 @@ export interface components {
              */
             file: string;
         };
+        /**
+         * Format: binary
+         * @description The bytes of a part.
+         */
+        ImportBytes: string;
         ImportPart: {
             /** @example 1 */
             number: number;
@@ -10936,6 +10941,11 @@ export interface components {
             data: components["schemas"]["ImportErrorList"];
             meta: components["schemas"]["Meta"];
         };
+        /**
+         * Format: binary
+         * @description A CSV file.
+         */
+        ImportErrorFile: string;
         /**
          * @description The kind of record that the policy applies to.
          * @example lead
@@ -26220,15 +26230,24 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "text/csv": string;
-                "application/x-ndjson": string;
-                "application/octet-stream": string;
                 /**
                  * @example {
                  *       "file": "accounts.csv"
                  *     }
                  */
                 "multipart/form-data": components["schemas"]["ImportUpload"];
+                /**
+                 * @example name,city
+                 *     Blue Lake Trading,Berlin
+                 */
+                "text/csv": components["schemas"]["ImportBytes"];
+                /** @example {"name": "Blue Lake Trading"} */
+                "application/x-ndjson": components["schemas"]["ImportBytes"];
+                /**
+                 * @example name,city
+                 *     Blue Lake Trading,Berlin
+                 */
+                "application/octet-stream": components["schemas"]["ImportBytes"];
             };
         };
         responses: {
@@ -26478,6 +26497,7 @@ export interface operations {
             403: components["responses"]["Forbidden"];
             404: components["responses"]["NotFound"];
             409: components["responses"]["Conflict"];
+            422: components["responses"]["Unprocessable"];
             429: components["responses"]["RateLimited"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["Unavailable"];
@@ -26564,7 +26584,7 @@ export interface operations {
             503: components["responses"]["Unavailable"];
         };
     };
-    downloadImportErrors: {
+    getImportErrorFile: {
         parameters: {
             query?: never;
             header?: never;
@@ -26589,7 +26609,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/octet-stream": string;
+                    "application/octet-stream": components["schemas"]["ImportErrorFile"];
                 };
             };
             400: components["responses"]["BadRequest"];

@@ -8,7 +8,7 @@ import type { TenantScope } from '../client/tenant.ts';
 import { lockValues } from '../client/value-locks.ts';
 import type { Scope } from '../client/visibility.ts';
 
-export type ImportStatus = 'awaiting_file' | 'queued' | 'running' | 'completed' | 'failed' | 'cancelled';
+type ImportStatus = 'awaiting_file' | 'queued' | 'running' | 'completed' | 'failed' | 'cancelled';
 
 export interface ImportRow extends CreatedByRow {
   id: string;

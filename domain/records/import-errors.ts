@@ -3,7 +3,7 @@
 const errorColumns = ['_error_code', '_error_message'];
 
 /** Returns a line of a CSV file. Cells are quoted only if they must be, so that they stay as they were. */
-export function csvLine(cells: readonly string[], delimiter = ','): string {
+function csvLine(cells: readonly string[], delimiter = ','): string {
   const quoted = cells.map((cell) =>
     cell.includes(delimiter) || /["\r\n]/.test(cell) ? `"${cell.replaceAll('"', '""')}"` : cell,
   );

@@ -228,7 +228,7 @@ export const listImportErrors: Handler<'listImportErrors'> = async (call) => {
   return { status: 200, data: { errors: rows.map((each) => toError(each, row)), ...rest } };
 };
 
-export const downloadImportErrors: Handler<'downloadImportErrors'> = async (call) => {
+export const getImportErrorFile: Handler<'getImportErrorFile'> = async (call) => {
   const { caller } = call;
   const row = found(await findImport(call.db.sql, caller, call.request.path.id));
   const name = `import-${row.id}-errors.csv`;
@@ -266,7 +266,7 @@ function toValues(content: unknown, columns: readonly string[]): Record<string, 
   return Object.fromEntries(content.map((cell: unknown, index) => [columns[index] ?? cellName(index), cell]));
 }
 
-function toImport(row: ImportRow, { testMode }: Caller, now: Date): components['schemas']['Import'] {
+function toImport(row: ImportRow, { testMode }: Caller, now: Date): components['schemas']['ImportJob'] {
   const { options, layout } = row;
   const read = row.created + row.updated + row.unchanged + row.failed;
   const isStarted = row.layout !== null;

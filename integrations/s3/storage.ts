@@ -1,8 +1,6 @@
 // File storage in an S3-compatible store.
 import { openAsBlob } from 'node:fs';
 import { rm } from 'node:fs/promises';
-import { Readable } from 'node:stream';
-import type { ReadableStream } from 'node:stream/web';
 import { AwsClient } from 'aws4fetch';
 import { contentDisposition } from '../../domain/records/file-names.ts';
 import type { S3Settings } from '../../runtime/config.ts';
@@ -47,12 +45,12 @@ export class S3Storage implements FileStorage {
     return undefined;
   }
 
-  async read(key: string, start: number): Promise<Readable | undefined> {
+  async read(key: string, start: number): Promise<AsyncIterable<Uint8Array> | undefined> {
     const headers = start > 0 ? { range: `bytes=${start}-` } : {};
     const answer = await this.#client.fetch(`${this.#bucket}/${key}`, { headers });
     if (answer.status === 404) return undefined;
     if (!answer.ok || !answer.body) throw new Error(`the file storage responded to GET with status ${answer.status}`);
-    return Readable.fromWeb(answer.body as ReadableStream);
+    return answer.body;
   }
 
   async #send(method: string, key: string, more: RequestInit = {}): Promise<void> {

@@ -31,7 +31,7 @@ export interface ImportFailure {
 export interface ImportServices {
   loadShedder: LoadShedder;
   /** Opens a stored file from a byte on. */
-  read(key: string, start: number): Promise<AsyncIterable<Buffer> | undefined>;
+  read(key: string, start: number): Promise<AsyncIterable<Uint8Array> | undefined>;
   readLine: ReadLine;
   /** Returns the caller that an import writes as, or why its credential no longer allows it. */
   findCaller(scope: TenantScope, row: imports.ImportRow): Promise<{ caller: Caller } | { failure: ImportFailure }>;
@@ -333,7 +333,7 @@ class ImportRun {
       if (!stream) throw new Error('a part of an import is not in the storage');
       skipped = 0;
       for await (const chunk of stream) {
-        const bytes = decoder ? Buffer.from(decoder.decode(chunk, { stream: true })) : chunk;
+        const bytes = Buffer.from(decoder ? decoder.decode(chunk, { stream: true }) : chunk);
         const start = Math.min(toSkip, bytes.length);
         toSkip -= start;
         if (start < bytes.length) yield bytes.subarray(start);

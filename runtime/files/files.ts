@@ -147,8 +147,8 @@ export class Files {
       const stream = await this.#parts.storage.read(storageKey(part), 0);
       if (!stream) throw serviceUnavailable();
       for await (const chunk of stream) {
-        chunks.push(chunk as Buffer);
-        size += (chunk as Buffer).length;
+        chunks.push(Buffer.from(chunk));
+        size += chunk.length;
         if (size >= most) break;
       }
       if (size >= most) break;
@@ -159,7 +159,7 @@ export class Files {
   /** Opens a file for sending, also if the storage serves downloads itself. */
   async read(file: FilePlace & { name: string; bytes: number }): Promise<FileBody | undefined> {
     const stream = await this.#parts.storage.read(storageKey(file), 0);
-    return stream && new FileBody(file.name, file.bytes, stream);
+    return stream && new FileBody(file.name, file.bytes, Readable.from(stream));
   }
 
   /** Removes a file in the background. If that fails, the sweep retries. */

@@ -23,7 +23,7 @@ import { writeChanges, writeNew } from './record-writes.ts';
 type Failure = components['schemas']['RecordBatchFailure'];
 
 /** A record that a batch wrote, or that needed no change. */
-export interface WrittenItem {
+interface WrittenItem {
   index: number;
   record: StoredRecord;
   outcome: 'created' | 'updated' | 'unchanged';

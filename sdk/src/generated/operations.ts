@@ -2300,7 +2300,7 @@ export interface Operations {
    */
   listImportErrors: ListMethod<'listImportErrors', 'errors'>;
   /**
-   * Download the failed rows of an import
+   * Get the failed rows of an import as a file
    *
    * Returns the failed rows as a CSV file with their own columns and two more: `_error_code` and `_error_message`. Correct
    * the rows, and import the file as it is: columns whose names begin with `_error` are ignored. The file is in UTF-8 and
@@ -2309,7 +2309,7 @@ export interface Operations {
    * Requires `imports:view`. **404**: the import does not exist, or its file was removed 30 days after its end. **409** with
    * the reason `import_not_ended`: the import has not ended.
    */
-  downloadImportErrors: Method<'downloadImportErrors'>;
+  getImportErrorFile: Method<'getImportErrorFile'>;
   /**
    * List SLA policies
    *
@@ -3470,7 +3470,7 @@ export const descriptions: Readonly<Record<keyof Operations, Description>> = {
   startImport: { method: 'POST', path: '/v1/imports/{id}/start', takesKey: true },
   cancelImport: { method: 'POST', path: '/v1/imports/{id}/cancel', takesKey: true },
   listImportErrors: { method: 'GET', path: '/v1/imports/{id}/errors', items: 'errors' },
-  downloadImportErrors: { method: 'GET', path: '/v1/imports/{id}/errors.csv', isFile: true },
+  getImportErrorFile: { method: 'GET', path: '/v1/imports/{id}/errors.csv', isFile: true },
   listSlaPolicies: { method: 'GET', path: '/v1/settings/sla-policies', items: 'sla_policies' },
   createSlaPolicy: { method: 'POST', path: '/v1/settings/sla-policies' },
   getSlaPolicy: { method: 'GET', path: '/v1/settings/sla-policies/{id}' },
