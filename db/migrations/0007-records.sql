@@ -529,7 +529,8 @@ create policy tenant on imports to crm_app
   with check (company_id = current_company() and test_mode = current_test_mode());
 create policy platform on imports to crm_platform using (true) with check (true);
 grant select, insert, update, delete on imports to crm_app;
-grant select (company_id, test_mode, id, charged_rows, due_at, expires_at), update (charged_rows), delete on imports to crm_platform;
+grant select (company_id, test_mode, id, status, charged_rows, errors_file_id, due_at, expires_at), delete on imports to crm_platform;
+grant update (charged_rows, expires_at, errors_file_id, errors_bytes) on imports to crm_platform;
 
 -- However an import is deleted, its file of failed rows is deleted after it.
 create function release_errors_file() returns trigger language plpgsql as $$
@@ -557,7 +558,9 @@ alter table import_parts enable row level security, force row level security;
 create policy tenant on import_parts to crm_app
   using (company_id = current_company() and test_mode = current_test_mode())
   with check (company_id = current_company() and test_mode = current_test_mode());
+create policy platform on import_parts to crm_platform using (true);
 grant select, insert, update, delete on import_parts to crm_app;
+grant select, delete on import_parts to crm_platform;
 create trigger release_stored_file after delete on import_parts for each row execute function release_stored_file();
 
 -- The rows of imports that failed.
@@ -579,7 +582,9 @@ alter table import_errors enable row level security, force row level security;
 create policy tenant on import_errors to crm_app
   using (company_id = current_company() and test_mode = current_test_mode())
   with check (company_id = current_company() and test_mode = current_test_mode());
+create policy platform on import_errors to crm_platform using (true);
 grant select, insert, delete on import_errors to crm_app;
+grant select (company_id, test_mode, import_id, row), delete on import_errors to crm_platform;
 
 -- True in a transaction that has noted the records whose references a job clears.
 create function references_are_noted() returns boolean language sql stable

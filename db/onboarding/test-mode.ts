@@ -79,7 +79,17 @@ const furtherTables = [
   ['phone_numbers', 'phone_numbers'],
   ['received_reports', 'inbound_reports'],
   ['messages', 'messages'],
+  ['import_errors', null],
+  ['import_parts', null],
+  ['imports', 'imports'],
 ] as const;
+
+/** The keys of tables without an id. */
+const keysOf: Partial<Record<string, string[]>> = {
+  scheduling_turns: ['pool_id', 'user_id'],
+  import_errors: ['import_id', 'row'],
+  import_parts: ['import_id', 'number'],
+};
 
 /** What is deleted by itself when all objects are reset. */
 export const furtherKinds: readonly string[] = furtherTables.flatMap(([, name]) => name ?? []);
@@ -91,7 +101,7 @@ export async function deleteSomeFurther(
   limit: number,
 ): Promise<Deleted | undefined> {
   for (const [table, name] of furtherTables) {
-    const key = table === 'scheduling_turns' ? sql`pool_id, user_id` : sql`id`;
+    const key = sql(keysOf[table] ?? ['id']);
     const gone = await sql`
       delete from ${sql(table)}
       where company_id = ${companyId} and test_mode = ${testMode} and (${key}) in (

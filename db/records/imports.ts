@@ -4,6 +4,7 @@ import type { ImportOptions } from '../../domain/records/import-mapping.ts';
 import type { RowPlace } from '../../domain/records/import-rows.ts';
 import { type CreatedByRow, createdColumns } from '../client/created-by.ts';
 import type { Sql } from '../client/pool.ts';
+import { type DueDataRow, forEachTenant } from '../client/sweeping.ts';
 import type { TenantScope } from '../client/tenant.ts';
 import { lockValues } from '../client/value-locks.ts';
 import type { Scope } from '../client/visibility.ts';
@@ -36,6 +37,7 @@ export interface ImportRow extends CreatedByRow {
   createdByUser: string | null;
   startedAt: Date | null;
   completedAt: Date | null;
+  dueAt: Date | null;
   createdAt: Date;
   /** Of all parts. */
   bytes: number;
@@ -70,6 +72,7 @@ const columns = [
   'created_by_user',
   'started_at',
   'completed_at',
+  'due_at',
   'created_at',
 ];
 
@@ -355,3 +358,45 @@ export const placeOf = ({ nextByte, nextRow, nextLine }: ImportRow): RowPlace =>
   row: nextRow,
   line: nextLine,
 });
+
+interface ExpiredRow extends TenantScope {
+  importId: string;
+  row: number;
+}
+
+/** Removes failed rows of imports whose time is over. @returns how many */
+export async function sweepImportErrors(sql: Sql, limit: number, now: Date): Promise<number> {
+  const due = await sql<ExpiredRow[]>`
+    select e.company_id, e.test_mode, e.import_id, e.row
+    from imports i
+    join import_errors e on e.company_id = i.company_id and e.test_mode = i.test_mode and e.import_id = i.id
+    where i.expires_at < ${now}
+    limit ${limit}`;
+  return forEachTenant(due, async ({ companyId, testMode }, rows) => {
+    const removed = await sql`
+      delete from import_errors
+      where company_id = ${companyId} and test_mode = ${testMode} and (import_id, row) in (
+        select * from unnest(${rows.map(({ importId }) => importId)}::uuid[], ${rows.map(({ row }) => row)}::int[])
+      )`;
+    return removed.count;
+  });
+}
+
+/** Removes the files of imports whose time is over; and those imports that were never started. @returns how many */
+export async function sweepImports(sql: Sql, limit: number, now: Date): Promise<number> {
+  const due = await sql<DueDataRow[]>`
+    select company_id, test_mode, id from imports where expires_at < ${now} order by expires_at limit ${limit}`;
+  return forEachTenant(due, async ({ companyId, testMode }, rows) => {
+    const ids = rows.map(({ id }) => id);
+    const own = sql`company_id = ${companyId} and test_mode = ${testMode}`;
+    await sql`delete from import_parts where ${own} and import_id = any(${ids}::uuid[])`;
+    await sql`
+      update stored_files set remove_after = ${now}
+      where ${own} and id in (select errors_file_id from imports where ${own} and id = any(${ids}::uuid[]))`;
+    await sql`delete from imports where ${own} and id = any(${ids}::uuid[]) and status = 'awaiting_file'`;
+    const kept = await sql`
+      update imports set expires_at = null, errors_file_id = null, errors_bytes = null
+      where ${own} and id = any(${ids}::uuid[])`;
+    return kept.count;
+  });
+}

@@ -542,7 +542,11 @@ function schemaOf({ name, fields }: Described): Record<string, unknown> {
         },
       },
       request_id: { type: ['string', 'null'] },
-      origin: { type: ['string', 'null'] },
+      origin: {
+        type: ['object', 'null'],
+        required: ['kind', 'id'],
+        properties: { kind: { const: 'import' }, id: { type: 'string', format: 'uuid' } },
+      },
       data: {
         type: 'object',
         required: fields.filter((field) => field.always_present).map((field) => field.name),

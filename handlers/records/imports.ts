@@ -29,7 +29,15 @@ import { importLimits } from '../../domain/service/request-limits.ts';
 import { readTagNames } from '../../domain/settings/record-tags.ts';
 import type { components } from '../../generated/api.ts';
 import type { Caller } from '../../runtime/caller.ts';
-import { ApiError, conflict, found, serviceUnavailable, unreadable, validationFailed } from '../../runtime/errors.ts';
+import {
+  ApiError,
+  conflict,
+  found,
+  notFound,
+  serviceUnavailable,
+  unreadable,
+  validationFailed,
+} from '../../runtime/errors.ts';
 import { FileBody } from '../../runtime/files/files.ts';
 import type { Handler } from '../../runtime/handler.ts';
 import { pageOf } from '../../runtime/paging.ts';
@@ -233,11 +241,12 @@ export const getImportErrorFile: Handler<'getImportErrorFile'> = async (call) =>
   const row = found(await findImport(call.db.sql, caller, call.request.path.id));
   const name = `import-${row.id}-errors.csv`;
   const isEnded = ['completed', 'failed', 'cancelled'].includes(row.status);
-  if (!isEnded || (row.failed > 0 && row.errorsFileId === null))
+  if (!isEnded || (row.failed > 0 && row.errorsFileId === null && row.dueAt !== null))
     throw conflict(
       'import_not_ended',
       'The file of failed rows is complete when the import has ended. Try again then.',
     );
+  if (row.failed > 0 && row.errorsFileId === null) throw notFound();
   if (row.errorsFileId === null || row.errorsBytes === null) {
     const header = errorHeader(row.layout?.columns ?? [], row.layout?.delimiter);
     return { status: 200, file: FileBody.ofText(name, header) };

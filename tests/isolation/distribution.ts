@@ -128,6 +128,8 @@ export const acrossCompanies: Readonly<Record<string, string>> = {
   'db/access/expiring-keys.ts findExpiringKeys': 'finds whose keys expire soon, by an index',
   'db/reports/search-blocks.ts findDueChanges': 'finds whose texts wait, in the order of the key',
   'db/automation/workforce-runs.ts findDueRuns': 'finds whose runs are due, by an index',
+  'db/records/imports.ts sweepImportErrors': 'finds whose failed rows are past their time, by an index',
+  'db/records/imports.ts sweepImports': 'finds whose imports are past their time, by an index',
   'db/records/imports.ts findDueImports': 'finds whose imports are due, by an index',
   'db/messaging/received-reports.ts sweepReports': 'finds whose reports are past their time, by an index',
   'db/automation/workforce-runs.ts sweepRuns': 'finds whose runs are past their time, by an index',

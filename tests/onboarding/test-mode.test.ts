@@ -148,6 +148,7 @@ describe('a reset', () => {
       'phone_numbers',
       'inbound_reports',
       'messages',
+      'imports',
       'deliveries',
       'events',
     ];

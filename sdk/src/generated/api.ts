@@ -4584,7 +4584,8 @@ export interface paths {
          *       `not`, up to three levels deep. The fields are those of the subscribed events, including `object` and `record_id`. If an
          *       event lacks a field, only `is_null` matches, and `not` of any other condition. `contains` on `changed_fields` matches
          *       one changed field. Relative dates and `as` are not accepted. Events that do not match are not sent.
-         *     - **include**: `changes` adds the old and new values of the fields to `record.updated`. A body stays below 64 KB: if it
+         *     - **include**: `imports` adds the events of records that [imports](#operation/createImport) write, which have
+         *       `origin` `{"kind": "import", "id": …}`; without it, only `import.completed` and `import.failed` are sent. `changes` adds the old and new values of the fields to `record.updated`. A body stays below 64 KB: if it
          *       would be longer, the values are left out and `changes_truncated` is true.
          *     - **skip_own**: leaves out events caused by this same credential, so that two systems do not trigger each other endlessly.
          *     - **url**: an https URL with a public address, without user or password, on port 443, 8443 or 1024 and above. The address
@@ -10588,6 +10589,15 @@ export interface components {
             data: components["schemas"]["RecordHistory"];
             meta: components["schemas"]["Meta"];
         };
+        /** @description What caused the event, if it was not a call of the API. Null otherwise. */
+        FeedOrigin: {
+            /**
+             * @description The event belongs to a record that an import wrote.
+             * @constant
+             */
+            kind: "import";
+            id: components["schemas"]["Uuid"];
+        } | null;
         /** @description The record as it is now. Null if the record was deleted or the key cannot see it. */
         FeedRecord: components["schemas"]["CrmRecord"] | null;
         /** @description The version of `record`, for `If-Match`. Null if `record` is null. */
@@ -10612,6 +10622,7 @@ export interface components {
             record_id: string | null;
             occurred_at: components["schemas"]["Timestamp"];
             actor: components["schemas"]["Actor"];
+            origin: components["schemas"]["FeedOrigin"];
             /** @description Only for record.updated. Names of the changed fields. */
             changed_fields?: string[];
             /**
@@ -11708,6 +11719,11 @@ export interface components {
             data: components["schemas"]["WebhookSubscriptionList"];
             meta: components["schemas"]["Meta"];
         };
+        /**
+         * @description What an endpoint receives in addition.
+         * @enum {string}
+         */
+        WebhookInclude: "changes" | "imports";
         WebhookSubscriptionCreate: {
             /**
              * @description The URL that events are sent to.
@@ -11733,10 +11749,10 @@ export interface components {
              */
             is_active?: boolean;
             /**
-             * @description `changes` adds the old and new values of changed fields.
+             * @description `changes` adds the old and new values of changed fields. `imports` adds the events of records that imports write.
              * @default []
              */
-            include?: "changes"[];
+            include?: components["schemas"]["WebhookInclude"][];
             /**
              * @description Leaves out events caused by this credential.
              * @default false
@@ -11811,8 +11827,8 @@ export interface components {
             description?: string | null;
             /** @description False disables the webhook endpoint, true enables it again. */
             is_active?: boolean;
-            /** @description `changes` adds the old and new values of changed fields. */
-            include?: "changes"[];
+            /** @description `changes` adds the old and new values of changed fields. `imports` adds the events of records that imports write. */
+            include?: components["schemas"]["WebhookInclude"][];
             /** @description Leaves out events caused by the credential that created the webhook endpoint. */
             skip_own?: boolean;
             readonly id?: unknown;
@@ -25548,6 +25564,7 @@ export interface operations {
                      *               "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d13",
                      *               "name": "Website forms"
                      *             },
+                     *             "origin": null,
                      *             "changed_fields": [
                      *               "city"
                      *             ],
@@ -32433,6 +32450,7 @@ export interface operations {
                      *           "phone_numbers": 1,
                      *           "inbound_reports": 0,
                      *           "messages": 12,
+                     *           "imports": 1,
                      *           "deliveries": 0,
                      *           "events": 260
                      *         },

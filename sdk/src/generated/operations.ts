@@ -2527,7 +2527,8 @@ export interface Operations {
    *   `not`, up to three levels deep. The fields are those of the subscribed events, including `object` and `record_id`. If an
    *   event lacks a field, only `is_null` matches, and `not` of any other condition. `contains` on `changed_fields` matches
    *   one changed field. Relative dates and `as` are not accepted. Events that do not match are not sent.
-   * - **include**: `changes` adds the old and new values of the fields to `record.updated`. A body stays below 64 KB: if it
+   * - **include**: `imports` adds the events of records that [imports](#operation/createImport) write, which have
+   *   `origin` `{"kind": "import", "id": …}`; without it, only `import.completed` and `import.failed` are sent. `changes` adds the old and new values of the fields to `record.updated`. A body stays below 64 KB: if it
    *   would be longer, the values are left out and `changes_truncated` is true.
    * - **skip_own**: leaves out events caused by this same credential, so that two systems do not trigger each other endlessly.
    * - **url**: an https URL with a public address, without user or password, on port 443, 8443 or 1024 and above. The address
