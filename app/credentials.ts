@@ -19,7 +19,7 @@ import type { CredentialQueries, Grant, SessionRecord, Subscription } from '../r
 
 type PayingRow = SubscriptionRow & { disabledModules: readonly string[] };
 
-const withSubscription = <Row extends PayingRow>(row: Row, now: Date) => ({
+export const withSubscription = <Row extends PayingRow>(row: Row, now: Date) => ({
   ...row,
   subscription: toSubscription(row, now),
 });
@@ -59,7 +59,7 @@ function toSubscription(row: PayingRow, now: Date): Subscription {
 }
 
 /** Returns what a user allowed an app to do; null if the user never allowed it anything. */
-function toGrant(row: GrantRow): Grant | null {
+export function toGrant(row: GrantRow): Grant | null {
   const { grant } = row;
   if (!grant) return null;
   return {
@@ -78,7 +78,7 @@ function toGrant(row: GrantRow): Grant | null {
 }
 
 /** What a user may do in the console. */
-function toPermits(row: UserRow): SessionRecord['permits'] {
+export function toPermits(row: UserRow): SessionRecord['permits'] {
   const permissions = permissionsOf(row.roles, row.profile);
   return { allows: permissions.allows, reachOf: (scopes) => reachOf(permissions.reachOf(scopes), row) };
 }

@@ -24,6 +24,7 @@ import type { MetricValues } from '../runtime/telemetry/metrics.ts';
 import { clickPath, openPath } from '../web/recipients/engagement.ts';
 import { unsubscribePath } from '../web/recipients/unsubscribe.ts';
 import { calendarClient, openCalendars } from './calendar-provider.ts';
+import { openImports } from './imports.ts';
 import { openJobMetrics } from './job-metrics.ts';
 import { openSenders } from './message-senders.ts';
 import { openPayments } from './payments.ts';
@@ -32,6 +33,7 @@ import {
   openCalendarsPool,
   openDispatcherPools,
   openExportsPool,
+  openImportsPool,
   openMessagesPool,
   openPaymentsPool,
   openPurgePool,
@@ -89,6 +91,7 @@ export async function startBackgroundJobs(surroundings: JobSurroundings): Promis
     webhooks: openSenderPools(settings),
     messages: { platform, tenants: openMessagesPool(settings) },
     calendars: { platform, tenants: openCalendarsPool(settings) },
+    imports: { platform, tenants: openImportsPool(settings) },
     payments: { platform, tenants: payments },
     exports: { platform, tenants: openExportsPool(settings) },
   };
@@ -96,7 +99,7 @@ export async function startBackgroundJobs(surroundings: JobSurroundings): Promis
   const opened = [pools.dispatcher, pools.webhooks].flatMap(({ platform: own, tenants }) => [own, tenants]);
   const closing = [
     ...opened,
-    ...[pools.messages.tenants, pools.calendars.tenants, pools.exports.tenants],
+    ...[pools.messages.tenants, pools.calendars.tenants, pools.imports.tenants, pools.exports.tenants],
     ...[snapshots, payments, purges],
   ];
   const worker = config.workers > 1 ? 'primary' : undefined;
@@ -135,6 +138,14 @@ export async function startBackgroundJobs(surroundings: JobSurroundings): Promis
       loadShedder: new LoadShedder(waitedMs),
     }),
     files: { remove: removeFile, uploads: uploadFolder(config) },
+    imports: openImports({
+      platform,
+      tenants: pools.imports.tenants,
+      storage,
+      folder: uploadFolder(config),
+      loadShedder: new LoadShedder(waitedMs),
+      onEvents: () => jobs.wake('dispatcher'),
+    }),
     mails: { transport: mailTransport && smtpMails(mailTransport, from), from, dashboardUrl, decrypt },
     messages: {
       ...messageAddresses(surroundings),

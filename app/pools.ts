@@ -43,6 +43,8 @@ const statementTimeout = 1500;
 export const transactionTimeout = statementTimeout + grace;
 /** Statement timeout in milliseconds for payments, which no request waits behind. */
 const paymentTimeout = 5000;
+/** Statement timeout in milliseconds for chunks of imports. */
+const importTimeout = 5000;
 
 export function databaseSettings(url: string, { databasePrepare, databaseSpread }: Config): DatabaseSettings {
   return { url, prepare: databasePrepare, spread: databaseSpread };
@@ -130,6 +132,15 @@ const exportPageTimeout = 60_000;
 export function openSnapshotPool(settings: DatabaseSettings): Pool {
   const times = { wait: jobWaitMs, statementTimeout: exportPageTimeout, abandonedAfter: exportPageTimeout };
   return new Pool({ ...settings, ...times, role: 'crm_app', name: 'snapshots', lanes: exportsAtOnce });
+}
+
+/**
+ * Opens the connections on which imports write their rows: none before the first import. A chunk takes
+ * longer than a request, and the statement timeout allows for that.
+ */
+export function openImportsPool(settings: DatabaseSettings): Pool {
+  const times = { wait: jobWaitMs, statementTimeout: importTimeout };
+  return new Pool({ ...settings, ...times, role: 'crm_app', name: 'imports', lanes: 2 });
 }
 
 /**

@@ -1377,6 +1377,112 @@ grant select, insert, update, delete on idempotency_records to crm_app;
 grant select, delete on idempotency_records to crm_platform;
 grant select, insert, update, delete on idempotency_records to crm_purge;
 
+create table import_errors (
+  company_id uuid not null,
+  test_mode boolean not null,
+  import_id uuid not null,
+  row int not null,
+  line int not null,
+  code text not null,
+  message text not null,
+  fields jsonb not null,
+  content jsonb not null,
+  primary key (company_id, test_mode, import_id, "row"),
+  foreign key (company_id, test_mode, import_id) references imports (company_id, test_mode, id) on delete cascade
+);
+alter table import_errors enable row level security, force row level security;
+create policy tenant on import_errors to crm_app
+  using (company_id = current_company() and test_mode = current_test_mode())
+  with check (company_id = current_company() and test_mode = current_test_mode());
+create policy platform on import_errors to crm_platform using (true);
+create policy purge on import_errors to crm_purge
+  using (company_id = current_company())
+  with check (company_id = current_company());
+grant select, insert, delete on import_errors to crm_app;
+grant select (company_id, test_mode, import_id, row), delete on import_errors to crm_platform;
+grant select, insert, update, delete on import_errors to crm_purge;
+
+create table import_parts (
+  company_id uuid not null,
+  test_mode boolean not null,
+  import_id uuid not null,
+  number int not null,
+  file_id uuid not null,
+  bytes bigint not null,
+  sha256 text not null,
+  primary key (company_id, test_mode, import_id, number),
+  foreign key (company_id, test_mode, import_id) references imports (company_id, test_mode, id) on delete cascade,
+  foreign key (company_id, test_mode, file_id) references stored_files (company_id, test_mode, id)
+);
+alter table import_parts enable row level security, force row level security;
+create policy tenant on import_parts to crm_app
+  using (company_id = current_company() and test_mode = current_test_mode())
+  with check (company_id = current_company() and test_mode = current_test_mode());
+create policy platform on import_parts to crm_platform using (true);
+create policy purge on import_parts to crm_purge
+  using (company_id = current_company())
+  with check (company_id = current_company());
+grant select, insert, update, delete on import_parts to crm_app;
+grant select, delete on import_parts to crm_platform;
+grant select, insert, update, delete on import_parts to crm_purge;
+create trigger release_stored_file after delete on import_parts for each row execute function release_stored_file();
+
+create table imports (
+  company_id uuid not null references companies (id) on delete cascade,
+  test_mode boolean not null,
+  id uuid not null,
+  object text not null,
+  options jsonb not null,
+  dry_run boolean not null,
+  status text not null,
+  file_name text,
+  layout jsonb,
+  next_byte bigint not null default 0,
+  next_row int not null default 1,
+  next_line int not null default 1,
+  file_rows int,
+  created int not null default 0,
+  updated int not null default 0,
+  unchanged int not null default 0,
+  failed int not null default 0,
+  charged_rows int not null default 0,
+  attempts int not null default 0,
+  error jsonb,
+  errors_file_id uuid,
+  errors_bytes bigint,
+  reach_kind text not null,
+  reach_id uuid,
+  created_by_kind text not null,
+  created_by_id text not null,
+  created_by_name text,
+  created_by_user uuid,
+  due_at timestamptz(3),
+  expires_at timestamptz(3),
+  started_at timestamptz(3),
+  completed_at timestamptz(3),
+  created_at timestamptz(3) not null,
+  primary key (company_id, test_mode, id),
+  foreign key (company_id, test_mode, errors_file_id) references stored_files (company_id, test_mode, id)
+);
+create index imports_due on imports (due_at) where due_at is not null;
+create index imports_expired on imports (expires_at) where expires_at is not null;
+create index imports_newest on imports (company_id, test_mode, created_at desc, id desc);
+create index imports_of_creator on imports (company_id, test_mode, created_by_id, created_at desc, id desc);
+create index imports_with_status on imports (company_id, test_mode, status, created_at desc, id desc);
+alter table imports enable row level security, force row level security;
+create policy tenant on imports to crm_app
+  using (company_id = current_company() and test_mode = current_test_mode())
+  with check (company_id = current_company() and test_mode = current_test_mode());
+create policy platform on imports to crm_platform using (true) with check (true);
+create policy purge on imports to crm_purge
+  using (company_id = current_company())
+  with check (company_id = current_company());
+grant select, insert, update, delete on imports to crm_app;
+grant select (company_id, test_mode, id, status, charged_rows, errors_file_id, due_at, expires_at),
+  update (charged_rows, errors_file_id, errors_bytes, expires_at), delete on imports to crm_platform;
+grant select, insert, update, delete on imports to crm_purge;
+create trigger release_errors_file after delete on imports for each row execute function release_errors_file();
+
 create table inbound_secrets (
   company_id uuid not null references companies (id) on delete cascade,
   environment text not null check (environment in ('live', 'test')),
@@ -3683,6 +3789,16 @@ begin
   if clock_timestamp() > nullif(current_setting('app.deadline', true), '')::timestamptz then
     raise exception 'the time of the transaction has run out' using errcode = 'query_canceled';
   end if;
+  return null;
+end $function$;
+
+CREATE OR REPLACE FUNCTION release_errors_file()
+ RETURNS trigger
+ LANGUAGE plpgsql
+AS $function$
+begin
+  update stored_files set remove_after = now()
+  where company_id = old.company_id and test_mode = old.test_mode and id = old.errors_file_id;
   return null;
 end $function$;
 

@@ -42,6 +42,7 @@ import * as recordDuplicates from './records/duplicates.ts';
 import * as exports from './records/exports.ts';
 import * as feed from './records/feed.ts';
 import * as recordHistory from './records/history.ts';
+import * as imports from './records/imports.ts';
 import * as links from './records/links.ts';
 import * as notes from './records/notes.ts';
 import * as recordTags from './records/record-tags.ts';
@@ -116,6 +117,7 @@ export const handlers = {
   ...recordBatchUpsert,
   ...recordDuplicates,
   ...recordHistory,
+  ...imports,
   ...campaignRuns,
   ...campaigns,
   ...workforces,

@@ -12,6 +12,7 @@ import { deliverMails, type MailServices } from './messaging/mail.ts';
 import { type MessageServices, sendMessages } from './messaging/message-sending.ts';
 import { carryOutDecisions } from './messaging/run-decisions.ts';
 import type { Exporter } from './records/exports.ts';
+import { type ImportServices, runImports } from './records/imports.ts';
 import { clearPendingReferences } from './records/reference-clearing.ts';
 import type { SweptFiles } from './records/stored-files.ts';
 import type { TenantQueue } from './records/tenant-queue.ts';
@@ -36,6 +37,7 @@ export interface BackgroundServices {
   searchIndexer: SearchIndexer;
   exporter: Exporter;
   files: SweptFiles;
+  imports: ImportServices;
   mails: MailServices;
   messages: MessageServices;
   calendars: CalendarServices;
@@ -54,6 +56,7 @@ export type BackgroundPool =
   | 'webhooks'
   | 'messages'
   | 'calendars'
+  | 'imports'
   | 'payments'
   | 'exports';
 
@@ -150,6 +153,15 @@ export const backgroundJobs: readonly Job<BackgroundServices, BackgroundPool>[] 
     batchSize: 20_000,
     timeoutMs: 5 * second,
     run: (context, { searchIndexer }) => searchIndexer.run(context),
+  },
+  // Writes the rows of imports in chunks. A batch consists of imports. Backs off under foreground load.
+  {
+    name: 'imports',
+    pool: 'imports',
+    intervalMs: 500,
+    batchSize: 50,
+    timeoutMs: 10 * second,
+    run: (context, { imports }) => runImports(context, imports),
   },
   // Clears references to deleted records. A batch consists of records, which stay locked meanwhile.
   {

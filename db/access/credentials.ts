@@ -15,22 +15,36 @@ export interface KeyRow extends ApiKey, SubscriptionRow {
   disabledModules: string[];
 }
 
+/** The columns of a key `k` of a company `c` with its subscription `s`. */
+const selectKey = (sql: Sql) => sql`
+  c.id as company_id, c.name as company_name, c.config_version, c.disabled_modules, ${subscriptionColumns(sql)},
+  k.id as key_id, k.name as key_name, k.environment = 'test' as test_mode, k.scopes, k.ip_allowlist, k.reach_kind,
+  k.reach_id, k.expires_at, k.revoked_at, k.rate_limit_per_minute as per_minute, k.rate_limit_per_hour as per_hour,
+  ${selectKeyStamp(sql)} as stamp`;
+
 /**
  * Finds keys of a company by their hashes in hexadecimal.
  * @returns rows by hash
  */
 export async function findKeys(sql: Sql, companyId: string, hashes: readonly string[]): Promise<Map<string, KeyRow>> {
   const rows = await sql<(KeyRow & { hash: string })[]>`
-    select encode(k.key_hash, 'hex') as hash, c.id as company_id, c.name as company_name, c.config_version,
-      c.disabled_modules, ${subscriptionColumns(sql)}, k.id as key_id, k.name as key_name,
-      k.environment = 'test' as test_mode, k.scopes, k.ip_allowlist, k.reach_kind, k.reach_id,
-      k.expires_at, k.revoked_at, k.rate_limit_per_minute as per_minute, k.rate_limit_per_hour as per_hour,
-      ${selectKeyStamp(sql)} as stamp
+    select encode(k.key_hash, 'hex') as hash, ${selectKey(sql)}
     from api_keys k
     join companies c on c.id = ${companyId} and c.status = 'active'
     left join subscriptions s on s.company_id = ${companyId}
     where k.company_id = ${companyId} and k.key_hash in (select decode(hash, 'hex') from unnest(${hashes as string[]}::text[]) asked (hash))`;
   return new Map(rows.map(({ hash, ...row }) => [hash, row]));
+}
+
+/** Finds a key of a company by its id, for work that was started with it. */
+export async function findKeyById(sql: Sql, companyId: string, id: string): Promise<KeyRow | undefined> {
+  const [row] = await sql<KeyRow[]>`
+    select ${selectKey(sql)}
+    from api_keys k
+    join companies c on c.id = ${companyId} and c.status = 'active'
+    left join subscriptions s on s.company_id = ${companyId}
+    where k.company_id = ${companyId} and k.id = ${id}`;
+  return row;
 }
 
 /** The uses of a key since they were last counted. */

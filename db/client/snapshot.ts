@@ -1,7 +1,7 @@
 // A transaction that reads one snapshot of a tenant's rows, for as long as it needs.
 import { startResponsiveTimeout } from '../../runtime/responsive-timeout.ts';
 import type { Pool, Sql } from './pool.ts';
-import { type TenantScope, buildTenantSettings } from './tenant.ts';
+import { buildTenantSettings, type TenantScope } from './tenant.ts';
 
 /**
  * Runs reading work on one snapshot. PostgreSQL keeps the versions of rows that the snapshot sees,

@@ -631,6 +631,120 @@ create trigger release_deleted after delete on exports
 create trigger release_expired after update of file_id on exports
   for each row when (old.file_id is not null and new.file_id is null) execute function release_exported_file();
 
+-- Imports of records from files. The job that runs an import moves its position and counts in the transaction that
+-- writes the rows, so that an interrupted import goes on where it was.
+create table imports (
+  company_id uuid not null references companies (id) on delete cascade,
+  test_mode boolean not null,
+  id uuid not null,
+  object text not null,
+  options jsonb not null,
+  dry_run boolean not null,
+  status text not null,
+  file_name text,
+  -- How the file is read and its columns are mapped; null before the start.
+  layout jsonb,
+  -- Where the next row begins, in bytes of the file as UTF-8, and its number and line.
+  next_byte bigint not null default 0,
+  next_row int not null default 1,
+  next_line int not null default 1,
+  file_rows int,
+  created int not null default 0,
+  updated int not null default 0,
+  unchanged int not null default 0,
+  failed int not null default 0,
+  -- Rows that were charged to the quota.
+  charged_rows int not null default 0,
+  -- Consecutive failures of a chunk.
+  attempts int not null default 0,
+  error jsonb,
+  -- The file of failed rows; null before the end, or if no row failed.
+  errors_file_id uuid,
+  errors_bytes bigint,
+  reach_kind text not null,
+  reach_id uuid,
+  created_by_kind text not null,
+  created_by_id text not null,
+  created_by_name text,
+  created_by_user uuid,
+  -- When the job may take it. While it runs, its lease; null if there is nothing to do.
+  due_at timestamptz(3),
+  -- When the files may be removed, after the end or if it was never started.
+  expires_at timestamptz(3),
+  started_at timestamptz(3),
+  completed_at timestamptz(3),
+  created_at timestamptz(3) not null,
+  primary key (company_id, test_mode, id),
+  foreign key (company_id, test_mode, errors_file_id) references stored_files (company_id, test_mode, id)
+);
+create index imports_newest on imports (company_id, test_mode, created_at desc, id desc);
+create index imports_of_creator on imports (company_id, test_mode, created_by_id, created_at desc, id desc);
+create index imports_with_status on imports (company_id, test_mode, status, created_at desc, id desc);
+create index imports_due on imports (due_at) where due_at is not null;
+create index imports_expired on imports (expires_at) where expires_at is not null;
+alter table imports enable row level security, force row level security;
+create policy tenant on imports to crm_app
+  using (company_id = current_company() and test_mode = current_test_mode())
+  with check (company_id = current_company() and test_mode = current_test_mode());
+create policy platform on imports to crm_platform using (true) with check (true);
+grant select, insert, update, delete on imports to crm_app;
+grant select (company_id, test_mode, id, status, charged_rows, errors_file_id, due_at, expires_at), delete on imports to crm_platform;
+grant update (charged_rows, expires_at, errors_file_id, errors_bytes) on imports to crm_platform;
+
+-- However an import is deleted, its file of failed rows is deleted after it.
+create function release_errors_file() returns trigger language plpgsql as $$
+begin
+  update stored_files set remove_after = now()
+  where company_id = old.company_id and test_mode = old.test_mode and id = old.errors_file_id;
+  return null;
+end $$;
+create trigger release_errors_file after delete on imports for each row execute function release_errors_file();
+
+-- The parts of the file of an import.
+create table import_parts (
+  company_id uuid not null,
+  test_mode boolean not null,
+  import_id uuid not null,
+  number int not null,
+  file_id uuid not null,
+  bytes bigint not null,
+  sha256 text not null,
+  primary key (company_id, test_mode, import_id, number),
+  foreign key (company_id, test_mode, import_id) references imports (company_id, test_mode, id) on delete cascade,
+  foreign key (company_id, test_mode, file_id) references stored_files (company_id, test_mode, id)
+);
+alter table import_parts enable row level security, force row level security;
+create policy tenant on import_parts to crm_app
+  using (company_id = current_company() and test_mode = current_test_mode())
+  with check (company_id = current_company() and test_mode = current_test_mode());
+create policy platform on import_parts to crm_platform using (true);
+grant select, insert, update, delete on import_parts to crm_app;
+grant select, delete on import_parts to crm_platform;
+create trigger release_stored_file after delete on import_parts for each row execute function release_stored_file();
+
+-- The rows of imports that failed.
+create table import_errors (
+  company_id uuid not null,
+  test_mode boolean not null,
+  import_id uuid not null,
+  row int not null,
+  line int not null,
+  code text not null,
+  message text not null,
+  fields jsonb not null,
+  -- The cells of a CSV row as an array, the object of an NDJSON line, or the text of a line that cannot be read.
+  content jsonb not null,
+  primary key (company_id, test_mode, import_id, row),
+  foreign key (company_id, test_mode, import_id) references imports (company_id, test_mode, id) on delete cascade
+);
+alter table import_errors enable row level security, force row level security;
+create policy tenant on import_errors to crm_app
+  using (company_id = current_company() and test_mode = current_test_mode())
+  with check (company_id = current_company() and test_mode = current_test_mode());
+create policy platform on import_errors to crm_platform using (true);
+grant select, insert, delete on import_errors to crm_app;
+grant select (company_id, test_mode, import_id, row), delete on import_errors to crm_platform;
+
 -- True in a transaction that has noted the records whose references a job clears.
 create function references_are_noted() returns boolean language sql stable
   return coalesce(current_setting('app.references_are_noted', true), '') = 'on';
@@ -639,4 +753,4 @@ call open_to_purge();
 
 -- So that the planner takes these tables for empty, and not for ten pages, until they are analyzed with rows.
 analyze custom_value_hashes, custom_records, tasks, record_tags, notes, attachments, feed_events, deleted_records, deleted_items,
-  exports;
+  exports, imports, import_parts, import_errors;

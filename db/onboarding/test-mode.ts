@@ -92,7 +92,17 @@ const otherTables = [
   ['received_reports', 'inbound_reports'],
   ['messages', 'messages'],
   ['exports', 'exports'],
+  ['import_errors', null],
+  ['import_parts', null],
+  ['imports', 'imports'],
 ] as const;
+
+/** The keys of tables without an id. */
+const keyColumns: Partial<Record<string, string[]>> = {
+  scheduling_turns: ['pool_id', 'user_id'],
+  import_errors: ['import_id', 'row'],
+  import_parts: ['import_id', 'number'],
+};
 
 /** Deleted independently of records if all objects are reset. */
 export const otherKinds: readonly string[] = otherTables.flatMap(([, name]) => name ?? []);
@@ -107,7 +117,7 @@ export async function deleteSomeOthers(
   limit: number,
 ): Promise<Deleted | undefined> {
   for (const [table, name] of otherTables) {
-    const key = table === 'scheduling_turns' ? sql`pool_id, user_id` : sql`id`;
+    const key = sql(keyColumns[table] ?? ['id']);
     const gone = await sql`
       delete from ${sql(table)}
       where company_id = ${companyId} and test_mode = ${testMode} and (${key}) in (

@@ -26,22 +26,50 @@ export async function findDuplicate(
   sets: readonly (readonly DuplicateField[])[],
 ): Promise<Duplicate | undefined> {
   if (sets.length === 0) return undefined;
+  const locking = lockFields(sql, scope, object, sets.flat());
+  const [, found] = await Promise.all([locking, findMatching(sql, scope, object, sets)]);
+  return found;
+}
+
+/**
+ * The same for many new records: locks all values in one statement, so that two callers never wait for each other.
+ * @param records the sets of each record
+ */
+export async function findDuplicates(
+  sql: Sql,
+  scope: Scope,
+  object: 'leads' | 'deals',
+  records: readonly (readonly (readonly DuplicateField[])[])[],
+): Promise<(Duplicate | undefined)[]> {
+  const all = records.flat(2);
+  if (all.length === 0) return records.map(() => undefined);
+  const locking = lockFields(sql, scope, object, all);
+  const finding = records.map((sets) => (sets.length === 0 ? undefined : findMatching(sql, scope, object, sets)));
+  const [, ...found] = await Promise.all([locking, ...finding]);
+  return found;
+}
+
+/** Sent at once. */
+async function findMatching(
+  sql: Sql,
+  scope: Scope,
+  object: 'leads' | 'deals',
+  sets: readonly (readonly DuplicateField[])[],
+): Promise<Duplicate | undefined> {
   const { companyId, testMode } = scope;
   const equal = (field: DuplicateField) => sameValue(sql, scope, object, field);
   const conditions = sets.map((set) => set.map(equal).reduce((all, one) => sql`${all} and ${one}`));
   const anyOf = conditions.reduce((all, one) => sql`${all} or ${one}`);
   const matches = conditions.map((one) => sql`coalesce(${one}, false)`).reduce((all, one) => sql`${all}, ${one}`);
-  const locking = lockFields(sql, scope, object, sets.flat());
   // A separate statement: it must see what the locks' last holder committed.
-  const finding = sql<{ id: string; visible: boolean; matches: boolean[] }[]>`
+  const [row] = await sql<{ id: string; visible: boolean; matches: boolean[] }[]>`
     with matching as materialized (
       select id, created_at, ${inReach(sql, scope)} as visible, array[${matches}] as matches
       from ${sql(object)}
       where company_id = ${companyId} and test_mode = ${testMode} and (${anyOf})
       limit 20
     )
-    select id, visible, matches from matching order by visible desc, created_at, id limit 1`.execute();
-  const [, [row]] = await Promise.all([locking, finding]);
+    select id, visible, matches from matching order by visible desc, created_at, id limit 1`;
   if (!row) return undefined;
   const matched = sets.filter((_, index) => row.matches[index]).flat();
   return { id: row.id, visible: row.visible, matchedFields: [...new Set(matched.map((each) => each.field))] };

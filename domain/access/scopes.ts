@@ -16,6 +16,7 @@ export const moduleActions: Readonly<Record<string, readonly string[]>> = {
   webhooks: ['view', 'configure'],
   attachments: ['view', 'create', 'configure'],
   exports: ['view', 'create'],
+  imports: ['view', 'create'],
   bookings: ['view', 'create', 'edit', 'configure'],
   inbox: ['view', 'create'],
   campaigns: ['view', 'create'],

@@ -6,6 +6,7 @@ type EventCategory =
   | 'appointments'
   | 'messages'
   | 'attachments'
+  | 'imports'
   | 'billing'
   | 'settings'
   | 'api_keys'
@@ -96,6 +97,24 @@ const ofReport = [
   occurredAt,
 ];
 const aReport = { ...aboutLead, timestamp: '2026-11-20T09:29:58.000Z' };
+
+const ofImport = [
+  always('import_id', 'uuid'),
+  always('object', 'string'),
+  always('dry_run', 'boolean'),
+  always('created', 'integer'),
+  always('updated', 'integer'),
+  always('failed', 'integer'),
+  occurredAt,
+];
+const anImport = {
+  import_id: '019a9f2e-0000-7000-8000-000000000030',
+  object: 'accounts',
+  dry_run: false,
+  created: 1187,
+  updated: 0,
+  failed: 13,
+};
 
 interface Described {
   name: string;
@@ -230,6 +249,22 @@ const described: readonly Described[] = [
       'An attachment of a record was deleted. Attachments that are deleted with their record have no events of their own.',
     fields: [...ofRecord, always('attachment_id', 'uuid'), occurredAt],
     example: { ...aboutLead, attachment_id: '019a9f2e-0000-7000-8000-000000000006' },
+  },
+  {
+    name: 'import.completed',
+    category: 'imports',
+    description: 'An import processed all rows of its file. Rows that failed are counted in `failed`.',
+    fields: ofImport,
+    example: anImport,
+    by: 'system',
+  },
+  {
+    name: 'import.failed',
+    category: 'imports',
+    description: 'An import ended before the end of its file. What it wrote until then stays.',
+    fields: [...ofImport, always('reason', 'string')],
+    example: { ...anImport, reason: 'API_KEY_REVOKED' },
+    by: 'system',
   },
   {
     name: 'appointment.scheduled',
@@ -515,7 +550,11 @@ function buildSchema({ name, fields }: Described): Record<string, unknown> {
         },
       },
       request_id: { type: ['string', 'null'] },
-      origin: { type: ['string', 'null'] },
+      origin: {
+        type: ['object', 'null'],
+        required: ['kind', 'id'],
+        properties: { kind: { const: 'import' }, id: { type: 'string', format: 'uuid' } },
+      },
       data: {
         type: 'object',
         required: fields.filter((field) => field.always_present).map((field) => field.name),

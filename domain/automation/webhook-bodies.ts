@@ -47,6 +47,17 @@ export function composeBody(happened: HappenedEvent, testMode: boolean, include:
     : writeBody(happened, testMode, { ...data, changes_truncated: true });
 }
 
+/** What caused the event of a record, if it was not a call. */
+interface EventOrigin {
+  kind: 'import';
+  id: string;
+}
+
+/** Returns what caused an event, as the transaction noted it in the data. */
+export function originOf({ origin = null }: { origin?: unknown }): EventOrigin | null {
+  return origin as EventOrigin | null;
+}
+
 /** Returns the data of an event as callers see it: only fields of the catalog. */
 export function eventData(event: string, data: HappenedEvent['data']): Record<string, unknown> {
   const names = fieldsOfEvent.get(event) ?? [];
@@ -62,7 +73,7 @@ function writeBody(happened: HappenedEvent, testMode: boolean, data: Record<stri
     test_mode: testMode,
     actor,
     request_id: requestId,
-    origin: null,
+    origin: originOf(happened.data),
     data,
   });
 }

@@ -27,6 +27,19 @@ export const maxBatchItems = 100;
  */
 export const uploadLimits = { bytes: 10_485_760, around: 65_536, paceSeconds: 10 } as const;
 
+/**
+ * Of imports: bytes of a part and of a whole file, parts, rows of a chunk; and imports of a workspace that run at once, and that wait.
+ */
+export const importLimits = {
+  partBytes: 67_108_864,
+  bytes: 1_073_741_824,
+  parts: 1000,
+  columns: 1000,
+  chunkRows: 500,
+  running: 2,
+  waiting: 10,
+} as const;
+
 /** Hits of one object that a search returns. */
 export const maxSearchHits = 25;
 /** Changes on a page of the feed, and seconds for which a call can wait for them. */

@@ -329,7 +329,6 @@ export function contactedToRetag(
   return {
     object,
     ids: contacted.map(({ entityId }) => entityId),
-    tagsOf: (records: readonly ComparedRecord[]) =>
-      described ? retagChanged(described, workspace, records, now) : [],
+    tagsOf: (records: readonly ComparedRecord[]) => (described ? retagChanged(described, workspace, records, now) : []),
   };
 }

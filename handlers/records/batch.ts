@@ -3,18 +3,16 @@ import { findExpansion } from '../../db/records/expansion.ts';
 import { findRecords } from '../../db/records/records.ts';
 import { lockEntities } from '../../db/sales/activity-effects.ts';
 import { toUuid } from '../../domain/objects/field-values.ts';
-import { batchData, isObject, missing, readItems, refusedItem } from '../../domain/records/batch.ts';
+import { batchData, missing, readItems } from '../../domain/records/batch.ts';
 import { parseReading, showRead, wantedBy } from '../../domain/records/reading.ts';
-import { checkRecord } from '../../domain/records/values.ts';
-import { builtinValues, showRecord } from '../../domain/records/view.ts';
+import { showRecord } from '../../domain/records/view.ts';
 import type { components } from '../../generated/api.ts';
 import { problem, validationFailed } from '../../runtime/errors.ts';
 import type { Handler } from '../../runtime/handler.ts';
+import { type BatchResult, createBatch, updateBatch } from '../../services/records/batch-writes.ts';
 import { settle } from '../../services/records/batches.ts';
-import { lockEachForChange } from '../../services/records/locked-records.ts';
-import { holdReferences, prepareEachChange, prepareEachNew, resolveEach } from '../../services/records/preparation.ts';
-import { openObject } from '../../services/records/record-target.ts';
-import { deleteEach, noteDeletions, writeChanges, writeNew } from '../../services/records/record-writes.ts';
+import { openObject, type Place } from '../../services/records/record-target.ts';
+import { deleteEach, noteDeletions } from '../../services/records/record-writes.ts';
 
 type Failure = components['schemas']['RecordBatchFailure'];
 
@@ -26,63 +24,22 @@ function itemsOf(body: readonly unknown[] | { records: readonly unknown[]; atomi
   return 'records' in body ? { items: body.records, atomic: body.atomic === true } : { items: body, atomic: false };
 }
 
+/** Returns the items that succeeded as the response shows them. */
+const toSucceeded = ({ object }: Place, { succeeded }: BatchResult): components['schemas']['RecordBatchSuccess'][] =>
+  succeeded.map(({ index, record }) => ({ index, record: showRecord(object, record), version: record.version }));
+
 export const createRecordBatch: Handler<'createRecordBatch'> = async (call) => {
   const place = await openObject(call);
-  const { workspace, object } = place;
   const { items, atomic } = itemsOf(call.request.body);
-  const checked = items.map((item, index) => ({
-    index,
-    checked: isObject(item) ? checkRecord(object, item, 'create', workspace, call.now) : refusedItem(),
-  }));
-  const failed: Failure[] = [];
-  const good = await prepareEachNew(call, place, await resolveEach(call, checked), failed);
-  settle(atomic, failed, items.length);
-  const records = await writeNew(
-    call,
-    place,
-    good.map(({ prepared }) => prepared),
-  );
-  const succeeded = good.flatMap(({ index }, position) => {
-    const record = records[position];
-    return record ? [{ index, record: showRecord(object, record), version: record.version }] : [];
-  });
-  return { status: 200, data: batchData(object.object, succeeded, failed) };
+  const result = await createBatch(call, place, items, atomic);
+  return { status: 200, data: batchData(place.object.object, toSucceeded(place, result), result.failed) };
 };
 
 export const updateRecordBatch: Handler<'updateRecordBatch'> = async (call) => {
-  const { caller, now } = call;
-  const { sql } = call.db;
   const place = await openObject(call);
-  const { workspace, object } = place;
   const { items, atomic } = itemsOf(call.request.body);
-  const { named, failed } = readItems(items);
-  const ids = named.map(({ id }) => id);
-  if (object.object === 'activities') await lockEntities(sql, caller, ids);
-  const [, records] = await Promise.all([holdReferences(call, place, items), lockEachForChange(call, object, ids)]);
-  const locked = new Map(records.map((record) => [record.id, record]));
-
-  const checked = named.flatMap(({ index, id, fields }) => {
-    const before = locked.get(id);
-    if (before) {
-      const change = checkRecord(object, fields, 'update', workspace, now, builtinValues(object, before));
-      return [{ index, before, checked: change }];
-    }
-    failed.push(missing(index));
-    return [];
-  });
-  const good = await prepareEachChange(call, place, await resolveEach(call, checked), failed);
-  settle(atomic, failed, items.length);
-  const written = await writeChanges(
-    call,
-    place,
-    good.flatMap(({ prepared }) => prepared ?? []),
-  );
-  const after = new Map(written.map((record) => [record.id, record]));
-  const succeeded = good.map(({ index, before }) => {
-    const record = after.get(before.id) ?? before;
-    return { index, record: showRecord(object, record), version: record.version };
-  });
-  return { status: 200, data: batchData(object.object, succeeded, failed) };
+  const result = await updateBatch(call, place, items, atomic);
+  return { status: 200, data: batchData(place.object.object, toSucceeded(place, result), result.failed) };
 };
 
 export const deleteRecordBatch: Handler<'deleteRecordBatch'> = async (call) => {

@@ -45,6 +45,14 @@ export class S3Storage implements FileStorage {
     return undefined;
   }
 
+  async read(key: string, start: number): Promise<AsyncIterable<Uint8Array> | undefined> {
+    const headers = start > 0 ? { range: `bytes=${start}-` } : {};
+    const answer = await this.#client.fetch(`${this.#bucket}/${key}`, { headers });
+    if (answer.status === 404) return undefined;
+    if (!answer.ok || !answer.body) throw new Error(`the file storage responded to GET with status ${answer.status}`);
+    return answer.body;
+  }
+
   async #send(method: string, key: string, more: RequestInit = {}, milliseconds = timeout): Promise<void> {
     const overdue = new AbortController();
     const cancel = startResponsiveTimeout(

@@ -12,7 +12,7 @@ import type { TenantScope } from '../../db/client/tenant.ts';
 import { findWaiting } from '../../db/client/waiting.ts';
 import { findEvents } from '../../db/records/feed.ts';
 import { maxAttempts } from '../../domain/automation/webhook-attempts.ts';
-import { composeBody, type HappenedEvent } from '../../domain/automation/webhook-bodies.ts';
+import { composeBody, type HappenedEvent, originOf } from '../../domain/automation/webhook-bodies.ts';
 import { matcherOf } from '../../domain/automation/webhook-matching.ts';
 import type { LoadShedder } from '../load-shedder.ts';
 import { TenantQueue } from '../records/tenant-queue.ts';
@@ -94,7 +94,10 @@ function deliveriesOf(
   const isWanted = matcherOf(subscription);
   const { id, include, isDisabled, createdAt } = subscription;
   const since = createdAt.getTime() - clockTolerance;
-  const wanted = events.filter((event) => event.occurredAt.getTime() >= since && isWanted(event));
+  const withImports = include.includes('imports');
+  const wanted = events.filter(
+    (event) => event.occurredAt.getTime() >= since && (withImports || originOf(event.data) === null) && isWanted(event),
+  );
   return wanted.map((event) => ({
     id: uuidv7(),
     subscription_id: id,

@@ -1,7 +1,7 @@
 // Stores, links, serves and removes files: attachments and exports.
 import type { KeyObject } from 'node:crypto';
 import { rm } from 'node:fs/promises';
-import type { Readable } from 'node:stream';
+import { Readable } from 'node:stream';
 import { v7 as uuidv7 } from 'uuid';
 import { storageKey } from '../../domain/records/file-names.ts';
 import { type Secrets, sameText, sign } from '../credentials/secrets.ts';
@@ -58,6 +58,12 @@ export class FileBody {
     this.name = name;
     this.bytes = bytes;
     this.stream = stream;
+  }
+
+  /** Returns a small file that was just written. */
+  static ofText(name: string, text: string): FileBody {
+    const bytes = Buffer.from(text);
+    return new FileBody(name, bytes.length, Readable.from([bytes]));
   }
 }
 
@@ -143,6 +149,32 @@ export class Files {
   async open(file: FilePlace & { name: string; bytes: number }): Promise<FileBody | undefined> {
     const stream = await this.#parts.storage.open(storageKey(file));
     return stream && new FileBody(file.name, file.bytes, stream);
+  }
+
+  /**
+   * Returns the first bytes of files that are parts of one.
+   * @throws ApiError 503 if a file cannot be read
+   */
+  async readHead(parts: readonly FilePlace[], most: number): Promise<Buffer> {
+    const chunks: Buffer[] = [];
+    let size = 0;
+    for (const part of parts) {
+      const stream = await this.#parts.storage.read(storageKey(part), 0);
+      if (!stream) throw serviceUnavailable();
+      for await (const chunk of stream) {
+        chunks.push(Buffer.from(chunk));
+        size += chunk.length;
+        if (size >= most) break;
+      }
+      if (size >= most) break;
+    }
+    return Buffer.concat(chunks).subarray(0, most);
+  }
+
+  /** Opens a file for sending, also if the storage serves downloads itself. */
+  async read(file: FilePlace & { name: string; bytes: number }): Promise<FileBody | undefined> {
+    const stream = await this.#parts.storage.read(storageKey(file), 0);
+    return stream && new FileBody(file.name, file.bytes, Readable.from(stream));
   }
 
   /** Removes a file in the background. If that fails, the sweep retries. */

@@ -25,10 +25,14 @@ export class DiskStorage implements FileStorage {
     return undefined;
   }
 
-  async open(key: string): Promise<Readable | undefined> {
+  open(key: string): Promise<Readable | undefined> {
+    return this.read(key, 0);
+  }
+
+  async read(key: string, start: number): Promise<Readable | undefined> {
     try {
       const file = await open(join(this.#folder, key));
-      return file.createReadStream();
+      return file.createReadStream({ start });
     } catch (error) {
       if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined;
       throw error;

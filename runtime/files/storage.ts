@@ -19,4 +19,6 @@ export interface FileStorage {
    * itself.
    */
   open(key: string): Promise<Readable | undefined>;
+  /** Opens a file for work of this server, from a byte on; undefined if it does not exist. */
+  read(key: string, start: number): Promise<AsyncIterable<Uint8Array> | undefined>;
 }

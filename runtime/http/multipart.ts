@@ -1,10 +1,10 @@
-// Receives uploads: multipart forms with one file, streamed to the disk.
+// Receives uploads: multipart forms with one file, and bare files, streamed to the disk.
 import { createHash, randomUUID } from 'node:crypto';
 import { createWriteStream } from 'node:fs';
 import { rm } from 'node:fs/promises';
 import type { IncomingMessage } from 'node:http';
 import { join } from 'node:path';
-import type { Readable } from 'node:stream';
+import { PassThrough, type Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import busboy from 'busboy';
 import { refusedExtension, safeFileName } from '../../domain/records/file-names.ts';
@@ -30,10 +30,11 @@ export interface Upload {
   requestHash: Buffer;
 }
 
-const tooLarge = () => unreadable('file_too_large', `The file must be at most ${uploadLimits.bytes} bytes.`);
+const tooLarge = (limit: number) => unreadable('file_too_large', `The file must be at most ${limit} bytes.`);
 
 /**
- * Receives a form. Deletes the file if the form is rejected.
+ * Receives a form, or a file without a form if the operation accepts its media type. Deletes the
+ * file if the request is rejected.
  * @param folder the file is written here under a random name
  * @param invite asks a client that sent `Expect: 100-continue` to send the form
  * @throws ApiError 400 or 422 with the problems; ClientGone
@@ -44,12 +45,16 @@ export async function receiveUpload(
   folder: string,
   invite: () => void,
 ): Promise<Upload> {
-  const form = new Form(operation, request, join(folder, randomUUID()));
+  const path = join(folder, randomUUID());
+  const type = (request.headers['content-type'] ?? '').split(';', 1)[0]?.trim().toLowerCase() ?? '';
+  const upload = operation.rawTypes.includes(type)
+    ? new BareFile(operation, request, path, type)
+    : new Form(operation, request, path);
   invite();
   try {
-    return await form.receive();
+    return await upload.receive();
   } catch (error) {
-    await form.discard();
+    await upload.discard();
     throw error;
   }
 }
@@ -58,6 +63,8 @@ class Form {
   readonly #operation: Operation;
   readonly #request: IncomingMessage;
   readonly #path: string;
+  /** Bytes of the file. */
+  readonly #limit: number;
   readonly #parser: busboy.Busboy;
   readonly #problems: FieldProblem[] = [];
   readonly #content = createHash('sha256');
@@ -70,8 +77,9 @@ class Form {
     this.#operation = operation;
     this.#request = request;
     this.#path = path;
-    this.#parser = openParser(request);
-    if (Number(request.headers['content-length'] ?? 0) > uploadLimits.bytes + uploadLimits.around) throw tooLarge();
+    this.#limit = operation.uploadBytes;
+    this.#parser = openParser(request, operation);
+    if (Number(request.headers['content-length'] ?? 0) > this.#limit + uploadLimits.around) throw tooLarge(this.#limit);
     this.#parser.on('file', (name, stream, { filename, mimeType }) => this.#takeFile(name, stream, filename, mimeType));
     this.#parser.on('field', (name) => this.#takeField(name));
   }
@@ -82,7 +90,7 @@ class Form {
     const { upload: field = '' } = this.#operation;
     if (this.#refusedExtension !== undefined)
       throw unreadable('file_type_refused', `Files with .${this.#refusedExtension} in their name are not accepted.`);
-    if (this.#bytes > uploadLimits.bytes) throw tooLarge();
+    if (this.#bytes > this.#limit) throw tooLarge(this.#limit);
     const named = this.#problems.some((each) => each.field === field);
     if (!this.#file && !named) this.#problems.push(problem(field, 'REQUIRED', `${field} is required`));
     else if (this.#file && this.#bytes === 0)
@@ -141,64 +149,149 @@ class Form {
     const parser = this.#parser;
     const hash = createHash('sha256');
     let total = 0;
-    let sincePace = 0;
     return new Promise<Buffer>((resolve, reject) => {
-      const checkPace = (): void => {
-        if (sincePace < bodyLimits.bytes) {
-          fail(unreadable('upload_too_slow', 'The upload was too slow. Try again.'));
-          return;
-        }
-        sincePace = 0;
-        cancel = startResponsiveTimeout(checkPace, pace);
-      };
-      let cancel = startResponsiveTimeout(checkPace, pace);
-      const stop = (): void => {
-        cancel();
-        request.off('data', take).off('end', end).off('error', gone).off('close', gone).off(bodyBroken, fail);
-      };
-      const fail = (error: Error): void => {
-        stop();
-        reject(error);
-      };
       const take = (chunk: Buffer): void => {
         total += chunk.length;
-        sincePace += chunk.length;
         hash.update(chunk);
-        if (total > uploadLimits.bytes + uploadLimits.around) fail(tooLarge());
+        if (total > this.#limit + uploadLimits.around) fail(tooLarge(this.#limit));
         else if (!parser.write(chunk)) request.pause();
       };
-      const end = (): void => {
-        stop();
-        parser.end();
-      };
-      const gone = (): void => fail(new ClientGone());
+      const fail = followBody(request, take, () => parser.end(), reject);
       parser.on('drain', () => request.resume());
       parser.on('error', () => fail(unreadable('malformed_multipart', 'The body is not a complete multipart form.')));
       parser.on('close', () => resolve(hash.digest()));
-      const fault = bodyFault(request);
-      if (fault) fail(fault);
-      else if (request.destroyed) gone();
-      else request.on('data', take).on('end', end).on('error', gone).on('close', gone).on(bodyBroken, fail);
     });
   }
+}
+
+/** A body that is the file itself. */
+class BareFile {
+  readonly #operation: Operation;
+  readonly #request: IncomingMessage;
+  readonly #path: string;
+  readonly #type: string;
+
+  constructor(operation: Operation, request: IncomingMessage, path: string, type: string) {
+    this.#operation = operation;
+    this.#request = request;
+    this.#path = path;
+    this.#type = type;
+    requireNoEncoding(request);
+    if (Number(request.headers['content-length'] ?? 0) > operation.uploadBytes) throw tooLarge(operation.uploadBytes);
+  }
+
+  async receive(): Promise<Upload> {
+    const { upload: field = '', uploadBytes: limit } = this.#operation;
+    const request = this.#request;
+    const hash = createHash('sha256');
+    const source = new PassThrough();
+    const written = pipeline(source, createWriteStream(this.#path, writing));
+    // Awaited below; until then a rejection must not count as unhandled.
+    written.catch(() => undefined);
+    let bytes = 0;
+    try {
+      await new Promise<void>((resolve, reject) => {
+        const take = (chunk: Buffer): void => {
+          bytes += chunk.length;
+          hash.update(chunk);
+          if (bytes > limit) fail(tooLarge(limit));
+          else if (!source.write(chunk)) request.pause();
+        };
+        const fail = followBody(request, take, resolve, reject);
+        source.on('drain', () => request.resume()).on('error', reject);
+      });
+    } catch (error) {
+      source.destroy();
+      await written.catch(() => undefined);
+      throw error;
+    }
+    source.end();
+    await written;
+    if (bytes === 0)
+      throw refusal(this.#operation, [problem(field, 'TOO_SHORT', `${field} must not be empty`)], 'body');
+    const digest = hash.digest();
+    return {
+      path: this.#path,
+      name: field,
+      contentType: this.#type,
+      bytes,
+      sha256: digest.toString('hex'),
+      requestHash: digest,
+    };
+  }
+
+  async discard(): Promise<void> {
+    await rm(this.#path, { force: true });
+  }
+}
+
+/**
+ * Reads a body to its end, and requires the minimum speed of uploads.
+ * @returns a function that stops reading with an error
+ */
+function followBody(
+  request: IncomingMessage,
+  take: (chunk: Buffer) => void,
+  onEnd: () => void,
+  reject: (error: Error) => void,
+): (error: Error) => void {
+  let sincePace = 0;
+  const checkPace = (): void => {
+    if (sincePace < bodyLimits.bytes) {
+      fail(unreadable('upload_too_slow', 'The upload was too slow. Try again.'));
+      return;
+    }
+    sincePace = 0;
+    cancel = startResponsiveTimeout(checkPace, pace);
+  };
+  let cancel = startResponsiveTimeout(checkPace, pace);
+  const count = (chunk: Buffer): void => {
+    sincePace += chunk.length;
+    take(chunk);
+  };
+  const stop = (): void => {
+    cancel();
+    request.off('data', count).off('end', end).off('error', gone).off('close', gone).off(bodyBroken, fail);
+  };
+  const fail = (error: Error): void => {
+    stop();
+    reject(error);
+  };
+  const end = (): void => {
+    stop();
+    onEnd();
+  };
+  const gone = (): void => fail(new ClientGone());
+  const fault = bodyFault(request);
+  if (fault) fail(fault);
+  else if (request.destroyed) gone();
+  else request.on('data', count).on('end', end).on('error', gone).on('close', gone).on(bodyBroken, fail);
+  return fail;
 }
 
 /** Flushes to the disk before closing, and never overwrites an existing file. */
 const writing = { flags: 'wx', mode: 0o600, flush: true };
 
-function openParser(request: IncomingMessage): busboy.Busboy {
-  const unsupported = (what: string) => unreadable('unsupported_media_type', what);
+const unsupported = (what: string) => unreadable('unsupported_media_type', what);
+
+function requireNoEncoding(request: IncomingMessage): void {
   if (request.headers['content-encoding'] && request.headers['content-encoding'] !== 'identity')
     throw unsupported('Send the body without Content-Encoding.');
-  if (!/^multipart\/form-data\s*;/i.test(request.headers['content-type'] ?? ''))
-    throw unsupported('Send the body as Content-Type: multipart/form-data with a boundary.');
+}
+
+function openParser(request: IncomingMessage, { rawTypes, uploadBytes }: Operation): busboy.Busboy {
+  requireNoEncoding(request);
+  if (!/^multipart\/form-data\s*;/i.test(request.headers['content-type'] ?? '')) {
+    const types = ['multipart/form-data with a boundary', ...rawTypes].join(', or ');
+    throw unsupported(`Send the body as Content-Type: ${types}.`);
+  }
   try {
     return busboy({
       headers: request.headers,
       preservePath: true,
       defParamCharset: 'utf8',
       // One byte above the limit, because the parser stops as soon as it reaches its limit.
-      limits: { fileSize: uploadLimits.bytes + 1, fieldNameSize: 100, fieldSize: 1024, parts: 20, headerPairs: 50 },
+      limits: { fileSize: uploadBytes + 1, fieldNameSize: 100, fieldSize: 1024, parts: 20, headerPairs: 50 },
     });
   } catch {
     throw unsupported('The Content-Type header must include the boundary of the form.');

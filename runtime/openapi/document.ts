@@ -5,6 +5,7 @@ import { Ajv2020 } from 'ajv/dist/2020.js';
 import addFormats from 'ajv-formats';
 import { OpenAPIBackend } from 'openapi-backend';
 import type { OpenAPIV3_1 } from 'openapi-types';
+import { uploadLimits } from '../../domain/service/request-limits.ts';
 import { isAddressRange } from '../http/client-address.ts';
 import { type DeprecatedUse, readDeprecatedUses } from './deprecation.ts';
 import { readTimes, refineLengths, strictFormats, withoutSessionId } from './formats.ts';
@@ -87,6 +88,10 @@ export interface Operation {
   bodyRequired: boolean;
   /** The file field of a multipart/form-data body; undefined if the body has another type. */
   upload: string | undefined;
+  /** The most bytes that an uploaded file may have. */
+  uploadBytes: number;
+  /** Media types with which the body may be the file itself instead of a form. */
+  rawTypes: readonly string[];
   /** True if the body may be an array. */
   arrayBody: boolean;
   readonly validateParameters: ValidateFunction;
@@ -114,8 +119,12 @@ const otherExtensions = [
   'x-credential-with',
   'x-deprecated-use',
   'x-mcp',
+  'x-upload-bytes',
   'x-codeSamples',
 ];
+
+/** Media types of bodies that are more than a file. */
+const parsedTypes = ['application/json', 'multipart/form-data', 'application/x-www-form-urlencoded'];
 
 const methods = ['get', 'post', 'put', 'patch', 'delete'] as const;
 
@@ -309,6 +318,8 @@ function readOperation(
     takesBody: hasJson,
     bodyRequired: requestBody?.required === true,
     upload: withOperationId(id, () => uploadField(requestBody)),
+    uploadBytes: (declared['x-upload-bytes'] as number | undefined) ?? uploadLimits.bytes,
+    rawTypes: Object.keys(requestBody?.content ?? {}).filter((type) => !parsedTypes.includes(type)),
     arrayBody: takesArray(requestBody),
     get validateParameters() {
       return validators().at(-1) as ValidateFunction;

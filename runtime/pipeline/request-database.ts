@@ -1,20 +1,13 @@
 // The transactions of requests, and the rows that are written with their changes.
-import type { AuditRow, EventRow } from '../../db/client/change-log.ts';
+import type { AuditRow } from '../../db/client/change-log.ts';
 import type { StoredResponse } from '../../db/client/idempotency.ts';
 import { inTransaction } from '../../db/client/in-transaction.ts';
 import type { Pool, Sql } from '../../db/client/pool.ts';
 import type { Preconditions, Scope } from '../../db/client/preconditions.ts';
 import type { TenantScope } from '../../db/client/tenant.ts';
 import { Transaction } from '../../db/client/transaction.ts';
-import type { Caller } from '../caller.ts';
 import type { AuditedChange, Change } from '../handler.ts';
-
-/** The facts about a call for audit rows and events. */
-export interface ChangeContext {
-  caller: Caller;
-  now: Date;
-  idempotencyKeyHash: Buffer | null;
-}
+import { type ChangeContext, toAuditRow, toEventRows } from './change-rows.ts';
 
 export interface RequestPools {
   /** Tenants' transactions, under the role that row-level security binds. */
@@ -84,44 +77,4 @@ export class RequestDatabase {
   async ping(): Promise<void> {
     await this.#pools.credentials.use(async (sql) => void (await sql`select 1`));
   }
-}
-
-/**
- * @param writtenAt a time after all locks, so that the rows of one record are in the order of its
- * changes
- */
-function toAuditRow(change: Change, { caller, idempotencyKeyHash }: ChangeContext, writtenAt: Date): AuditRow {
-  return {
-    companyId: change.companyId ?? caller.companyId,
-    occurredAt: change.occurredAt ?? writtenAt,
-    actorKind: (change.actor ?? caller.actor).kind,
-    actorId: (change.actor ?? caller.actor).id,
-    apiKeyId: caller.kind === 'api_key' ? caller.actor.id : null,
-    keyName: caller.kind === 'api_key' ? caller.actor.name : null,
-    requestId: caller.requestId,
-    ip: caller.ip,
-    userAgent: caller.userAgent,
-    action: change.action,
-    object: change.object ?? null,
-    recordId: change.recordId ?? null,
-    changes: change.changes ?? null,
-    metadata: change.metadata ?? null,
-    testMode: caller.testMode,
-    idempotencyKeyHash,
-  };
-}
-
-function toEventRows(change: Change, { caller, now }: ChangeContext): EventRow[] {
-  if (!change.event) return [];
-  return [change.event, ...(change.furtherEvents ?? [])].map((event) => ({
-    companyId: change.companyId ?? caller.companyId,
-    testMode: caller.testMode,
-    event: event.name,
-    occurredAt: change.occurredAt ?? now,
-    actor: change.actor ?? caller.actor,
-    requestId: caller.requestId,
-    data: event.data,
-    changes: event.changes,
-    takenFrom: event.takenFrom,
-  }));
 }

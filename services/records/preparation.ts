@@ -1,6 +1,6 @@
 // Validates records before they are written: references, pre-conditions, duplicates.
 import { v7 as uuidv7 } from 'uuid';
-import { type Duplicate, findDuplicate } from '../../db/records/duplicates.ts';
+import { type Duplicate, findDuplicate, findDuplicates } from '../../db/records/duplicates.ts';
 import { findReferences } from '../../db/records/references.ts';
 import { countFacts } from '../../db/settings/pre-condition-facts.ts';
 import type { Status } from '../../domain/objects/configuration.ts';
@@ -179,6 +179,12 @@ interface PreparedUpdate {
 }
 
 /**
+ * Which duplicates new records of a batch must not be: of earlier items; of stored records, too, as in a
+ * single create; or none.
+ */
+export type DuplicateCheck = 'in_batch' | 'stored' | 'none';
+
+/**
  * Prepares the new records of a batch. A problem with one record, such as a repeated item, does not
  * affect the others.
  * @param failed receives the records that cannot be written
@@ -188,8 +194,9 @@ export async function prepareEachNew(
   place: Place,
   items: readonly NewItem[],
   failed: Failure[],
+  check: DuplicateCheck = 'in_batch',
 ): Promise<PreparedNew[]> {
-  return (await prepareEach(call, place, { creates: items, changes: [] }, failed)).creates;
+  return (await prepareEach(call, place, { creates: items, changes: [] }, failed, check)).creates;
 }
 
 /**
@@ -212,8 +219,10 @@ export async function prepareEach(
   place: Place,
   items: { creates: readonly NewItem[]; changes: readonly ChangedItem[] },
   failed: Failure[],
+  check: DuplicateCheck = 'in_batch',
 ): Promise<{ creates: PreparedNew[]; changes: PreparedUpdate[] }> {
-  const creates = checkEachNew(call, place, items.creates, failed);
+  const checked = checkEachNew(call, place, items.creates, failed, check);
+  const creates = check === 'stored' ? await withoutDuplicates(call, place, checked, failed) : checked;
   const changes = await checkEachChange(call, place, items.changes, failed);
   const conflicts = await findUniqueConflicts(call, place, [
     ...creates.map(({ index, prepared }) => ({ index, after: prepared.content })),
@@ -236,6 +245,7 @@ function checkEachNew(
   { workspace, object }: Place,
   items: readonly NewItem[],
   failed: Failure[],
+  check: DuplicateCheck,
 ): PreparedNew[] {
   const good = items.flatMap(({ index, item: { checked } }) => {
     if (checked.problems.length > 0) {
@@ -248,16 +258,41 @@ function checkEachNew(
     failed.push(unfulfilled(index, unmet));
     return [];
   });
-  const repeats = repeatsOf(
-    object,
-    workspace,
-    good.map(({ checked }) => checked),
-  );
+  const repeats =
+    check === 'none'
+      ? new Map<number, number>()
+      : repeatsOf(
+          object,
+          workspace,
+          good.map(({ checked }) => checked),
+        );
   return good.flatMap(({ index, record }, position) => {
     const earlier = repeats.get(position);
     if (earlier === undefined) return [{ index, prepared: new Prepared(record) }];
     failed.push(repeated(index, good[earlier]?.index ?? 0));
     return [];
+  });
+}
+
+/** Fails new records that stored ones duplicate. */
+async function withoutDuplicates(
+  { caller, db: { sql } }: Writing,
+  place: Place,
+  creates: readonly PreparedNew[],
+  failed: Failure[],
+): Promise<PreparedNew[]> {
+  const { workspace, object } = place;
+  if (object.object !== 'leads' && object.object !== 'deals') return [...creates];
+  const sets = creates.map(({ prepared: { content } }) =>
+    duplicateSets(object, workspace, content.values, content.custom),
+  );
+  const duplicates = await findDuplicates(sql, caller, object.object, sets);
+  return creates.filter(({ index }, position) => {
+    const found = duplicates[position];
+    if (!found) return true;
+    const { id, visible, matchedFields } = found;
+    failed.push(taken(index, existing(place, matchedFields), matchedFields, visible ? id : null));
+    return false;
   });
 }
 

@@ -1,9 +1,12 @@
 // The target of record writes, and the parts of a call that they need.
 import type { Workspace, WorkspaceObject } from '../../domain/objects/workspace.ts';
 import { notFound } from '../../runtime/errors.ts';
-import type { Call, CallServices } from '../../runtime/handler.ts';
+import type { Call, CallDatabase, CallServices } from '../../runtime/handler.ts';
 
-export type Writing = Pick<Call, 'db' | 'caller' | 'now' | 'currentTime'>;
+/** What record writes need of a call, or of a job that writes as a caller. */
+export interface Writing extends Pick<Call, 'caller' | 'now' | 'currentTime'> {
+  db: Pick<CallDatabase, 'sql' | 'record' | 'awaitAtCommit'>;
+}
 
 /** The target of a record write. */
 export interface Place {

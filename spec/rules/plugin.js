@@ -37,6 +37,8 @@ const verbs = [
   'pause',
   'resume',
   'connect',
+  'upload',
+  'start',
 ];
 const operationExtensions = new Set([
   'x-idempotency',
@@ -54,6 +56,7 @@ const operationExtensions = new Set([
   'x-validation-status',
   'x-single-kind-codes',
   'x-answer',
+  'x-upload-bytes',
   'x-secret-answer',
   'x-hashes-password',
   'x-acts-outside',

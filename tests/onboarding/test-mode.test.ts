@@ -152,6 +152,7 @@ describe('a reset', () => {
       'inbound_reports',
       'messages',
       'exports',
+      'imports',
       'deliveries',
       'events',
     ];

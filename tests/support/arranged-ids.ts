@@ -51,6 +51,18 @@ const aDeletedAccount: ArrangedPath = {
     return { object: 'accounts', id };
   },
 };
+/** @param content of its file, which is uploaded; null: it was cancelled */
+const anImport = (content?: string | null): ArrangedPath => ({
+  exists: async (tenant, mode) => {
+    const key = keyOf(tenant, mode);
+    const { body } = await expectStatus(201, 'POST', '/v1/imports', { key, body: { object: 'accounts' } });
+    const { id } = body.data.import;
+    if (content === null) await expectStatus(202, 'POST', `/v1/imports/${id}/cancel`, { key });
+    else if (content !== undefined)
+      await expectStatus(200, 'POST', `/v1/imports/${id}/parts?number=1`, { key, ...fileForm({ content }) });
+    return { id };
+  },
+});
 const aWebhook: ArrangedPath = {
   exists: async (tenant, mode) => ({ id: (await newWebhook(tenant, mode, withoutDeliveries)).id }),
 };
@@ -201,6 +213,12 @@ export const arrangedPaths: Record<string, ArrangedPath> = {
   '/v1/objects/{object}/records/{id}/history': onRecord,
   '/v1/objects/{object}/records/{id}/timeline': onRecord,
   '/v1/objects/{object}/records/{id}/attachments': onRecord,
+  '/v1/imports/{id}': anImport(),
+  '/v1/imports/{id}/parts': anImport(),
+  '/v1/imports/{id}/start': anImport('name\nBlue Lake Trading\n'),
+  '/v1/imports/{id}/cancel': anImport(),
+  '/v1/imports/{id}/errors': anImport(),
+  '/v1/imports/{id}/errors.csv': anImport(null),
   '/v1/attachments/{id}': {
     exists: async (tenant, mode) => ({ id: await newAttachment(tenant, mode) }),
     recordsOf: 'attachments',

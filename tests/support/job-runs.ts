@@ -46,6 +46,7 @@ export function startNamedJobs(
     webhooks: pools,
     messages: pools,
     calendars: pools,
+    imports: pools,
     payments: pools,
     exports: pools,
   };

@@ -4424,6 +4424,239 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/imports": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List imports
+         * @description Returns the imports of the workspace, newest first. Requires `imports:view`.
+         */
+        get: operations["listImports"];
+        put?: never;
+        /**
+         * Create an import
+         * @description Creates an import, which waits for its file (`status: awaiting_file`). Then
+         *     [upload the file in parts](#operation/uploadImportPart), and [start the import](#operation/startImport). A background
+         *     job reads the rows and writes the records. Each row follows the rules of an item of a
+         *     [batch](#operation/createRecordBatch), and succeeds or fails on its own.
+         *
+         *     Columns map to fields by name or label, in any case. `mapping` overrides that: it maps a column to the name of a field,
+         *     or to null to leave the column out. Columns whose names begin with `_error` are ignored. A column that maps to no field
+         *     is reported at the start. `defaults` are values for fields that have none in a row.
+         *
+         *     In CSV, an empty cell means no value: the field gets its default, or keeps the value that it has. To clear a field,
+         *     use NDJSON with null. The cells of the column `tags` hold names separated by commas. Dates are ISO 8601, and numbers
+         *     have a point and no separators of thousands.
+         *
+         *     `mode`: `create` writes new records; `update` changes the record that the fields in `match_on` identify, and a row
+         *     without such a record fails; `upsert` changes that record or creates one. `match_on` takes up to three fields, or `id`
+         *     alone.
+         *
+         *     If `check_duplicates` is true, new records are also checked for duplicates as in a single create, if the workspace
+         *     checks the object. Rows that repeat an earlier row fail then, too. With `dry_run`, every row is checked and written,
+         *     and rolled back; counts and errors are kept. Rows of a dry run do not see records of earlier chunks of 500 rows.
+         *
+         *     The import acts with the rights of the credential that creates it, as they are now. If the credential is revoked,
+         *     expires or is restricted, the import ends as failed.
+         *
+         *     Requires `imports:create`, and the create scope of the object for `create`, the edit scope for `update`, both for
+         *     `upsert`. An import counts as one call per 100 rows, in addition to the calls that upload and start it. Send an
+         *     `Idempotency-Key`, so that a retry does not create a second import.
+         *
+         *     Errors: **422** with `details.fields`: the object does not exist, `match_on` is missing or names a field that cannot
+         *     be matched, or `mapping`, `defaults` or `tags` name something that does not exist. **403**: a scope of the object is
+         *     missing.
+         */
+        post: operations["createImport"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/imports/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The ID of the import.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d60
+                 */
+                id: components["parameters"]["ImportId"];
+            };
+            cookie?: never;
+        };
+        /**
+         * Get an import
+         * @description Returns an import with its progress. `counts.unprocessed` is the number of rows that a failed or cancelled import read
+         *     no more; 0 if that number is unknown. Requires `imports:view`. **404**: the import does not exist.
+         */
+        get: operations["getImport"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/imports/{id}/parts": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The ID of the import.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d60
+                 */
+                id: components["parameters"]["ImportId"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Upload a part of an import's file
+         * @description Stores one part of the file. The body is the part itself, or a form with the part as `file`, of up to 64 MiB, and the parts of a file have up to 1 GiB
+         *     together. The server joins the parts in the order of their numbers, so you can split a file anywhere, also within a
+         *     row. A part may be sent again until the import is started; the last one counts. The limits of other bodies do not
+         *     apply; an upload can take as long as it needs if at least 100 KB arrive every ten seconds.
+         *
+         *     Requires `imports:create`. Errors: **400** with `details.reason`: `file_too_large`, `unsupported_media_type`,
+         *     `upload_too_slow`, `digest_mismatch` if the body does not have the digest in `Content-Digest`; or with
+         *     `details.fields`: the part is empty, or the number is not from 1 to 1000. **404**: the import does not exist.
+         *     **409** with the reason `import_started`: the import accepts no more parts.
+         */
+        post: operations["uploadImportPart"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/imports/{id}/start": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The ID of the import.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d60
+                 */
+                id: components["parameters"]["ImportId"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Start an import
+         * @description Queues the import. Two imports of a workspace run at once, and ten more can wait, in each mode. The header of the file
+         *     is read first.
+         *
+         *     Requires `imports:create`. Errors: **404**: the import does not exist. **409** with the reason `no_file`: no part was
+         *     uploaded, or a number below the last one is missing (`details.missing`); `import_started`: the import was started
+         *     already; `import_limit`: two imports run and ten wait. **422** with `details.fields`: the file is empty or is no CSV
+         *     (`file`), a column maps to no field (`mapping.<column>` with `UNKNOWN_FIELD`; map it to null to leave it out), two
+         *     columns map to one field, or a field of `match_on` has no column.
+         */
+        post: operations["startImport"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/imports/{id}/cancel": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The ID of the import.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d60
+                 */
+                id: components["parameters"]["ImportId"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Cancel an import
+         * @description Ends an import that has not ended. Records that were written stay. Requires `imports:create`. **404**: the import does
+         *     not exist. **409** with the reason `import_ended`: the import has ended.
+         */
+        post: operations["cancelImport"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/imports/{id}/errors": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The ID of the import.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d60
+                 */
+                id: components["parameters"]["ImportId"];
+            };
+            cookie?: never;
+        };
+        /**
+         * List the failed rows of an import
+         * @description Returns the rows that failed so far, in the order of the file. Requires `imports:view`. **404**: the import does not
+         *     exist. The rows are kept for 30 days after the end of the import.
+         */
+        get: operations["listImportErrors"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/imports/{id}/errors.csv": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The ID of the import.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d60
+                 */
+                id: components["parameters"]["ImportId"];
+            };
+            cookie?: never;
+        };
+        /**
+         * Get the failed rows of an import as a file
+         * @description Returns the failed rows as a CSV file with their own columns and two more: `_error_code` and `_error_message`. Correct
+         *     the rows, and import the file as it is: columns whose names begin with `_error` are ignored. The file is in UTF-8 and
+         *     uses the delimiter of the import's file.
+         *
+         *     Requires `imports:view`. **404**: the import does not exist, or its file was removed 30 days after its end. **409** with
+         *     the reason `import_not_ended`: the import has not ended.
+         */
+        get: operations["getImportErrorFile"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/settings/sla-policies": {
         parameters: {
             query?: never;
@@ -4809,7 +5042,8 @@ export interface paths {
          *       `not`, up to three levels deep. The fields are those of the subscribed events, including `object` and `record_id`. If an
          *       event lacks a field, only `is_null` matches, and `not` of any other condition. `contains` on `changed_fields` matches
          *       one changed field. Relative dates and `as` are not accepted. Events that do not match are not sent.
-         *     - **include**: `changes` adds the old and new values of the fields to `record.updated`. A body stays below 64 KB: if it
+         *     - **include**: `imports` adds the events of records that [imports](#operation/createImport) write, which have
+         *       `origin` `{"kind": "import", "id": …}`; without it, only `import.completed` and `import.failed` are sent. `changes` adds the old and new values of the fields to `record.updated`. A body stays below 64 KB: if it
          *       would be longer, the values are left out and `changes_truncated` is true.
          *     - **skip_own**: leaves out events caused by this same credential, so that two systems do not trigger each other endlessly.
          *     - **url**: an https URL with a public address, without user or password, on port 443, 8443 or 1024 and above. The address
@@ -11109,6 +11343,15 @@ export interface components {
             data: components["schemas"]["RecordHistory"];
             meta: components["schemas"]["Meta"];
         };
+        /** @description What caused the event, if it was not a call of the API. Null otherwise. */
+        FeedOrigin: {
+            /**
+             * @description The event belongs to a record that an import wrote.
+             * @constant
+             */
+            kind: "import";
+            id: components["schemas"]["Uuid"];
+        } | null;
         /** @description The record as it is now. Null if the record was deleted or the key cannot see it. */
         FeedRecord: components["schemas"]["CrmRecord"] | null;
         /** @description The version of `record`, for `If-Match`. Null if `record` is null. */
@@ -11133,6 +11376,7 @@ export interface components {
             record_id: string | null;
             occurred_at: components["schemas"]["Timestamp"];
             actor: components["schemas"]["Actor"];
+            origin: components["schemas"]["FeedOrigin"];
             /** @description Only for record.updated. Names of the changed fields. */
             changed_fields?: string[];
             /**
@@ -11366,6 +11610,235 @@ export interface components {
          * @description The bytes of the file.
          */
         AttachmentContent: string;
+        /**
+         * @description The status of an import.
+         * @enum {string}
+         */
+        ImportStatus: "awaiting_file" | "queued" | "running" | "completed" | "failed" | "cancelled" | "undoing" | "undone";
+        /**
+         * @description CSV with a header line, or one JSON object per line.
+         * @enum {string}
+         */
+        ImportFormat: "csv" | "ndjson";
+        /**
+         * @description Whether rows create or change records.
+         * @enum {string}
+         */
+        ImportMode: "create" | "update" | "upsert";
+        /**
+         * @description The encoding of a CSV file. `auto` recognizes a byte order mark and UTF-8, and otherwise reads windows-1252. NDJSON is always UTF-8.
+         * @enum {string}
+         */
+        ImportEncoding: "auto" | "utf-8" | "utf-16" | "windows-1252";
+        /**
+         * @description The delimiter of a CSV file. `auto` takes the one that separates most columns of the header.
+         * @enum {string}
+         */
+        ImportDelimiter: "auto" | "," | ";" | "tab" | "pipe";
+        /** @description The file of an import. */
+        ImportFile: {
+            /** @description The name of the file, if it was sent with one. */
+            name: string | null;
+            /** @description The size of all parts. */
+            bytes: number;
+            /** @description The number of rows; null until the file was read to its end. */
+            rows: number | null;
+        };
+        /** @description The rows of an import by their outcome. */
+        ImportCounts: {
+            /** @description Rows that were processed. */
+            read: number;
+            /** @description Records that were created. */
+            created: number;
+            /** @description Records that were changed. */
+            updated: number;
+            /** @description Records that already had the values. */
+            unchanged: number;
+            /** @description Rows that failed. */
+            failed: number;
+            /** @description Rows that were not processed when the import ended, if that is known. */
+            unprocessed: number;
+        };
+        ImportFailure: {
+            /**
+             * @description An error code, e.g. `API_KEY_REVOKED`, `QUOTA_EXCEEDED`, or `VALIDATION_ERROR` if too many rows failed.
+             * @example API_KEY_REVOKED
+             */
+            code: string;
+            /** @example The API key that created the import was revoked. */
+            message: string;
+        };
+        /**
+         * Format: date-time
+         * @description A time, or null if it has not come.
+         */
+        ImportTime: string | null;
+        ImportJob: {
+            id: components["schemas"]["Uuid"];
+            object: components["schemas"]["RecordObjectName"];
+            format: components["schemas"]["ImportFormat"];
+            mode: components["schemas"]["ImportMode"];
+            /** @description The fields that identify a record. */
+            match_on: string[];
+            /** @description The mapping as sent. After the start, the field of every column. */
+            mapping: {
+                [key: string]: string | null;
+            };
+            /** @description Values for fields that have none in a row. */
+            defaults: {
+                [key: string]: unknown;
+            };
+            /** @description Tags that every written record gets. */
+            tags: string[];
+            /** @description Whether new records are checked for duplicates. */
+            check_duplicates: boolean;
+            /** @description Whether everything is rolled back. */
+            dry_run: boolean;
+            encoding: components["schemas"]["ImportEncoding"];
+            delimiter: components["schemas"]["ImportDelimiter"];
+            /** @description The number of failed rows above which the import ends as failed. */
+            max_errors: number | null;
+            status: components["schemas"]["ImportStatus"];
+            file: components["schemas"]["ImportFile"];
+            counts: components["schemas"]["ImportCounts"];
+            /** @description How much of the file was processed; null before the start. */
+            percent: number | null;
+            /** @description The average speed since the start; null before any row was processed. */
+            rows_per_second: number | null;
+            /** @description Why the import failed. */
+            error: components["schemas"]["ImportFailure"] | null;
+            started_at: components["schemas"]["ImportTime"];
+            completed_at: components["schemas"]["ImportTime"];
+            undo_until: components["schemas"]["ImportTime"];
+            created_by: components["schemas"]["Actor"];
+            test_mode: boolean;
+            created_at: components["schemas"]["Timestamp"];
+        };
+        ImportList: {
+            imports: components["schemas"]["ImportJob"][];
+            next_cursor: components["schemas"]["NextCursor"];
+            has_more: components["schemas"]["HasMore"];
+        };
+        ImportListAnswer: {
+            success: components["schemas"]["Success"];
+            data: components["schemas"]["ImportList"];
+            meta: components["schemas"]["Meta"];
+        };
+        ImportCreate: {
+            /**
+             * @description The API name of the object.
+             * @example accounts
+             */
+            object: string;
+            /** @default csv */
+            format?: components["schemas"]["ImportFormat"];
+            /** @default create */
+            mode?: components["schemas"]["ImportMode"];
+            /** @description The fields that identify a record. Required for `update` and `upsert`. */
+            match_on?: string[];
+            /** @description Columns and the fields they map to; null leaves a column out. */
+            mapping?: {
+                [key: string]: string | null;
+            };
+            /** @description Values for fields that have none in a row. */
+            defaults?: {
+                [key: string]: unknown;
+            };
+            /** @description Names of tags that every written record gets, for leads and customers. */
+            tags?: string[];
+            /**
+             * @description Whether new records are checked for duplicates, if the workspace checks the object.
+             * @default true
+             */
+            check_duplicates?: boolean;
+            /**
+             * @description Whether everything is rolled back.
+             * @default false
+             */
+            dry_run?: boolean;
+            /** @default auto */
+            encoding?: components["schemas"]["ImportEncoding"];
+            /** @default auto */
+            delimiter?: components["schemas"]["ImportDelimiter"];
+            /** @description If more rows fail, the import ends as failed. Without it, there is no such limit. */
+            max_errors?: number;
+        };
+        ImportData: {
+            import: components["schemas"]["ImportJob"];
+        };
+        ImportAnswer: {
+            success: components["schemas"]["Success"];
+            data: components["schemas"]["ImportData"];
+            meta: components["schemas"]["Meta"];
+        };
+        ImportUpload: {
+            /**
+             * Format: binary
+             * @description The bytes of the part.
+             */
+            file: string;
+        };
+        /**
+         * Format: binary
+         * @description The bytes of a part.
+         */
+        ImportBytes: string;
+        ImportPart: {
+            /** @example 1 */
+            number: number;
+            /** @example 88310 */
+            bytes: number;
+            /** @description The SHA-256 hash of the part, in hexadecimal. */
+            sha256: string;
+        };
+        ImportPartData: {
+            part: components["schemas"]["ImportPart"];
+        };
+        ImportPartAnswer: {
+            success: components["schemas"]["Success"];
+            data: components["schemas"]["ImportPartData"];
+            meta: components["schemas"]["Meta"];
+        };
+        ImportError: {
+            /**
+             * @description The number of the row; 1 is the first row of data.
+             * @example 2
+             */
+            row: number;
+            /**
+             * @description The line of the file in which the row begins.
+             * @example 3
+             */
+            line: number;
+            /**
+             * @description The error code, as for an item of a batch.
+             * @example VALIDATION_ERROR
+             */
+            code: string;
+            /** @example name is required. */
+            message: string;
+            /** @description The problems of fields, if there are any. */
+            fields: components["schemas"]["FieldError"][];
+            /** @description The row by its columns. `_error_raw` is the line if it could not be read. */
+            values: {
+                [key: string]: unknown;
+            };
+        };
+        ImportErrorList: {
+            errors: components["schemas"]["ImportError"][];
+            next_cursor: components["schemas"]["NextCursor"];
+            has_more: components["schemas"]["HasMore"];
+        };
+        ImportErrorListAnswer: {
+            success: components["schemas"]["Success"];
+            data: components["schemas"]["ImportErrorList"];
+            meta: components["schemas"]["Meta"];
+        };
+        /**
+         * Format: binary
+         * @description A CSV file.
+         */
+        ImportErrorFile: string;
         /**
          * @description The kind of record that the policy applies to.
          * @example lead
@@ -12128,6 +12601,11 @@ export interface components {
             data: components["schemas"]["WebhookSubscriptionList"];
             meta: components["schemas"]["Meta"];
         };
+        /**
+         * @description What an endpoint receives in addition.
+         * @enum {string}
+         */
+        WebhookInclude: "changes" | "imports";
         WebhookSubscriptionCreate: {
             /**
              * @description The URL that events are sent to.
@@ -12153,10 +12631,10 @@ export interface components {
              */
             is_active?: boolean;
             /**
-             * @description `changes` adds the old and new values of changed fields.
+             * @description `changes` adds the old and new values of changed fields. `imports` adds the events of records that imports write.
              * @default []
              */
-            include?: "changes"[];
+            include?: components["schemas"]["WebhookInclude"][];
             /**
              * @description Leaves out events caused by this credential.
              * @default false
@@ -12231,8 +12709,8 @@ export interface components {
             description?: string | null;
             /** @description False disables the webhook endpoint, true enables it again. */
             is_active?: boolean;
-            /** @description `changes` adds the old and new values of changed fields. */
-            include?: "changes"[];
+            /** @description `changes` adds the old and new values of changed fields. `imports` adds the events of records that imports write. */
+            include?: components["schemas"]["WebhookInclude"][];
             /** @description Leaves out events caused by the credential that created the webhook endpoint. */
             skip_own?: boolean;
             readonly id?: unknown;
@@ -15023,6 +15501,11 @@ export interface components {
          * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d44
          */
         AttachmentId: components["schemas"]["Uuid"];
+        /**
+         * @description The ID of the import.
+         * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d60
+         */
+        ImportId: components["schemas"]["Uuid"];
         /**
          * @description The ID of the policy.
          * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e70
@@ -26680,6 +27163,7 @@ export interface operations {
                      *               "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d13",
                      *               "name": "Website forms"
                      *             },
+                     *             "origin": null,
                      *             "changed_fields": [
                      *               "city"
                      *             ],
@@ -27442,6 +27926,726 @@ export interface operations {
             };
             400: components["responses"]["BadRequest"];
             404: components["responses"]["NotFound"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    listImports: {
+        parameters: {
+            query?: {
+                /** @description Only imports with this status. */
+                status?: components["schemas"]["ImportStatus"];
+                /**
+                 * @description Items per page, 1 to 100. A value outside this range is set to the nearest bound, not rejected.
+                 * @example 25
+                 */
+                limit?: components["parameters"]["Limit"];
+                /**
+                 * @description The start of the page: the `next_cursor` of the previous page, unchanged. A cursor is opaque and valid only for the query
+                 *     that created it. With another sort, filter or object it is rejected with 400.
+                 */
+                cursor?: components["parameters"]["Cursor"];
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A page of imports. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "imports": [
+                     *           {
+                     *             "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d60",
+                     *             "object": "accounts",
+                     *             "format": "csv",
+                     *             "mode": "create",
+                     *             "match_on": [],
+                     *             "mapping": {
+                     *               "Company": "name",
+                     *               "Town": "city",
+                     *               "Notes": null
+                     *             },
+                     *             "defaults": {},
+                     *             "tags": [],
+                     *             "check_duplicates": true,
+                     *             "dry_run": false,
+                     *             "encoding": "auto",
+                     *             "delimiter": "auto",
+                     *             "max_errors": 100,
+                     *             "status": "completed",
+                     *             "file": {
+                     *               "name": null,
+                     *               "bytes": 88310,
+                     *               "rows": 1200
+                     *             },
+                     *             "counts": {
+                     *               "read": 1200,
+                     *               "created": 1187,
+                     *               "updated": 0,
+                     *               "unchanged": 0,
+                     *               "failed": 13,
+                     *               "unprocessed": 0
+                     *             },
+                     *             "percent": 100,
+                     *             "rows_per_second": 4100,
+                     *             "error": null,
+                     *             "started_at": "2026-11-20T23:55:10.000Z",
+                     *             "completed_at": "2026-11-20T23:55:11.000Z",
+                     *             "undo_until": null,
+                     *             "created_by": {
+                     *               "kind": "api_key",
+                     *               "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d13",
+                     *               "name": "Data team"
+                     *             },
+                     *             "test_mode": false,
+                     *             "created_at": "2026-11-20T23:55:00.000Z"
+                     *           }
+                     *         ],
+                     *         "next_cursor": null,
+                     *         "has_more": false
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ImportListAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    createImport: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description Makes retries safe. If you send the same key with the same body again, you get the first response again, byte for byte, with
+                 *     `Idempotent-Replay: true`. Nothing runs twice. Use a new random key for each new operation. 8 to 255 characters from
+                 *     `A-Z a-z 0-9 _ . : @ + -`. Responses are stored for 24 hours.
+                 * @example 7d1c0f5e-import-row-17
+                 */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ImportCreate"];
+            };
+        };
+        responses: {
+            /** @description The import, which waits for its file. */
+            201: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    "Idempotent-Replay": components["headers"]["Idempotent-Replay"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "import": {
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d60",
+                     *           "object": "accounts",
+                     *           "format": "csv",
+                     *           "mode": "create",
+                     *           "match_on": [],
+                     *           "mapping": {
+                     *             "Company": "name",
+                     *             "Town": "city",
+                     *             "Notes": null
+                     *           },
+                     *           "defaults": {},
+                     *           "tags": [],
+                     *           "check_duplicates": true,
+                     *           "dry_run": false,
+                     *           "encoding": "auto",
+                     *           "delimiter": "auto",
+                     *           "max_errors": 100,
+                     *           "status": "awaiting_file",
+                     *           "file": {
+                     *             "name": null,
+                     *             "bytes": 0,
+                     *             "rows": null
+                     *           },
+                     *           "counts": {
+                     *             "read": 0,
+                     *             "created": 0,
+                     *             "updated": 0,
+                     *             "unchanged": 0,
+                     *             "failed": 0,
+                     *             "unprocessed": 0
+                     *           },
+                     *           "percent": null,
+                     *           "rows_per_second": null,
+                     *           "error": null,
+                     *           "started_at": null,
+                     *           "completed_at": null,
+                     *           "undo_until": null,
+                     *           "created_by": {
+                     *             "kind": "api_key",
+                     *             "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d13",
+                     *             "name": "Data team"
+                     *           },
+                     *           "test_mode": false,
+                     *           "created_at": "2026-11-20T23:55:00.000Z"
+                     *         }
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ImportAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            409: components["responses"]["Conflict"];
+            422: components["responses"]["Unprocessable"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    getImport: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The ID of the import.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d60
+                 */
+                id: components["parameters"]["ImportId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The import. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "import": {
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d60",
+                     *           "object": "accounts",
+                     *           "format": "csv",
+                     *           "mode": "create",
+                     *           "match_on": [],
+                     *           "mapping": {
+                     *             "Company": "name",
+                     *             "Town": "city",
+                     *             "Notes": null
+                     *           },
+                     *           "defaults": {},
+                     *           "tags": [],
+                     *           "check_duplicates": true,
+                     *           "dry_run": false,
+                     *           "encoding": "auto",
+                     *           "delimiter": "auto",
+                     *           "max_errors": 100,
+                     *           "status": "completed",
+                     *           "file": {
+                     *             "name": null,
+                     *             "bytes": 88310,
+                     *             "rows": 1200
+                     *           },
+                     *           "counts": {
+                     *             "read": 1200,
+                     *             "created": 1187,
+                     *             "updated": 0,
+                     *             "unchanged": 0,
+                     *             "failed": 13,
+                     *             "unprocessed": 0
+                     *           },
+                     *           "percent": 100,
+                     *           "rows_per_second": 4100,
+                     *           "error": null,
+                     *           "started_at": "2026-11-20T23:55:10.000Z",
+                     *           "completed_at": "2026-11-20T23:55:11.000Z",
+                     *           "undo_until": null,
+                     *           "created_by": {
+                     *             "kind": "api_key",
+                     *             "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d13",
+                     *             "name": "Data team"
+                     *           },
+                     *           "test_mode": false,
+                     *           "created_at": "2026-11-20T23:55:00.000Z"
+                     *         }
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ImportAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    uploadImportPart: {
+        parameters: {
+            query: {
+                /**
+                 * @description The number of the part, from 1.
+                 * @example 1
+                 */
+                number: number;
+            };
+            header?: {
+                /** @description The SHA-256 hash of the body, as in RFC 9530: `sha-256=:<base64>:`. */
+                "Content-Digest"?: string;
+            };
+            path: {
+                /**
+                 * @description The ID of the import.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d60
+                 */
+                id: components["parameters"]["ImportId"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "file": "accounts.csv"
+                 *     }
+                 */
+                "multipart/form-data": components["schemas"]["ImportUpload"];
+                /**
+                 * @example name,city
+                 *     Blue Lake Trading,Berlin
+                 */
+                "text/csv": components["schemas"]["ImportBytes"];
+                /** @example {"name": "Blue Lake Trading"} */
+                "application/x-ndjson": components["schemas"]["ImportBytes"];
+                /**
+                 * @example name,city
+                 *     Blue Lake Trading,Berlin
+                 */
+                "application/octet-stream": components["schemas"]["ImportBytes"];
+            };
+        };
+        responses: {
+            /** @description The stored part. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "part": {
+                     *           "number": 1,
+                     *           "bytes": 88310,
+                     *           "sha256": "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"
+                     *         }
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ImportPartAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    startImport: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description Makes retries safe. If you send the same key with the same body again, you get the first response again, byte for byte, with
+                 *     `Idempotent-Replay: true`. Nothing runs twice. Use a new random key for each new operation. 8 to 255 characters from
+                 *     `A-Z a-z 0-9 _ . : @ + -`. Responses are stored for 24 hours.
+                 * @example 7d1c0f5e-import-row-17
+                 */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path: {
+                /**
+                 * @description The ID of the import.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d60
+                 */
+                id: components["parameters"]["ImportId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The import is queued. */
+            202: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    "Idempotent-Replay": components["headers"]["Idempotent-Replay"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "import": {
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d60",
+                     *           "object": "accounts",
+                     *           "format": "csv",
+                     *           "mode": "create",
+                     *           "match_on": [],
+                     *           "mapping": {
+                     *             "Company": "name",
+                     *             "Town": "city",
+                     *             "Notes": null
+                     *           },
+                     *           "defaults": {},
+                     *           "tags": [],
+                     *           "check_duplicates": true,
+                     *           "dry_run": false,
+                     *           "encoding": "auto",
+                     *           "delimiter": "auto",
+                     *           "max_errors": 100,
+                     *           "status": "queued",
+                     *           "file": {
+                     *             "name": null,
+                     *             "bytes": 88310,
+                     *             "rows": null
+                     *           },
+                     *           "counts": {
+                     *             "read": 0,
+                     *             "created": 0,
+                     *             "updated": 0,
+                     *             "unchanged": 0,
+                     *             "failed": 0,
+                     *             "unprocessed": 0
+                     *           },
+                     *           "percent": null,
+                     *           "rows_per_second": null,
+                     *           "error": null,
+                     *           "started_at": null,
+                     *           "completed_at": null,
+                     *           "undo_until": null,
+                     *           "created_by": {
+                     *             "kind": "api_key",
+                     *             "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d13",
+                     *             "name": "Data team"
+                     *           },
+                     *           "test_mode": false,
+                     *           "created_at": "2026-11-20T23:55:00.000Z"
+                     *         }
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ImportAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            422: components["responses"]["Unprocessable"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    cancelImport: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description Makes retries safe. If you send the same key with the same body again, you get the first response again, byte for byte, with
+                 *     `Idempotent-Replay: true`. Nothing runs twice. Use a new random key for each new operation. 8 to 255 characters from
+                 *     `A-Z a-z 0-9 _ . : @ + -`. Responses are stored for 24 hours.
+                 * @example 7d1c0f5e-import-row-17
+                 */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path: {
+                /**
+                 * @description The ID of the import.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d60
+                 */
+                id: components["parameters"]["ImportId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The import is cancelled. */
+            202: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    "Idempotent-Replay": components["headers"]["Idempotent-Replay"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "import": {
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d60",
+                     *           "object": "accounts",
+                     *           "format": "csv",
+                     *           "mode": "create",
+                     *           "match_on": [],
+                     *           "mapping": {
+                     *             "Company": "name",
+                     *             "Town": "city",
+                     *             "Notes": null
+                     *           },
+                     *           "defaults": {},
+                     *           "tags": [],
+                     *           "check_duplicates": true,
+                     *           "dry_run": false,
+                     *           "encoding": "auto",
+                     *           "delimiter": "auto",
+                     *           "max_errors": 100,
+                     *           "status": "cancelled",
+                     *           "file": {
+                     *             "name": null,
+                     *             "bytes": 88310,
+                     *             "rows": null
+                     *           },
+                     *           "counts": {
+                     *             "read": 0,
+                     *             "created": 0,
+                     *             "updated": 0,
+                     *             "unchanged": 0,
+                     *             "failed": 0,
+                     *             "unprocessed": 0
+                     *           },
+                     *           "percent": null,
+                     *           "rows_per_second": null,
+                     *           "error": null,
+                     *           "started_at": null,
+                     *           "completed_at": "2026-11-20T23:55:11.000Z",
+                     *           "undo_until": null,
+                     *           "created_by": {
+                     *             "kind": "api_key",
+                     *             "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d13",
+                     *             "name": "Data team"
+                     *           },
+                     *           "test_mode": false,
+                     *           "created_at": "2026-11-20T23:55:00.000Z"
+                     *         }
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ImportAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            422: components["responses"]["Unprocessable"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    listImportErrors: {
+        parameters: {
+            query?: {
+                /**
+                 * @description Items per page, 1 to 100. A value outside this range is set to the nearest bound, not rejected.
+                 * @example 25
+                 */
+                limit?: components["parameters"]["Limit"];
+                /**
+                 * @description The start of the page: the `next_cursor` of the previous page, unchanged. A cursor is opaque and valid only for the query
+                 *     that created it. With another sort, filter or object it is rejected with 400.
+                 */
+                cursor?: components["parameters"]["Cursor"];
+            };
+            header?: never;
+            path: {
+                /**
+                 * @description The ID of the import.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d60
+                 */
+                id: components["parameters"]["ImportId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A page of failed rows. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "errors": [
+                     *           {
+                     *             "row": 2,
+                     *             "line": 3,
+                     *             "code": "VALIDATION_ERROR",
+                     *             "message": "name is required.",
+                     *             "fields": [
+                     *               {
+                     *                 "field": "name",
+                     *                 "code": "REQUIRED",
+                     *                 "message": "name is required."
+                     *               }
+                     *             ],
+                     *             "values": {
+                     *               "Company": "",
+                     *               "Town": "Madrid"
+                     *             }
+                     *           }
+                     *         ],
+                     *         "next_cursor": null,
+                     *         "has_more": false
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ImportErrorListAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    getImportErrorFile: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The ID of the import.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d60
+                 */
+                id: components["parameters"]["ImportId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The file. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/octet-stream": components["schemas"]["ImportErrorFile"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
             429: components["responses"]["RateLimited"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["Unavailable"];
@@ -33258,6 +34462,7 @@ export interface operations {
                      *           "inbound_reports": 0,
                      *           "messages": 12,
                      *           "exports": 0,
+                     *           "imports": 1,
                      *           "deliveries": 0,
                      *           "events": 260
                      *         },

@@ -2466,6 +2466,107 @@ export interface Operations {
    */
   getAttachmentContent: Method<'getAttachmentContent'>;
   /**
+   * List imports
+   *
+   * Returns the imports of the workspace, newest first. Requires `imports:view`.
+   */
+  listImports: ListMethod<'listImports', 'imports'>;
+  /**
+   * Create an import
+   *
+   * Creates an import, which waits for its file (`status: awaiting_file`). Then
+   * [upload the file in parts](#operation/uploadImportPart), and [start the import](#operation/startImport). A background
+   * job reads the rows and writes the records. Each row follows the rules of an item of a
+   * [batch](#operation/createRecordBatch), and succeeds or fails on its own.
+   *
+   * Columns map to fields by name or label, in any case. `mapping` overrides that: it maps a column to the name of a field,
+   * or to null to leave the column out. Columns whose names begin with `_error` are ignored. A column that maps to no field
+   * is reported at the start. `defaults` are values for fields that have none in a row.
+   *
+   * In CSV, an empty cell means no value: the field gets its default, or keeps the value that it has. To clear a field,
+   * use NDJSON with null. The cells of the column `tags` hold names separated by commas. Dates are ISO 8601, and numbers
+   * have a point and no separators of thousands.
+   *
+   * `mode`: `create` writes new records; `update` changes the record that the fields in `match_on` identify, and a row
+   * without such a record fails; `upsert` changes that record or creates one. `match_on` takes up to three fields, or `id`
+   * alone.
+   *
+   * If `check_duplicates` is true, new records are also checked for duplicates as in a single create, if the workspace
+   * checks the object. Rows that repeat an earlier row fail then, too. With `dry_run`, every row is checked and written,
+   * and rolled back; counts and errors are kept. Rows of a dry run do not see records of earlier chunks of 500 rows.
+   *
+   * The import acts with the rights of the credential that creates it, as they are now. If the credential is revoked,
+   * expires or is restricted, the import ends as failed.
+   *
+   * Requires `imports:create`, and the create scope of the object for `create`, the edit scope for `update`, both for
+   * `upsert`. An import counts as one call per 100 rows, in addition to the calls that upload and start it. Send an
+   * `Idempotency-Key`, so that a retry does not create a second import.
+   *
+   * Errors: **422** with `details.fields`: the object does not exist, `match_on` is missing or names a field that cannot
+   * be matched, or `mapping`, `defaults` or `tags` name something that does not exist. **403**: a scope of the object is
+   * missing.
+   */
+  createImport: Method<'createImport'>;
+  /**
+   * Get an import
+   *
+   * Returns an import with its progress. `counts.unprocessed` is the number of rows that a failed or cancelled import read
+   * no more; 0 if that number is unknown. Requires `imports:view`. **404**: the import does not exist.
+   */
+  getImport: Method<'getImport'>;
+  /**
+   * Upload a part of an import's file
+   *
+   * Stores one part of the file. The body is the part itself, or a form with the part as `file`, of up to 64 MiB, and the parts of a file have up to 1 GiB
+   * together. The server joins the parts in the order of their numbers, so you can split a file anywhere, also within a
+   * row. A part may be sent again until the import is started; the last one counts. The limits of other bodies do not
+   * apply; an upload can take as long as it needs if at least 100 KB arrive every ten seconds.
+   *
+   * Requires `imports:create`. Errors: **400** with `details.reason`: `file_too_large`, `unsupported_media_type`,
+   * `upload_too_slow`, `digest_mismatch` if the body does not have the digest in `Content-Digest`; or with
+   * `details.fields`: the part is empty, or the number is not from 1 to 1000. **404**: the import does not exist.
+   * **409** with the reason `import_started`: the import accepts no more parts.
+   */
+  uploadImportPart: Method<'uploadImportPart'>;
+  /**
+   * Start an import
+   *
+   * Queues the import. Two imports of a workspace run at once, and ten more can wait, in each mode. The header of the file
+   * is read first.
+   *
+   * Requires `imports:create`. Errors: **404**: the import does not exist. **409** with the reason `no_file`: no part was
+   * uploaded, or a number below the last one is missing (`details.missing`); `import_started`: the import was started
+   * already; `import_limit`: two imports run and ten wait. **422** with `details.fields`: the file is empty or is no CSV
+   * (`file`), a column maps to no field (`mapping.<column>` with `UNKNOWN_FIELD`; map it to null to leave it out), two
+   * columns map to one field, or a field of `match_on` has no column.
+   */
+  startImport: Method<'startImport'>;
+  /**
+   * Cancel an import
+   *
+   * Ends an import that has not ended. Records that were written stay. Requires `imports:create`. **404**: the import does
+   * not exist. **409** with the reason `import_ended`: the import has ended.
+   */
+  cancelImport: Method<'cancelImport'>;
+  /**
+   * List the failed rows of an import
+   *
+   * Returns the rows that failed so far, in the order of the file. Requires `imports:view`. **404**: the import does not
+   * exist. The rows are kept for 30 days after the end of the import.
+   */
+  listImportErrors: ListMethod<'listImportErrors', 'errors'>;
+  /**
+   * Get the failed rows of an import as a file
+   *
+   * Returns the failed rows as a CSV file with their own columns and two more: `_error_code` and `_error_message`. Correct
+   * the rows, and import the file as it is: columns whose names begin with `_error` are ignored. The file is in UTF-8 and
+   * uses the delimiter of the import's file.
+   *
+   * Requires `imports:view`. **404**: the import does not exist, or its file was removed 30 days after its end. **409** with
+   * the reason `import_not_ended`: the import has not ended.
+   */
+  getImportErrorFile: Method<'getImportErrorFile'>;
+  /**
    * List SLA policies
    *
    * Returns all SLA policies, oldest first. Policies are matched to a record in this order.
@@ -2682,7 +2783,8 @@ export interface Operations {
    *   `not`, up to three levels deep. The fields are those of the subscribed events, including `object` and `record_id`. If an
    *   event lacks a field, only `is_null` matches, and `not` of any other condition. `contains` on `changed_fields` matches
    *   one changed field. Relative dates and `as` are not accepted. Events that do not match are not sent.
-   * - **include**: `changes` adds the old and new values of the fields to `record.updated`. A body stays below 64 KB: if it
+   * - **include**: `imports` adds the events of records that [imports](#operation/createImport) write, which have
+   *   `origin` `{"kind": "import", "id": …}`; without it, only `import.completed` and `import.failed` are sent. `changes` adds the old and new values of the fields to `record.updated`. A body stays below 64 KB: if it
    *   would be longer, the values are left out and `changes_truncated` is true.
    * - **skip_own**: leaves out events caused by this same credential, so that two systems do not trigger each other endlessly.
    * - **url**: an https URL with a public address, without user or password, on port 443, 8443 or 1024 and above. The address
@@ -3632,6 +3734,14 @@ export const descriptions: Readonly<Record<keyof Operations, Description>> = {
   getAttachment: { method: 'GET', path: '/v1/attachments/{id}' },
   deleteAttachment: { method: 'DELETE', path: '/v1/attachments/{id}', takesKey: true },
   getAttachmentContent: { method: 'GET', path: '/v1/attachments/{id}/content', isFile: true },
+  listImports: { method: 'GET', path: '/v1/imports', items: 'imports' },
+  createImport: { method: 'POST', path: '/v1/imports', takesKey: true },
+  getImport: { method: 'GET', path: '/v1/imports/{id}' },
+  uploadImportPart: { method: 'POST', path: '/v1/imports/{id}/parts' },
+  startImport: { method: 'POST', path: '/v1/imports/{id}/start', takesKey: true },
+  cancelImport: { method: 'POST', path: '/v1/imports/{id}/cancel', takesKey: true },
+  listImportErrors: { method: 'GET', path: '/v1/imports/{id}/errors', items: 'errors' },
+  getImportErrorFile: { method: 'GET', path: '/v1/imports/{id}/errors.csv', isFile: true },
   listSlaPolicies: { method: 'GET', path: '/v1/settings/sla-policies', items: 'sla_policies' },
   createSlaPolicy: { method: 'POST', path: '/v1/settings/sla-policies' },
   getSlaPolicy: { method: 'GET', path: '/v1/settings/sla-policies/{id}' },

@@ -1,0 +1,332 @@
+// Imports: created, given a file in parts, started, cancelled and read. A job writes the rows.
+import { v7 as uuidv7 } from 'uuid';
+import { actorOf } from '../../db/client/created-by.ts';
+import {
+  countActiveImports,
+  findImport,
+  findImportParts,
+  type ImportErrorRow,
+  type ImportPart,
+  type ImportRow,
+  importKeptMs,
+  insertImport,
+  keepFile,
+  listImportErrors as listErrors,
+  listImports as listStored,
+  lockImport,
+  replaceImportPart,
+  updateImport,
+} from '../../db/records/imports.ts';
+import { type FieldProblem, fieldProblem } from '../../domain/objects/field-values.ts';
+import { closest } from '../../domain/objects/suggestions.ts';
+import type { Workspace, WorkspaceObject } from '../../domain/objects/workspace.ts';
+import { cellName, errorHeader } from '../../domain/records/import-errors.ts';
+import { layoutBytes, readLayout } from '../../domain/records/import-layout.ts';
+import { ColumnMapping, type ImportOptions } from '../../domain/records/import-mapping.ts';
+import { matchProblems } from '../../domain/records/match.ts';
+import { checkRecord } from '../../domain/records/values.ts';
+import { importLimits } from '../../domain/service/request-limits.ts';
+import { readTagNames } from '../../domain/settings/record-tags.ts';
+import type { components } from '../../generated/api.ts';
+import type { Caller } from '../../runtime/caller.ts';
+import {
+  ApiError,
+  conflict,
+  found,
+  notFound,
+  serviceUnavailable,
+  unreadable,
+  validationFailed,
+} from '../../runtime/errors.ts';
+import { FileBody } from '../../runtime/files/files.ts';
+import type { Handler } from '../../runtime/handler.ts';
+import { pageOf } from '../../runtime/paging.ts';
+
+export const listImports: Handler<'listImports'> = async (call) => {
+  const { caller } = call;
+  const { status } = call.request.query;
+  const { rows, ...rest } = await pageOf(
+    call,
+    ['imports', status ?? null],
+    (after: readonly [string, string] | undefined, limit) => listStored(call.db.sql, caller, status, after, limit),
+    (last: ImportRow) => [last.createdAt.toISOString(), last.id],
+  );
+  return { status: 200, data: { imports: rows.map((row) => toImport(row, caller, call.now)), ...rest } };
+};
+
+export const createImport: Handler<'createImport'> = async (call) => {
+  const { caller, now } = call;
+  const { body } = call.request;
+  const workspace = await call.services.loadWorkspace();
+  const object = workspace.objects.get(body.object);
+  if (!object) {
+    const allowed = [...workspace.objects.keys()];
+    const more = { allowed, meant: closest(body.object, allowed) };
+    throw validationFailed([fieldProblem('object', 'INVALID_OPTION', 'must be the name of an object', more)], 422);
+  }
+  const { mode = 'create' } = body;
+  for (const action of scopesOf[mode]) call.authorize(`${object.object}:${action}`);
+  const options: ImportOptions = {
+    format: body.format ?? 'csv',
+    mode,
+    matchOn: body.match_on ?? [],
+    mapping: body.mapping ?? {},
+    defaults: body.defaults ?? {},
+    tags: body.tags ?? [],
+    checkDuplicates: body.check_duplicates ?? true,
+    encoding: body.encoding ?? 'auto',
+    delimiter: body.delimiter ?? 'auto',
+    maxErrors: body.max_errors ?? null,
+  };
+  const problems = optionProblems(options, object, workspace, now);
+  if (problems.length > 0) throw validationFailed(problems, problems.every(isMissing) ? 400 : 422);
+  const reach = caller.reachOf?.(scopesOf[mode].map((action) => `${object.object}:${action}`)) ?? caller.reach;
+  const row = await insertImport(
+    call.db.sql,
+    { ...caller, reach },
+    { id: uuidv7(), object: object.object, options, dryRun: body.dry_run ?? false },
+    now,
+  );
+  call.db.record({ action: 'import.create', metadata: { import_id: row.id, object: row.object, mode } });
+  return { status: 201, data: { import: toImport(row, caller, now) } };
+};
+
+const scopesOf = { create: ['create'], update: ['edit'], upsert: ['create', 'edit'] } as const;
+
+const isMissing = ({ code }: FieldProblem): boolean => code === 'REQUIRED';
+
+/** Returns what is wrong with the options, whatever the file. */
+function optionProblems(
+  options: ImportOptions,
+  object: WorkspaceObject,
+  workspace: Workspace,
+  now: Date,
+): FieldProblem[] {
+  const { mode, matchOn, defaults, tags } = options;
+  const problems = matchProblems(object, matchOn);
+  if (mode === 'create' && matchOn.length > 0)
+    problems.push(fieldProblem('match_on', 'CONFLICTING_FIELDS', 'has no meaning if mode is create'));
+  if (mode !== 'create' && matchOn.length === 0)
+    problems.push(fieldProblem('match_on', 'REQUIRED', `is required if mode is ${mode}`));
+  problems.push(...new ColumnMapping(object, options).problems());
+  const checked = checkRecord(object, defaults, mode === 'update' ? 'update' : 'create', workspace, now);
+  problems.push(
+    ...checked.problems
+      .filter(({ field, code }) => Object.hasOwn(defaults, field) && code !== 'REQUIRED')
+      .map((each) => ({ ...each, field: `defaults.${each.field}` })),
+  );
+  if (tags.length > 0)
+    problems.push(
+      ...(object.tags
+        ? readTagNames(object, tags).problems
+        : [fieldProblem('tags', 'UNKNOWN_FIELD', `is not a field of ${object.object}`)]),
+    );
+  return problems;
+}
+
+export const getImport: Handler<'getImport'> = async (call) => {
+  const row = found(await findImport(call.db.sql, call.caller, call.request.path.id));
+  return { status: 200, data: { import: toImport(row, call.caller, call.now) } };
+};
+
+export const uploadImportPart: Handler<'uploadImportPart'> = async (call) => {
+  const { caller } = call;
+  const { path, query, file, headers } = call.request;
+  const { sql } = call.db;
+  requireDigest(headers['Content-Digest'], file.sha256);
+  const row = found(await lockImport(sql, caller, path.id));
+  if (row.status !== 'awaiting_file') throw alreadyStarted();
+  const parts = await findImportParts(sql, caller, row.id);
+  const others = parts.filter(({ number }) => number !== query.number);
+  const bytes = others.reduce((sum, part) => sum + part.bytes, file.bytes);
+  if (bytes > importLimits.bytes)
+    throw unreadable('file_too_large', `The parts of a file must have at most ${importLimits.bytes} bytes together.`);
+  if (!(await keepFile(sql, caller, file.id))) throw serviceUnavailable();
+  const part: ImportPart = { number: query.number, fileId: file.id, bytes: file.bytes, sha256: file.sha256 };
+  await replaceImportPart(sql, caller, row.id, part);
+  // The name of a bare body is that of its field.
+  if (file.name !== 'file') await updateImport(sql, caller, row.id, { fileName: file.name });
+  call.db.record({
+    action: 'import.upload',
+    metadata: { import_id: row.id, number: part.number, bytes: part.bytes, sha256: part.sha256 },
+  });
+  return { status: 200, data: { part: { number: part.number, bytes: part.bytes, sha256: part.sha256 } } };
+};
+
+const alreadyStarted = () => conflict('import_started', 'The import was started already.');
+
+/** @throws ApiError 400 if a header names another digest; digests other than sha-256 are ignored */
+function requireDigest(header: string | undefined, sha256: string): void {
+  const given = /(?:^|,)\s*sha-256=:([A-Za-z0-9+/=]+):/.exec(header ?? '')?.[1];
+  if (given === undefined || Buffer.from(given, 'base64').toString('hex') === sha256) return;
+  throw new ApiError('VALIDATION_ERROR', 'The body does not have the digest in Content-Digest. Send it again.', {
+    reason: 'digest_mismatch',
+  });
+}
+
+export const startImport: Handler<'startImport'> = async (call) => {
+  const { caller, now } = call;
+  const { sql } = call.db;
+  const seen = found(await findImport(sql, caller, call.request.path.id));
+  if (seen.status !== 'awaiting_file') throw alreadyStarted();
+  const parts = await findImportParts(sql, caller, seen.id);
+  requireParts(parts);
+  const places = parts.map(({ fileId }) => ({ companyId: caller.companyId, testMode: caller.testMode, id: fileId }));
+  const { objects } = await call.services.loadWorkspace();
+  const head = await call.db.withoutConnection(call.services.files.readHead(places, layoutBytes));
+  const object = objects.get(seen.object);
+  if (!object) throw validationFailed([fieldProblem('object', 'INVALID_OPTION', 'must be the name of an object')], 422);
+  const read = readLayout(seen.options, head, object);
+  if ('problems' in read) throw validationFailed(read.problems, 422);
+
+  const counts = await countActiveImports(call.db.sql, caller);
+  const row = found(await lockImport(call.db.sql, caller, seen.id));
+  const current = await findImportParts(call.db.sql, caller, row.id);
+  const isSame = JSON.stringify(current) === JSON.stringify(parts);
+  if (row.status !== 'awaiting_file' || !isSame) throw alreadyStarted();
+  if (counts.running + counts.queued >= importLimits.running + importLimits.waiting)
+    throw conflict('import_limit', 'Too many imports of the workspace run and wait. Start it when one has ended.', {
+      running: counts.running,
+      waiting: counts.queued,
+    });
+  const { byte: nextByte, row: nextRow, line: nextLine } = read.first;
+  const change = { status: 'queued' as const, nextByte, nextRow, nextLine, dueAt: now, expiresAt: null };
+  await updateImport(call.db.sql, caller, row.id, change, { layout: read.layout });
+  call.db.record({ action: 'import.start', metadata: { import_id: row.id, object: row.object } });
+  const started: ImportRow = { ...row, status: 'queued', layout: read.layout };
+  return { status: 202, data: { import: toImport(started, caller, now) } };
+};
+
+/** @throws ApiError 409 if parts are missing */
+function requireParts(parts: readonly ImportPart[]): void {
+  const numbers = new Set(parts.map(({ number }) => number));
+  const missing = Array.from({ length: Math.max(1, ...numbers) }, (_, index) => index + 1).filter(
+    (number) => !numbers.has(number),
+  );
+  if (missing.length > 0)
+    throw conflict('no_file', 'Upload all parts of the file before you start the import.', {
+      missing: missing.slice(0, 50),
+    });
+}
+
+export const cancelImport: Handler<'cancelImport'> = async (call) => {
+  const { caller, now } = call;
+  const { sql } = call.db;
+  const row = found(await lockImport(sql, caller, call.request.path.id));
+  if (!['awaiting_file', 'queued', 'running'].includes(row.status))
+    throw conflict('import_ended', 'The import has ended.', { status: row.status });
+  const expiresAt = new Date(now.getTime() + importKeptMs);
+  // If rows failed, the job still makes their file.
+  const dueAt = row.failed > 0 ? now : null;
+  await updateImport(sql, caller, row.id, { status: 'cancelled', completedAt: now, dueAt, expiresAt });
+  call.db.record({ action: 'import.cancel', metadata: { import_id: row.id, object: row.object } });
+  const cancelled: ImportRow = { ...row, status: 'cancelled', completedAt: now };
+  return { status: 202, data: { import: toImport(cancelled, caller, now) } };
+};
+
+export const listImportErrors: Handler<'listImportErrors'> = async (call) => {
+  const { caller } = call;
+  const row = found(await findImport(call.db.sql, caller, call.request.path.id));
+  const { rows, ...rest } = await pageOf(
+    call,
+    ['import errors', row.id],
+    (after: readonly [number] | undefined, limit) => listErrors(call.db.sql, caller, row.id, after?.[0] ?? 0, limit),
+    (last: ImportErrorRow) => [last.row],
+  );
+  return { status: 200, data: { errors: rows.map((each) => toError(each, row)), ...rest } };
+};
+
+export const getImportErrorFile: Handler<'getImportErrorFile'> = async (call) => {
+  const { caller } = call;
+  const row = found(await findImport(call.db.sql, caller, call.request.path.id));
+  const name = `import-${row.id}-errors.csv`;
+  const isEnded = ['completed', 'failed', 'cancelled'].includes(row.status);
+  if (!isEnded || (row.failed > 0 && row.errorsFileId === null && row.dueAt !== null))
+    throw conflict(
+      'import_not_ended',
+      'The file of failed rows is complete when the import has ended. Try again then.',
+    );
+  if (row.failed > 0 && row.errorsFileId === null) throw notFound();
+  if (row.errorsFileId === null || row.errorsBytes === null) {
+    const header = errorHeader(row.layout?.columns ?? [], row.layout?.delimiter);
+    return { status: 200, file: FileBody.ofText(name, header) };
+  }
+  const { companyId, testMode } = caller;
+  const file = { companyId, testMode, id: row.errorsFileId, name, bytes: row.errorsBytes };
+  return { status: 200, file: found(await call.db.withoutConnection(call.services.files.read(file))) };
+};
+
+function toError(error: ImportErrorRow, { layout }: ImportRow): components['schemas']['ImportError'] {
+  const { row, line, code, message, fields, content } = error;
+  return {
+    row,
+    line,
+    code,
+    message,
+    fields: fields as components['schemas']['FieldError'][],
+    values: toValues(content, layout?.columns ?? []),
+  };
+}
+
+function toValues(content: unknown, columns: readonly string[]): Record<string, unknown> {
+  if (typeof content === 'string') return { _error_raw: content };
+  if (!Array.isArray(content)) return content as Record<string, unknown>;
+  // Cells beyond the header have no name.
+  return Object.fromEntries(content.map((cell: unknown, index) => [columns[index] ?? cellName(index), cell]));
+}
+
+function toImport(row: ImportRow, { testMode }: Caller, now: Date): components['schemas']['ImportJob'] {
+  const { options, layout } = row;
+  const read = row.created + row.updated + row.unchanged + row.failed;
+  const isStarted = row.layout !== null;
+  const until = row.completedAt ?? now;
+  const seconds = row.startedAt ? Math.max(0.001, (until.getTime() - row.startedAt.getTime()) / 1000) : null;
+  const mapping =
+    layout && layout.columns.length > 0
+      ? Object.fromEntries(layout.columns.map((column, index) => [column, layout.fields[index] ?? null]))
+      : options.mapping;
+  const unprocessed =
+    row.fileRows === null || row.status === 'running' || row.status === 'queued' ? 0 : row.fileRows - read;
+  return {
+    id: row.id,
+    object: row.object,
+    format: options.format,
+    mode: options.mode,
+    match_on: options.matchOn,
+    mapping,
+    defaults: options.defaults,
+    tags: options.tags,
+    check_duplicates: options.checkDuplicates,
+    dry_run: row.dryRun,
+    encoding: options.encoding,
+    delimiter: options.delimiter,
+    max_errors: options.maxErrors,
+    status: row.status,
+    file: { name: row.fileName, bytes: row.bytes, rows: row.fileRows },
+    counts: {
+      read,
+      created: row.created,
+      updated: row.updated,
+      unchanged: row.unchanged,
+      failed: row.failed,
+      unprocessed,
+    },
+    percent: isStarted ? percentOf(row) : null,
+    rows_per_second: seconds === null || read === 0 ? null : Math.round(read / seconds),
+    error: row.error,
+    started_at: row.startedAt?.toISOString() ?? null,
+    completed_at: row.completedAt?.toISOString() ?? null,
+    // Undo is not offered yet.
+    undo_until: null,
+    created_by: actorOf(row),
+    test_mode: testMode,
+    created_at: row.createdAt.toISOString(),
+  };
+}
+
+/** UTF-16 has about twice the bytes of the UTF-8 in which positions are counted. */
+function percentOf({ status, nextByte, bytes, layout }: ImportRow): number {
+  if (status === 'completed') return 100;
+  const total = layout?.encoding.startsWith('utf-16') ? bytes / 2 : bytes;
+  return Math.max(0, Math.min(99, Math.floor((nextByte / Math.max(1, total)) * 100)));
+}

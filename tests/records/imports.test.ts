@@ -1,0 +1,290 @@
+// Imports: files of rows become records, each row alone, with the file of those that failed.
+import { randomUUID } from 'node:crypto';
+import { beforeAll, describe, expect, test, vi } from 'vitest';
+import { type Answer, call, expectStatus, type Json } from '../support/client.ts';
+import { createRecord, leftBehind, newCustomField, problemsOf, readRecord } from '../support/records.ts';
+import { newKey, newTenant, type Tenant } from '../support/tenants.ts';
+
+let tenant: Tenant;
+let key: string;
+beforeAll(async () => {
+  tenant = await newTenant();
+  key = tenant.key;
+});
+
+const path = '/v1/imports';
+
+async function create(options: object, credential = key): Promise<Json> {
+  const body = { object: 'accounts', ...options };
+  return (await expectStatus(201, 'POST', path, { key: credential, body })).body.data.import;
+}
+
+const upload = (
+  id: string,
+  content: string | Buffer,
+  number = 1,
+  type = 'text/csv',
+  credential = key,
+): Promise<Answer> =>
+  call('POST', `${path}/${id}/parts?number=${number}`, {
+    key: credential,
+    rawBody: Buffer.from(content as string),
+    headers: { 'content-type': type },
+  });
+
+const start = (id: string, credential = key): Promise<Answer> =>
+  call('POST', `${path}/${id}/start`, { key: credential });
+
+const read = async (id: string, credential = key): Promise<Json> =>
+  (await expectStatus(200, 'GET', `${path}/${id}`, { key: credential })).body.data.import;
+
+const ended = (id: string, credential = key): Promise<Json> =>
+  vi.waitUntil(
+    async () => {
+      const found = await read(id, credential);
+      return ['completed', 'failed', 'cancelled'].includes(found.status) && found;
+    },
+    { timeout: 20_000, interval: 50 },
+  );
+
+/** Imports a file, and waits for the end. */
+async function run(content: string | Buffer, options: object = {}, credential = key): Promise<Json> {
+  const { id } = await create(options, credential);
+  expect((await upload(id, content, 1, 'text/csv', credential)).status).toBe(200);
+  const started = await start(id, credential);
+  expect({ status: started.status, text: started.text }).toMatchObject({ status: 202 });
+  return ended(id, credential);
+}
+
+/** Starts an import that is refused. @returns the problems */
+async function refused(content: string | Buffer, options: object = {}): Promise<string[]> {
+  const { id } = await create(options);
+  await upload(id, content);
+  const answer = await start(id);
+  expect({ status: answer.status, text: answer.text }).toMatchObject({ status: 422 });
+  return problemsOf(answer.body.error);
+}
+
+const errorsOf = async (id: string): Promise<Json[]> =>
+  (await expectStatus(200, 'GET', `${path}/${id}/errors?limit=100`, { key })).body.data.errors;
+const errorFile = async (id: string): Promise<string> =>
+  (await expectStatus(200, 'GET', `${path}/${id}/errors.csv`, { key })).text;
+
+async function named(name: string, object = 'accounts', credential = key): Promise<Json[]> {
+  const filter = encodeURIComponent(JSON.stringify({ field: 'name', op: 'eq', value: name }));
+  const answer = await expectStatus(200, 'GET', `/v1/objects/${object}/records?filter=${filter}`, { key: credential });
+  return answer.body.data.records;
+}
+
+const unique = (): string => randomUUID().slice(0, 8);
+
+describe('a CSV file', () => {
+  test('becomes records, and the rows that fail are listed and can be sent again', async () => {
+    const [a, b] = [unique(), unique()];
+    const done = await run(`Name,CITY,Notes\n${a},Berlin,x\n,Madrid,y\n${b},"Bad\nHomburg",z\n`, {
+      mapping: { notes: null },
+    });
+    expect(done).toMatchObject({
+      status: 'completed',
+      percent: 100,
+      error: null,
+      counts: { read: 3, created: 2, updated: 0, unchanged: 0, failed: 1, unprocessed: 0 },
+      file: { rows: 3 },
+      mapping: { Name: 'name', CITY: 'city', Notes: null },
+    });
+    expect((await named(a))[0]).toMatchObject({ name: a, city: 'Berlin' });
+    expect((await named(b))[0]).toMatchObject({ name: b, city: 'Bad\nHomburg' });
+    const errors = await errorsOf(done.id);
+    expect(errors).toEqual([
+      {
+        row: 2,
+        line: 3,
+        code: 'VALIDATION_ERROR',
+        message: expect.stringContaining('name'),
+        fields: [expect.objectContaining({ field: 'name', code: 'REQUIRED' })],
+        values: { Name: '', CITY: 'Madrid', Notes: 'y' },
+      },
+    ]);
+    const file = await errorFile(done.id);
+    expect(file).toBe(
+      `Name,CITY,Notes,_error_code,_error_message\r\n,Madrid,y,VALIDATION_ERROR,${errors[0].message}\r\n`,
+    );
+    const again = await run(file.replace(',Madrid', `${a}2,Madrid`), { mapping: { Notes: null } });
+    expect(again.counts).toMatchObject({ created: 1, failed: 0 });
+  });
+
+  test('writes the audit rows and events of each record, marked with the import', async () => {
+    const name = unique();
+    const done = await run(`name\n${name}\n`);
+    const [record] = await named(name);
+    const { audit, events } = await leftBehind(record.id);
+    expect(audit).toMatchObject([{ metadata: { import_id: done.id }, actor_kind: 'api_key' }]);
+    expect(events).toMatchObject([{ event: 'record.created', data: { origin: { kind: 'import', id: done.id } } }]);
+  });
+
+  test.each([
+    ['with a byte order mark', '\ufeffname;city\nNAME;Köln\n', {}],
+    ['in UTF-16 with a mark', Buffer.from('\ufeffname\tcity\nNAME\tKöln\n', 'utf16le'), {}],
+    ['in windows-1252', Buffer.from('name|city\r\nNAME|Köln\r\n', 'latin1'), {}],
+    [
+      'with an encoding and a delimiter',
+      Buffer.from('name;city\nNAME;Köln', 'utf16le'),
+      { encoding: 'utf-16', delimiter: ';' },
+    ],
+  ])('is read %s', async (_, content, options) => {
+    const name = unique();
+    const wide = Buffer.isBuffer(content) && content.includes(0);
+    const coding = Buffer.isBuffer(content) ? (wide ? 'utf16le' : 'latin1') : 'utf8';
+    const text = Buffer.from(content as string).toString(coding as BufferEncoding);
+    const done = await run(Buffer.from(text.replace('NAME', name), coding as BufferEncoding), options);
+    expect(done.counts).toMatchObject({ created: 1, failed: 0 });
+    expect((await named(name))[0]).toMatchObject({ city: 'Köln' });
+  });
+
+  test('loses no row to a bad one', async () => {
+    const name = unique();
+    const column = `n_${unique()}`;
+    await newCustomField(tenant, 'accounts', column, { type: 'number' });
+    const rows = [
+      `${name},,`,
+      `${name},1,234`,
+      `${name},"1,234",`,
+      `"${name}"x,,`,
+      `${name},,,,,`,
+      '',
+      `=cmd('${name}'),5,`,
+      `${name},,20/11/2026`,
+      `${'y'.repeat(100_000)}${name},,`,
+      `${name},,"unclosed`,
+      `${name},7,`,
+    ];
+    const done = await run(`name,${column},website\n${rows.join('\n')}\n`);
+    const errors = await errorsOf(done.id);
+    expect(errors.map(({ row, line, code }) => [row, line, code])).toEqual(
+      [2, 3, 4, 5, 7, 8, 9].map((row) => [row, row < 6 ? row + 1 : row + 2, 'VALIDATION_ERROR']),
+    );
+    expect(done.counts).toMatchObject({ read: 10, created: 3, failed: 7 });
+    expect(await named(`=cmd('${name}')`)).toHaveLength(1);
+    expect((await named(name)).map((record) => record[column]).toSorted()).toEqual([7, null]);
+  });
+
+  test('is rejected at the start if it cannot be imported', async () => {
+    expect(await refused('name,colour\nA,red\n')).toEqual(['mapping.colour UNKNOWN_FIELD']);
+    expect(await refused('name,Name\nA,B\n')).toEqual(['mapping.Name CONFLICTING_FIELDS']);
+    expect(await refused('name\nA\n', { mode: 'upsert', match_on: ['email'] })).toEqual(['match_on[0] NOT_FOUND']);
+    expect(await refused('name\nA\n', { mapping: { Town: 'city' } })).toEqual(['mapping.town NOT_FOUND']);
+    expect(await refused('\n\n')).toEqual(['file TOO_SHORT']);
+    expect(await refused(Buffer.from([0x89, 0x50, 0x4e, 0x47, 0, 0, 1, 0, 2, 3]))).toEqual(['file INVALID_FORMAT']);
+    expect(await refused(Buffer.from('PK\u0003\u0004 workbook'))).toEqual(['file INVALID_FORMAT']);
+    expect(await refused(Array.from({ length: 10_000 }, (_, n) => `c${n}`).join(','))).toEqual(['file TOO_LONG']);
+  });
+
+  test('is joined from parts that are split anywhere', async () => {
+    const name = unique();
+    const bytes = Buffer.from(`name,city\n${name},Zürich\n${name},Genève\n`);
+    const { id } = await create({});
+    const cut = bytes.indexOf('ü') + 1;
+    expect((await start(id)).body.error.details).toMatchObject({ reason: 'no_file', missing: [1] });
+    await upload(id, bytes.subarray(cut), 2);
+    expect((await start(id)).body.error.details).toMatchObject({ reason: 'no_file', missing: [1] });
+    await upload(id, 'overwritten', 1);
+    const part = await upload(id, bytes.subarray(0, cut), 1);
+    expect(part.body.data.part).toMatchObject({ number: 1, bytes: cut });
+    expect((await start(id)).status).toBe(202);
+    expect((await ended(id)).counts).toMatchObject({ created: 2 });
+    expect((await named(name)).map(({ city }) => city).toSorted()).toEqual(['Genève', 'Zürich']);
+    expect((await upload(id, 'x', 3)).body.error.details).toMatchObject({ reason: 'import_started' });
+    expect((await start(id)).body.error.details).toMatchObject({ reason: 'import_started' });
+  });
+});
+
+describe('modes', () => {
+  test('upserts and updates match records, also on rows that repeat an earlier one', async () => {
+    const mail = `${unique()}@x.example`;
+    const there = await createRecord(key, 'accounts', { name: 'There', email: mail });
+    const fresh = `${unique()}@x.example`;
+    const upserted = await run(
+      `email,name,city\n${mail},There,\n${fresh},New,Bonn\n${fresh},Newer,\n${mail},Changed,Rome\n`,
+      { mode: 'upsert', match_on: ['email'] },
+    );
+    expect(upserted.counts).toMatchObject({ created: 1, updated: 2, unchanged: 1, failed: 0 });
+    expect(await readRecord(key, 'accounts', there.id)).toMatchObject({ name: 'Changed', city: 'Rome' });
+    expect((await named('Newer'))[0]).toMatchObject({ email: fresh, city: 'Bonn' });
+    const updated = await run(`id,city\n${there.id},Oslo\n${randomUUID()},Oslo\n`, {
+      mode: 'update',
+      match_on: ['id'],
+    });
+    expect(updated.counts).toMatchObject({ updated: 1, failed: 1 });
+    expect((await errorsOf(updated.id))[0]).toMatchObject({ row: 2, code: 'NOT_FOUND' });
+  });
+
+  test('a dry run counts and lists errors, and writes nothing', async () => {
+    const name = unique();
+    const done = await run(`name\n${name}\n${name}\n""\n`, { dry_run: true });
+    expect(done).toMatchObject({ status: 'completed', dry_run: true, counts: { created: 2, failed: 1 } });
+    expect(await named(name)).toEqual([]);
+    expect(await errorsOf(done.id)).toHaveLength(1);
+  });
+
+  test('defaults fill fields without a value, and max_errors ends the import', async () => {
+    const name = unique();
+    const done = await run(`name,city\n${name},\n${name},Bonn\n`, { defaults: { city: 'Paris' } });
+    expect(done.counts).toMatchObject({ created: 2 });
+    expect((await named(name)).map(({ city }) => city).toSorted()).toEqual(['Bonn', 'Paris']);
+    const failed = await run(`name,city\n,a\n,b\n${name},c\n`, { max_errors: 1 });
+    expect(failed).toMatchObject({ status: 'failed', error: { code: 'VALIDATION_ERROR' }, counts: { failed: 2 } });
+  });
+
+  test('NDJSON lines fail alone, also beyond the limits of a body', async () => {
+    const name = unique();
+    const deep = `{"name":${'{"a":'.repeat(6)}1${'}'.repeat(6)}}`;
+    const many = JSON.stringify(Object.fromEntries(Array.from({ length: 101 }, (_, n) => [`k${n}`, 1])));
+    const lines = [
+      JSON.stringify({ name, city: null }),
+      '[1]',
+      'no',
+      '',
+      deep,
+      many,
+      JSON.stringify({ name, colour: 1 }),
+    ];
+    const done = await run(`${lines.join('\n')}\n`, { format: 'ndjson' });
+    expect(done.counts).toMatchObject({ created: 1, failed: 5 });
+    const errors = await errorsOf(done.id);
+    expect(errors.map(({ row }) => row)).toEqual([2, 3, 4, 5, 6]);
+    expect(errors[4].fields).toMatchObject([{ field: 'colour', code: 'UNKNOWN_FIELD' }]);
+    expect(await errorFile(done.id)).toContain('_error_raw');
+  });
+});
+
+describe('rights', () => {
+  test('creating an import requires the scope of its object and mode', async () => {
+    const scoped = await newKey(tenant, { scopes: ['imports:create', 'imports:view', 'accounts:create'] });
+    await create({}, scoped);
+    const body = { object: 'accounts', mode: 'upsert', match_on: ['id'] };
+    await expectStatus(403, 'POST', path, { key: scoped, body });
+    await expectStatus(403, 'POST', path, {
+      key: await newKey(tenant, { scopes: ['accounts:create'] }),
+      body: { object: 'accounts' },
+    });
+    const unknown = await call('POST', path, { key, body: { object: 'nothing' } });
+    expect([unknown.status, problemsOf(unknown.body.error)]).toEqual([422, ['object INVALID_OPTION']]);
+    const missing = await call('POST', path, { key, body: { object: 'accounts', mode: 'update' } });
+    expect([missing.status, problemsOf(missing.body.error)]).toEqual([400, ['match_on REQUIRED']]);
+  });
+
+  test('other workspaces and modes do not see an import', async () => {
+    const { id } = await create({});
+    const other = await newTenant();
+    for (const method of ['GET'] as const) await expectStatus(404, method, `${path}/${id}`, { key: other.key });
+    await expectStatus(404, 'POST', `${path}/${id}/start`, { key: other.key });
+  });
+
+  test('a cancelled import keeps what it wrote and goes on no more', async () => {
+    const { id } = await create({});
+    const answer = await expectStatus(202, 'POST', `${path}/${id}/cancel`, { key });
+    expect(answer.body.data.import).toMatchObject({ status: 'cancelled' });
+    const again = await call('POST', `${path}/${id}/cancel`, { key });
+    expect(again.body.error.details).toMatchObject({ reason: 'import_ended' });
+  });
+});
