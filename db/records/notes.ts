@@ -104,7 +104,7 @@ export interface NoteStretch {
 }
 
 /** Notes that one statement looks at for those of records within reach. */
-const scanLimit = 300;
+const scanLimit = 150;
 
 /**
  * Returns notes on records within reach, of all objects, newest first. A caller that does not see the
