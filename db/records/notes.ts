@@ -107,7 +107,7 @@ export interface NoteStretch {
 }
 
 /** Notes that one statement looks at for those of records within reach. */
-const scanLimit = 2000;
+const scanLimit = 110;
 
 /**
  * Returns notes on records within reach, of all objects, newest first. A caller that does not see the
@@ -161,9 +161,11 @@ function isOnVisible(sql: Sql, scope: Scope, objects: readonly string[]): Fragme
   if (scope.reach.kind === 'company') return sql`true`;
   const each = objects.map((object, index) => {
     const table = recordTable(object);
-    return sql`${index === 0 ? sql`` : sql`or`} n.object = ${object} and exists (
-        select from ${sql(table.name)} r
+    // With a limit, each record is looked up by its key. Without, PostgreSQL may read all that are within reach.
+    return sql`${index === 0 ? sql`` : sql`or`} n.object = ${object} and (
+        select true from ${sql(table.name)} r
         where ${belongs(sql, scope, table)} and r.id = n.record_id and ${inReach(sql, scope, table.assigned)}
+        limit 1
       )`;
   });
   return sql`(${each})`;

@@ -62,7 +62,7 @@ const refusals: Record<string, [bad: object, told: RegExp]> = {
   get_customer: [{}, /Send one of id, email/],
   log_activity: [{ entity_type: 'lead', entity_id: nobody, activity_type: 'Dance' }, /- activity_type \(/],
   update_activity: [{ id: nobody, summary: 'Asked again' }, /^NOT_FOUND/],
-  list_activities: [{ entity_type: 'customer' }, /- entity_type \(/],
+  list_activities: [{ entity_type: 'task' }, /- entity_type \(/],
   add_note: [{ object: 'leads', id: nobody, content: '' }, /- content \(/],
   link_records: [{ object: 'leads', id: nobody, link_type: 'x', record_id: nobody }, /^NOT_FOUND/],
   list_links: [{ object: 'leads', id: nobody }, /^NOT_FOUND/],
