@@ -296,7 +296,11 @@ export async function insertRecords(sql: Sql, companyId: string, demo: DemoRecor
   }));
   await sql`insert into record_tags ${sql(tagged)}`;
   await sql`insert into links ${sql(demo.links.map(row))}`;
-  const exports = demo.exports.map((each) => ({ ...written(each), sources: sql.json([]) }));
+  const exports = demo.exports.map(({ modules, ...each }) => ({
+    ...written(each),
+    modules: `{${modules.join(',')}}`,
+    sources: sql.json([]),
+  }));
   await sql`insert into exports ${sql(exports as never)}`;
 }
 

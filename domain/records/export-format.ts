@@ -109,9 +109,9 @@ function toCell(value: unknown, isSpreadsheetSafe: boolean): string {
 const toText = (value: unknown): string => (typeof value === 'object' ? JSON.stringify(value) : String(value));
 
 /** Rows of a row group: so many are in memory at once. */
-const rowsOfGroup = 10_000;
+const rowsOfGroup = 2000;
 /** Characters of texts after which a row group ends early. */
-const charactersOfGroup = 4_000_000;
+const charactersOfGroup = 2_000_000;
 
 class ParquetEncoder implements ExportEncoder {
   readonly #columns: readonly ExportColumn[];
@@ -124,7 +124,8 @@ class ParquetEncoder implements ExportEncoder {
     this.#columns = columns;
     this.#values = columns.map(() => []);
     const schema: SchemaElement[] = [{ name: 'root', num_children: columns.length }, ...columns.map(toSchemaElement)];
-    this.#writer = new ParquetWriter({ writer: this.#bytes, schema });
+    // Without statistics, which would keep bytes of every row group in memory until the end.
+    this.#writer = new ParquetWriter({ writer: this.#bytes, schema, statistics: false });
   }
 
   begin(): Uint8Array {
@@ -137,7 +138,8 @@ class ParquetEncoder implements ExportEncoder {
       for (const row of rows) {
         const value = toParquet(type, (row[name] ?? null) as StoredValue | object);
         if (typeof value === 'string') this.#characters += value.length;
-        values.push(value);
+        // Bytes from Node's pool: the writer would allocate memory for each text.
+        values.push(typeof value === 'string' ? Buffer.from(value) : value);
       }
     }
     const count = this.#values[0]?.length ?? 0;
