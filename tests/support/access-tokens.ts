@@ -22,6 +22,7 @@ export const everyModule = [
   'billing',
   'webhooks',
   'attachments',
+  'imports',
   'bookings',
   'inbox',
   'campaigns',
