@@ -4054,9 +4054,9 @@ export interface paths {
             path: {
                 /**
                  * @description The ID of the import.
-                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d60
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d61
                  */
-                id: components["parameters"]["ImportId"];
+                id: components["parameters"]["ImportToStart"];
             };
             cookie?: never;
         };
@@ -4088,9 +4088,9 @@ export interface paths {
             path: {
                 /**
                  * @description The ID of the import.
-                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d60
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d61
                  */
-                id: components["parameters"]["ImportId"];
+                id: components["parameters"]["ImportToStart"];
             };
             cookie?: never;
         };
@@ -4121,9 +4121,9 @@ export interface paths {
             path: {
                 /**
                  * @description The ID of the import.
-                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d60
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d62
                  */
-                id: components["parameters"]["ImportId"];
+                id: components["parameters"]["ImportToCancel"];
             };
             cookie?: never;
         };
@@ -14685,6 +14685,16 @@ export interface components {
          * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d60
          */
         ImportId: components["schemas"]["Uuid"];
+        /**
+         * @description The ID of the import.
+         * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d61
+         */
+        ImportToStart: components["schemas"]["Uuid"];
+        /**
+         * @description The ID of the import.
+         * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d62
+         */
+        ImportToCancel: components["schemas"]["Uuid"];
         /**
          * @description The ID of the policy.
          * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e70
@@ -26239,9 +26249,9 @@ export interface operations {
             path: {
                 /**
                  * @description The ID of the import.
-                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d60
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d61
                  */
-                id: components["parameters"]["ImportId"];
+                id: components["parameters"]["ImportToStart"];
             };
             cookie?: never;
         };
@@ -26323,9 +26333,9 @@ export interface operations {
             path: {
                 /**
                  * @description The ID of the import.
-                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d60
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d61
                  */
-                id: components["parameters"]["ImportId"];
+                id: components["parameters"]["ImportToStart"];
             };
             cookie?: never;
         };
@@ -26429,9 +26439,9 @@ export interface operations {
             path: {
                 /**
                  * @description The ID of the import.
-                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d60
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d62
                  */
-                id: components["parameters"]["ImportId"];
+                id: components["parameters"]["ImportToCancel"];
             };
             cookie?: never;
         };
