@@ -19,6 +19,7 @@ import {
   insertRecords,
   setPassword,
 } from '../db/demo/demo.ts';
+import { insertImports } from '../db/demo/imports.ts';
 import { insertMeetings } from '../db/demo/meetings.ts';
 import { insertMessaging } from '../db/demo/messaging.ts';
 import { createCompany } from '../db/onboarding/onboarding.ts';
@@ -41,6 +42,7 @@ import {
   exampleWebhook,
 } from '../domain/demo/examples.ts';
 import { exampleIds } from '../domain/demo/ids.ts';
+import { demoErrorFile, demoImports } from '../domain/demo/imports.ts';
 import { demoMeetings } from '../domain/demo/meetings.ts';
 import { demoMessaging } from '../domain/demo/messaging.ts';
 import {
@@ -131,15 +133,18 @@ interface ExampleFile {
   sha256: string;
 }
 
-/** Stores the file of the example attachment. A repeated start overwrites it in the same place. */
+/** Stores the files of the example attachment and import. A repeated start overwrites it in the same place. */
 async function storeExample(storage: FileStorage, dataDir: string): Promise<ExampleFile> {
-  const content = exampleFile();
-  const path = join(dataDir, `example-${randomBytes(4).toString('hex')}.pdf`);
-  mkdirSync(dataDir, { recursive: true });
-  writeFileSync(path, content);
-  const digest = sha256(content).toString('hex');
-  await storage.keep(storageKey({ companyId, testMode: true, id: exampleIds.attachment }), path, digest);
-  return { size_bytes: content.length, sha256: digest };
+  const store = async (id: string, content: string): Promise<ExampleFile> => {
+    const path = join(dataDir, `example-${randomBytes(4).toString('hex')}`);
+    mkdirSync(dataDir, { recursive: true });
+    writeFileSync(path, content);
+    const digest = sha256(content).toString('hex');
+    await storage.keep(storageKey({ companyId, testMode: true, id }), path, digest);
+    return { size_bytes: content.length, sha256: digest };
+  };
+  await store(exampleIds.importErrors, demoErrorFile);
+  return store(exampleIds.attachment, exampleFile());
 }
 
 async function makeWorkspace(sql: Sql, passwordHash: string, file: ExampleFile, now: Date): Promise<void> {
@@ -194,6 +199,7 @@ async function makeWorkspace(sql: Sql, passwordHash: string, file: ExampleFile, 
   await insertMeetings(sql, companyId, demoMeetings(demoSeed, data, now), now);
   await insertMessaging(sql, companyId, demoMessaging(demoSeed, data, now), now);
   await insertWorkforces(sql, companyId, demoWorkforces(demoSeed, data, now));
+  await insertImports(sql, companyId, demoImports(now));
   for (const key of exampleKeys) await insertDemoKey(sql, companyId, newApiKey('live'), key, data.founded);
   await saveGrant(sql, companyId, {
     id: exampleIds.oauthGrant,

@@ -7,6 +7,7 @@ import { docsPage } from './docs-page.ts';
 import { far } from './far.ts';
 import { feedLag } from './feed-lag.ts';
 import { hostile } from './hostile.ts';
+import { imports } from './imports.ts';
 import { listOrders } from './list-orders.ts';
 import { listPage } from './list-page.ts';
 import { listSome } from './list-some/measure.ts';
@@ -39,6 +40,7 @@ const figures: Record<string, (settings: Settings) => Promise<Result | string>> 
   'two-workers': twoWorkersListing,
   'two-workers-one': twoWorkersReading,
   start,
+  imports,
   memory,
   neighbour,
   hostile,

@@ -4512,9 +4512,9 @@ export interface paths {
             path: {
                 /**
                  * @description The ID of the import.
-                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d60
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d61
                  */
-                id: components["parameters"]["ImportId"];
+                id: components["parameters"]["ImportToStart"];
             };
             cookie?: never;
         };
@@ -4546,9 +4546,9 @@ export interface paths {
             path: {
                 /**
                  * @description The ID of the import.
-                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d60
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d61
                  */
-                id: components["parameters"]["ImportId"];
+                id: components["parameters"]["ImportToStart"];
             };
             cookie?: never;
         };
@@ -4579,9 +4579,9 @@ export interface paths {
             path: {
                 /**
                  * @description The ID of the import.
-                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d60
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d62
                  */
-                id: components["parameters"]["ImportId"];
+                id: components["parameters"]["ImportToCancel"];
             };
             cookie?: never;
         };
@@ -15506,6 +15506,16 @@ export interface components {
          * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d60
          */
         ImportId: components["schemas"]["Uuid"];
+        /**
+         * @description The ID of the import.
+         * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d61
+         */
+        ImportToStart: components["schemas"]["Uuid"];
+        /**
+         * @description The ID of the import.
+         * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d62
+         */
+        ImportToCancel: components["schemas"]["Uuid"];
         /**
          * @description The ID of the policy.
          * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e70
@@ -28250,9 +28260,9 @@ export interface operations {
             path: {
                 /**
                  * @description The ID of the import.
-                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d60
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d61
                  */
-                id: components["parameters"]["ImportId"];
+                id: components["parameters"]["ImportToStart"];
             };
             cookie?: never;
         };
@@ -28334,9 +28344,9 @@ export interface operations {
             path: {
                 /**
                  * @description The ID of the import.
-                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d60
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d61
                  */
-                id: components["parameters"]["ImportId"];
+                id: components["parameters"]["ImportToStart"];
             };
             cookie?: never;
         };
@@ -28440,9 +28450,9 @@ export interface operations {
             path: {
                 /**
                  * @description The ID of the import.
-                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d60
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d62
                  */
-                id: components["parameters"]["ImportId"];
+                id: components["parameters"]["ImportToCancel"];
             };
             cookie?: never;
         };

@@ -45,6 +45,7 @@ const matrix: Record<string, string[]> = {
   billing: ['view', 'configure'],
   webhooks: ['view', 'configure'],
   attachments: ['view', 'create', 'configure'],
+  imports: ['view', 'create'],
   bookings: ['view', 'create', 'edit', 'configure'],
   inbox: ['view', 'create'],
   campaigns: ['view', 'create'],

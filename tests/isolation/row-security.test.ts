@@ -171,6 +171,9 @@ test('has a row in every table that tenants can read, so that the tests below ha
           'deleted_records',
           'deleted_items',
           'exports',
+          'imports',
+          'import_parts',
+          'import_errors',
         ].includes(table),
     ),
   ).toEqual([]);

@@ -1,9 +1,12 @@
 // Imports: files of rows become records, each row alone, with the file of those that failed.
 import { randomUUID } from 'node:crypto';
 import { beforeAll, describe, expect, test, vi } from 'vitest';
+import { newBranch } from '../support/arranged-ids.ts';
 import { type Answer, call, expectStatus, type Json } from '../support/client.ts';
+import { changesAfter, now } from '../support/feeds.ts';
 import { createRecord, leftBehind, newCustomField, problemsOf, readRecord } from '../support/records.ts';
-import { newKey, newTenant, type Tenant } from '../support/tenants.ts';
+import { database, newKey, newTenant, type Tenant } from '../support/tenants.ts';
+import { newWebhook } from '../support/webhooks.ts';
 
 let tenant: Tenant;
 let key: string;
@@ -286,5 +289,108 @@ describe('rights', () => {
     expect(answer.body.data.import).toMatchObject({ status: 'cancelled' });
     const again = await call('POST', `${path}/${id}/cancel`, { key });
     expect(again.body.error.details).toMatchObject({ reason: 'import_ended' });
+  });
+
+  test('an import ends as failed when its key is revoked, and keeps what it wrote', async () => {
+    const scopes = ['imports:*', 'accounts:view', 'accounts:create'];
+    const scoped = await newKey(tenant, { scopes });
+    const { id } = await create({}, scoped);
+    await upload(id, 'name\nA\n', 1, 'text/csv', scoped);
+    const sql = database();
+    await sql`
+      update api_keys set revoked_at = now()
+      where company_id = ${tenant.companyId} and id = (select created_by_id::uuid from imports where id = ${id})`;
+    expect((await start(id)).status).toBe(202);
+    expect(await ended(id)).toMatchObject({
+      status: 'failed',
+      error: { code: 'API_KEY_REVOKED' },
+      counts: { created: 0, failed: 0 },
+    });
+  });
+
+  test('an import writes only what its credential sees, and ends if that is restricted', async () => {
+    const reach = { kind: 'branch', id: await newBranch(tenant) } as const;
+    const far = await createRecord(key, 'accounts', { name: 'Far' });
+    const near = await newKey(tenant, { scopes: ['imports:*', 'accounts:*'], reach });
+    const done = await run(`id,city\n${far.id},Rome\n`, { mode: 'update', match_on: ['id'] }, near);
+    expect(done.counts).toMatchObject({ updated: 0, failed: 1 });
+    expect((await errorsOf(done.id))[0]).toMatchObject({ code: 'NOT_FOUND' });
+
+    const wide = await newKey(tenant, { scopes: ['imports:*', 'accounts:*'] });
+    const { id } = await create({}, wide);
+    await upload(id, 'name\nA\n');
+    await database()`
+      update api_keys set reach_kind = 'branch', reach_id = ${reach.id}
+      where company_id = ${tenant.companyId} and id = (select created_by_id::uuid from imports where id = ${id})`;
+    await start(id);
+    expect(await ended(id)).toMatchObject({ status: 'failed', error: { code: 'FORBIDDEN_SCOPE' } });
+    // Keys that see only a branch do not see the imports of others.
+    await expectStatus(404, 'GET', `${path}/${id}`, { key: near });
+  });
+});
+
+describe('limits', () => {
+  test('an import counts as one call per 100 rows, and ends if there are none left', async () => {
+    const own = await newTenant();
+    const rows = Array.from({ length: 250 }, (_, row) => `R${row}`).join('\n');
+    const used = async (): Promise<number> =>
+      (await expectStatus(200, 'GET', '/v1/usage', { key: own.key })).body.data.usage.api_calls.used;
+    const before = await used();
+    const done = await run(`name\n${rows}\n`, {}, own.key);
+    expect(done.counts.created).toBe(250);
+    const [row] = await database()`select charged_rows from imports where id = ${done.id}`;
+    expect(row).toEqual({ charged_rows: 250 });
+    expect((await used()) - before).toBeGreaterThanOrEqual(3);
+  });
+
+  test('two imports run and ten wait; one more is rejected', async () => {
+    const own = await newTenant();
+    const sql = database();
+    const ids: string[] = [];
+    for (let each = 0; each < 13; each += 1) {
+      const { id } = await create({}, own.key);
+      await upload(id, 'name\nA\n', 1, 'text/csv', own.key);
+      ids.push(id);
+    }
+    const [last = '', ...others] = ids.toReversed();
+    await sql`
+      update imports set status = case when id = any(${others.slice(0, 2)}::uuid[]) then 'running' else 'queued' end
+      where company_id = ${own.companyId} and id = any(${others}::uuid[])`;
+    const answer = await start(last, own.key);
+    expect(answer.status).toBe(409);
+    expect(answer.body.error.details).toEqual({ reason: 'import_limit', running: 2, waiting: 10 });
+    await sql`update imports set status = 'queued', due_at = null where company_id = ${own.companyId} and id = ${others[0] ?? ''}`;
+    await sql`delete from imports where company_id = ${own.companyId} and id = ${others[1] ?? ''}`;
+    expect((await start(last, own.key)).status).toBe(202);
+  });
+});
+
+describe('events', () => {
+  test('the feed marks events of records with their import; webhooks receive these only if they ask', async () => {
+    const own = await newTenant();
+    const [plain, asking] = [
+      await newWebhook(own, 'live', {}),
+      await newWebhook(own, 'live', { include: ['imports'] }),
+    ];
+    const cursor = await now(own.key);
+    const done = await run('name\nA\n', {}, own.key);
+    const changes = await vi.waitUntil(async () => {
+      const found = await changesAfter(own.key, cursor, { objects: 'accounts' });
+      return found.length > 1 && found;
+    });
+    expect(changes).toMatchObject([
+      { event: 'record.created', origin: { kind: 'import', id: done.id } },
+      { event: 'import.completed', origin: null, data: { import_id: done.id, created: 1 } },
+    ]);
+    const sql = database();
+    const delivered = async (id: string): Promise<string[]> =>
+      (
+        await sql`
+          select event from webhook_deliveries
+          where company_id = ${own.companyId} and subscription_id = ${id} order by event`
+      ).map(({ event }) => event);
+    await vi.waitUntil(async () => (await delivered(asking.id)).length === 2);
+    expect(await delivered(asking.id)).toEqual(['import.completed', 'record.created']);
+    expect(await delivered(plain.id)).toEqual(['import.completed']);
   });
 });

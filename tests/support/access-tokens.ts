@@ -23,6 +23,7 @@ export const everyModule = [
   'webhooks',
   'attachments',
   'exports',
+  'imports',
   'bookings',
   'inbox',
   'campaigns',

@@ -26,6 +26,7 @@ let tenant: Tenant;
 let lead: string;
 let webhook: string;
 let campaign: string;
+let imported: string;
 let workforce: string;
 
 beforeAll(async () => {
@@ -89,6 +90,11 @@ async function fill({ key, companyId, branchId }: Tenant, number: number): Promi
   await create('/v1/settings/sources', { name });
   await create('/v1/settings/tags/leads', { name, fields: [{ field: 'priority', operator: 'eq', value: number }] });
   await create(onLead('tags'), { name });
+  const { body } = await create('/v1/imports', { object: 'accounts' });
+  imported ??= body.data.import.id;
+  await sql`
+    insert into import_errors (company_id, test_mode, import_id, row, line, code, message, fields, content)
+    values (${companyId}, false, ${imported}, ${number + 1}, ${number + 2}, 'VALIDATION_ERROR', ${name}, '[]', '[]')`;
   await create('/v1/settings/sla-policies', { name, entity_type: 'lead', first_response_time: 60 });
 }
 
@@ -98,6 +104,7 @@ function valuesOf({ path }: DeclaredOperation): Record<string, string> {
   if (path.startsWith('/v1/org-nodes/')) return { id: tenant.branchId };
   if (path.startsWith('/v1/webhooks/')) return { id: webhook };
   if (path.startsWith('/v1/campaigns/')) return { id: campaign };
+  if (path.startsWith('/v1/imports/')) return { id: imported };
   if (path.startsWith('/v1/workforces/')) return { id: workforce };
   return path.includes('{id}') ? { object: 'leads', id: lead } : { object: 'accounts' };
 }

@@ -68,6 +68,7 @@ beforeAll(async () => {
   // Options for every curl in these shells, so that the samples stay unchanged.
   writeFileSync(join(folder, '.curlrc'), 'silent\nwrite-out = "%{stderr}%{http_code}\\n"\n');
   writeFileSync(join(folder, 'Quote 17.pdf'), 'A quote');
+  writeFileSync(join(folder, 'accounts.csv'), 'name,city\nBlue Lake Trading,Berlin\n');
   server = await startServer({ DATA_DIR: join(folder, 'data'), DEMO: '1' });
   const printed = await vi.waitUntil(() => /Demo key: +(\S+).*Sign in: +(\S+) \/ (\S+).*Try:/s.exec(server.output()));
   const [, key = '', email, password] = printed;
