@@ -96,12 +96,12 @@ const topics: Record<string, { title: string; summary: string; headings: string[
   'bulk-data': {
     title: 'Bulk data',
     summary: 'Read and write many records.',
-    headings: ['Bulk data'],
+    headings: ['Bulk data', 'Import a file', 'Export records'],
   },
   undo: {
     title: 'Undo',
     summary: 'See what changed, and put it back.',
-    headings: ['Undo'],
+    headings: ['Undo', 'Undo a deletion', 'What a copy of your data must do', 'Remove data for good'],
   },
   'webhooks-and-feed': {
     title: 'Webhooks and change feed',
