@@ -200,6 +200,10 @@ export function listAnchors({ guides, groups }: Contents): Map<string, string> {
       for (const { id } of tag.operations)
         for (const each of [`operation/${id}`, `${anchor}/operation/${id}`])
           anchors.set(each, `${path}#operation/${id}`);
+      // The whole reference has the sections of a tag under the anchor of the tag.
+      for (const guide of tag.guides)
+        for (const section of guide.sections.map(({ heading }) => toSectionAnchor(heading)))
+          anchors.set(section.replace('section', anchor), `${guide.path}#${section}`);
     }
   return anchors;
 }
