@@ -5,6 +5,29 @@ type ChangelogEntry = components['schemas']['ChangelogEntry'];
 
 export const changelog: readonly ChangelogEntry[] = [
   {
+    id: '2026-11-29-imports',
+    date: '2026-11-29',
+    kind: 'added',
+    text: 'Imports create, update and upsert records from CSV and NDJSON files of up to 1 GiB, with a dry run and a file of the rows that failed. The new module `imports` has the actions view and create. New events `import.completed` and `import.failed`.',
+    operations: [
+      'listImports',
+      'createImport',
+      'getImport',
+      'uploadImportPart',
+      'startImport',
+      'cancelImport',
+      'listImportErrors',
+      'getImportErrorFile',
+    ],
+  },
+  {
+    id: '2026-11-29-origin-of-changes',
+    date: '2026-11-29',
+    kind: 'changed',
+    text: 'Each change of the feed has an `origin`: the import that caused it, or null. Webhooks receive events of records that imports write only with `include: ["imports"]`.',
+    operations: ['listChanges', 'createWebhook', 'updateWebhook'],
+  },
+  {
     id: '2026-11-28-unique-fields',
     date: '2026-11-28',
     kind: 'changed',
