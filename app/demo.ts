@@ -19,7 +19,7 @@ import {
   insertRecords,
   setPassword,
 } from '../db/demo/demo.ts';
-import { insertImports } from '../db/demo/imports.ts';
+import { insertImports } from '../db/demo/example-imports.ts';
 import { insertMeetings } from '../db/demo/meetings.ts';
 import { insertMessaging } from '../db/demo/messaging.ts';
 import { createCompany } from '../db/onboarding/onboarding.ts';
@@ -27,6 +27,7 @@ import { eventCatalogue } from '../domain/automation/event-catalogue.ts';
 import { demoWorkforces } from '../domain/demo/automation.ts';
 import { demoBilling } from '../domain/demo/billing.ts';
 import { demoData, demoSeed, leadCount } from '../domain/demo/data.ts';
+import { demoErrorFile, demoImports } from '../domain/demo/example-imports.ts';
 import {
   exampleActivityType,
   exampleDeletedAccounts,
@@ -42,7 +43,6 @@ import {
   exampleWebhook,
 } from '../domain/demo/examples.ts';
 import { exampleIds } from '../domain/demo/ids.ts';
-import { demoErrorFile, demoImports } from '../domain/demo/imports.ts';
 import { demoMeetings } from '../domain/demo/meetings.ts';
 import { demoMessaging } from '../domain/demo/messaging.ts';
 import {
