@@ -14,6 +14,9 @@ const pastTheirTime =
 const userIds = 'ids of users are unique among all companies (user_places); the company is the way of the index';
 const digests = 'the locks are on digests of the company and the key; its row is the way to where they are held';
 
+const importIds =
+  'ids of imports are unique; the conditions are there for the key, and for a database that is distributed';
+
 /** By the id of the condition. */
 export const redundant: Readonly<Record<string, string>> = {
   'db/records/filter.ts hasHash: h.company_id = r.company_id': hashes,
@@ -24,6 +27,8 @@ export const redundant: Readonly<Record<string, string>> = {
   'db/records/unique-values.ts findHolders: h.test_mode = ${testMode}': hashes,
   'db/records/unique-values.ts selectRepeated: h.company_id = ${scope.companyId}': hashes,
   'db/records/unique-values.ts selectRepeated: h.test_mode = ${scope.testMode}': hashes,
+  'db/records/imports.ts sweepImportErrors: e.company_id = i.company_id': importIds,
+  'db/records/imports.ts sweepImportErrors: e.test_mode = i.test_mode': importIds,
   'db/records/attachments.ts insertAttachment: company_id = ${companyId}': ownFile,
   'db/records/attachments.ts insertAttachment: test_mode = ${testMode}': ownFile,
   'db/reports/search.ts ownOf: company_id = ${scope.companyId}': texts,
