@@ -129,6 +129,9 @@ export async function removeForeignWork(sql: Sql, tables: readonly TenantTable[]
   await sql.unsafe(
     `update stored_files t set remove_after = now() + interval '1 day' where ${others('stored_files')} and remove_after is not null`,
   );
+  await sql.unsafe(
+    `update exports t set expires_at = now() + interval '1 year', claimed_until = now() + interval '1 year', created_at = now() where ${others('exports')}`,
+  );
   await sql.unsafe(`update api_keys t set expiry_notified_for = expires_at where ${others('api_keys')}`);
   for (const name of ['subscriptions', 'test_subscriptions'])
     await sql.unsafe(`update ${name} t set due_at = null where ${others(name)}`);

@@ -67,7 +67,9 @@ export async function examplesOf(
         example,
         ...(values ? { values } : {}),
       });
-      const link = operation.id === 'getAttachmentContent' ? { query: lastingLink(path, fixture.tenant) } : {};
+      const link = /^get(Attachment|Export)Content$/.test(operation.id)
+        ? { query: lastingLink(path, fixture.tenant) }
+        : {};
       // A live key becomes a test key in the walk with swapped modes.
       const own = operation.declared['x-test-only'] ? { key: fixture.tenant.key } : {};
       return { operation, path, options: { ...options, ...fixedParts(options), ...link, ...own } };
@@ -83,7 +85,7 @@ function lastingLink(path: string, { companyId }: Tenant): Record<string, string
   const exp = String(Math.floor(Date.now() / 1000) + 7200);
   const key = new Secrets(inject('secretKey')).deriveKey('download links');
   const environment = 'live';
-  const signature = sign(key, JSON.stringify([path.split('/')[3], companyId, environment, exp]));
+  const signature = sign(key, JSON.stringify([...path.split('/').slice(2, 4), companyId, environment, exp]));
   return { company_id: companyId, environment, exp, sig: signature };
 }
 
