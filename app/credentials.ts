@@ -11,9 +11,9 @@ import {
 import type { SubscriptionRow } from '../db/access/paying-subscription.ts';
 import { findKeyPlaces, findUserPlaces } from '../db/access/places.ts';
 import { findInboundEndpoint } from '../db/messaging/inbound-secrets.ts';
-import { scopesOfToken } from '../domain/access/oauth-groups.ts';
-import { permissionsOf, type RoleReach } from '../domain/access/role-permissions.ts';
-import { accessOf, callsPerDay, callsPerMinute, modulesOfWorkspace } from '../domain/billing/plans.ts';
+import { resolveTokenScopes } from '../domain/access/oauth-groups.ts';
+import { type RoleReach, resolvePermissions } from '../domain/access/role-permissions.ts';
+import { callsPerDay, callsPerMinute, modulesOfWorkspace, resolveAccess } from '../domain/billing/plans.ts';
 import type { Reach } from '../runtime/caller.ts';
 import type { CredentialQueries, Grant, SessionRecord, Subscription } from '../runtime/credentials/credential-store.ts';
 
@@ -51,7 +51,7 @@ export const credentialQueries: CredentialQueries = {
 /** Returns the access that a subscription gives. */
 function toSubscription(row: PayingRow, now: Date): Subscription {
   return {
-    access: accessOf(row.subscriptionStatus, row.trialEndsAt, now),
+    access: resolveAccess(row.subscriptionStatus, row.trialEndsAt, now),
     modules: modulesOfWorkspace(row.packageCode, row.addOns, row.disabledModules),
     callsPerMinute: callsPerMinute(row),
     callsPerDay: callsPerDay(row),
@@ -68,9 +68,9 @@ export function toGrant(row: GrantRow): Grant | null {
     revoked: grant.revoked,
     endedFamilies: new Set(Object.keys(grant.endedFamilies)),
     permits(asked) {
-      const permissions = permissionsOf(row.roles, row.profile);
+      const permissions = resolvePermissions(row.roles, row.profile);
       return {
-        scopes: scopesOfToken(grant, asked, permissions),
+        scopes: resolveTokenScopes(grant, asked, permissions),
         reachOf: (scopes) => reachOf(permissions.reachOf(scopes), row),
       };
     },
@@ -79,7 +79,7 @@ export function toGrant(row: GrantRow): Grant | null {
 
 /** What a user may do in the console. */
 export function toPermits(row: UserRow): SessionRecord['permits'] {
-  const permissions = permissionsOf(row.roles, row.profile);
+  const permissions = resolvePermissions(row.roles, row.profile);
   return { allows: permissions.allows, reachOf: (scopes) => reachOf(permissions.reachOf(scopes), row) };
 }
 

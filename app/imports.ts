@@ -12,7 +12,7 @@ import type { Pool } from '../db/client/pool.ts';
 import type { TenantScope } from '../db/client/tenant.ts';
 import { type ImportRow, noteChargedRows } from '../db/records/imports.ts';
 import { announceFile } from '../db/records/stored-files.ts';
-import { type Grants, grantsOf } from '../domain/access/scopes.ts';
+import { type Grants, parseGrants } from '../domain/access/scopes.ts';
 import { callsPerMonth, extraCalls, moduleState } from '../domain/billing/plans.ts';
 import { storageKey } from '../domain/records/file-names.ts';
 import type { LoadShedder } from '../jobs/load-shedder.ts';
@@ -169,7 +169,7 @@ async function findRights(
     const { reachKind, reachId, companyName } = found;
     const reach: Reach =
       reachKind === 'company' || reachId === null ? { kind: 'company' } : { kind: reachKind, id: reachId };
-    return { grants: grantsOf(found.scopes), reach, companyName, ...withSubscription(found, now).subscription };
+    return { grants: parseGrants(found.scopes), reach, companyName, ...withSubscription(found, now).subscription };
   }
   if (row.createdByUser !== null) {
     const clientId = row.createdByKind === 'oauth_client' ? row.createdById.replace(/^oauth_/, '') : '';
@@ -186,7 +186,7 @@ async function findRights(
     if (!grant || grant.revoked)
       return fail('FORBIDDEN_SCOPE', 'The user has revoked the access of the app that created the import.');
     const permitted = grant.permits([...scopes, 'imports:create']);
-    return { grants: grantsOf(permitted.scopes), reach: permitted.reachOf(scopes), ...rest };
+    return { grants: parseGrants(permitted.scopes), reach: permitted.reachOf(scopes), ...rest };
   }
   const company = await platform.use((sql) => findCompany(sql, companyId));
   if (!company) return fail('FORBIDDEN_SCOPE', 'The workspace is not active.');

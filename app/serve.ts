@@ -11,10 +11,10 @@ import { callsPerMonth, extraCalls, moduleState } from '../domain/billing/plans.
 import { builtinObjects } from '../domain/objects/builtin.ts';
 import { buildWorkspace } from '../domain/objects/workspace.ts';
 import { handlers } from '../handlers/index.ts';
-import { eventDoorbell, eventPolicy } from '../integrations/stripe/events.ts';
-import { twilioDoor, twilioPolicy } from '../integrations/twilio/inbound.ts';
+import { eventPolicy, stripeWebhookHandler } from '../integrations/stripe/events.ts';
+import { twilioInboundWebhook, twilioPolicy } from '../integrations/twilio/inbound.ts';
 import type { Offer } from '../mcp/catalogue.ts';
-import { mcpEntrance, mcpPath } from '../mcp/entrance.ts';
+import { createMcpRoute, mcpPath } from '../mcp/entrance.ts';
 import { offerOperations } from '../mcp/server.ts';
 import { oauthPolicies, oauthServer } from '../oauth/server.ts';
 import type { Config } from '../runtime/config.ts';
@@ -280,10 +280,12 @@ function createRoutes(
   const builtinNames = builtinObjects.map(({ object }) => object);
   return {
     screens: [
-      ...(twilio ? [twilioDoor({ authToken: twilio.authToken, baseUrl, tenants: pools.tenants, told: onEvents })] : []),
+      ...(twilio
+        ? [twilioInboundWebhook({ authToken: twilio.authToken, baseUrl, tenants: pools.tenants, told: onEvents })]
+        : []),
       ...testPages({ tenants: paymentsPool, provider: payments }, stripe ? 'test' : 'live|test'),
       ...(stripe && config.stripe
-        ? [eventDoorbell({ ...config.stripe, stripe, platform: pools.platform, tenants: paymentsPool })]
+        ? [stripeWebhookHandler({ ...config.stripe, stripe, platform: pools.platform, tenants: paymentsPool })]
         : []),
       unsubscribePage(pools.tenants, signedTokens),
       ...engagementScreens({ tenants: pools.tenants, tokens: signedTokens, told: onEvents }),
@@ -301,7 +303,7 @@ function createRoutes(
       ...(oauth?.screens ?? []),
     ],
     entrances: {
-      [mcpPath]: mcpEntrance({
+      [mcpPath]: createMcpRoute({
         offer: offer ?? offerOperations(document.json, builtinNames),
         baseUrl,
         firstScopes,

@@ -16,7 +16,7 @@ export interface Comparison extends Pick<Result, 'name' | 'figure' | 'what'> {
   arrange(port: number, workspace: Workspace): Promise<(side: Side) => () => Buffer>;
 }
 
-export async function againstBare(
+export async function compareWithBare(
   { script, target, arrange, ...told }: Comparison,
   settings: Settings,
 ): Promise<Result> {

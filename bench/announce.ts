@@ -4,10 +4,10 @@ import type { AddressInfo } from 'node:net';
 
 /** Listens on a free loopback port and announces it. */
 export function listen(server: Server): void {
-  server.listen(0, '127.0.0.1', 1024, () => announce(server));
+  server.listen(0, '127.0.0.1', 1024, () => announcePort(server));
 }
 
-export function announce(server: Server): void {
+export function announcePort(server: Server): void {
   process.send?.({ port: (server.address() as AddressInfo).port });
   process.on('disconnect', () => process.exit(0));
 }

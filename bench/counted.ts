@@ -15,7 +15,7 @@ import {
 } from './records.ts';
 import type { Result, Value } from './report.ts';
 import { startServer } from './sides.ts';
-import { folder, openWorkspace, untilNothingWaits } from './workspace.ts';
+import { folder, openWorkspace, waitUntilIdle } from './workspace.ts';
 
 /**
  * Sequential requests of each kind, in rounds. The lowest round counts, since timers do not write
@@ -121,7 +121,7 @@ const most: Readonly<Record<'writes' | 'log', Readonly<Record<string, number>>>>
   log: { read: 0, create: 4096 },
 };
 
-export async function counted(): Promise<Result> {
+export async function measureCountedCalls(): Promise<Result> {
   const counts = await count(folder);
   const values: Value[] = [];
   for (const [kind, value] of Object.entries(counts.writes))
@@ -153,7 +153,7 @@ async function readLogBytes(sql: postgres.Sql): Promise<number> {
 }
 
 async function readDiskBytes(sql: postgres.Sql): Promise<number> {
-  await untilNothingWaits(sql);
+  await waitUntilIdle(sql);
   await sql.unsafe('vacuum');
   const [row] = await sql`
     select sum(pg_total_relation_size(c.oid))::bigint as bytes from pg_class c

@@ -9,7 +9,7 @@ import { folder, openWorkspace } from './workspace.ts';
 /** Milliseconds to the database, one way. */
 const distance = 1;
 
-export async function far(settings: Settings): Promise<Result> {
+export async function measureFarDatabase(settings: Settings): Promise<Result> {
   const workspace = await openWorkspace(folder);
   const proxy = await startProxy(workspace.env.DATABASE_URL ?? '', distance);
   const sides: Side[] = [];

@@ -21,7 +21,7 @@ const requestsOfEach = 8;
 /** Includes Node's sampling interval of 10 ms. */
 const lag = /^nodejs_eventloop_lag_max_seconds(?:\{[^}]*\})? (\S+)$/m;
 
-export async function hostile(settings: Settings): Promise<Result> {
+export async function measureHostileClients(settings: Settings): Promise<Result> {
   const workspace = await openWorkspace(folder);
   try {
     const metricsPort = await freePort();

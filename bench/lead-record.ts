@@ -48,7 +48,7 @@ export async function statusNames(sql: Sql, companyId: string): Promise<Map<stri
   return new Map(rows.map((row) => [row.id, row.name]));
 }
 
-export function shownLead(row: LeadRow, names: Map<string, string>): object {
+export function toLeadResponse(row: LeadRow, names: Map<string, string>): object {
   return {
     id: row.id,
     created_at: row.created_at.toISOString(),
@@ -80,10 +80,10 @@ export function shownLead(row: LeadRow, names: Map<string, string>): object {
   };
 }
 
-export function answerOf(row: LeadRow, names: Map<string, string>, requestId: string, now: Date): string {
+export function buildLeadResponse(row: LeadRow, names: Map<string, string>, requestId: string, now: Date): string {
   return JSON.stringify({
     success: true,
-    data: { object: 'leads', record: shownLead(row, names) },
+    data: { object: 'leads', record: toLeadResponse(row, names) },
     meta: { request_id: requestId, timestamp: now.toISOString() },
   });
 }

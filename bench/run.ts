@@ -1,12 +1,12 @@
 // make bench: measures all figures of docs/performance.md, or those in FIGURES.
 import { campaignRun } from './campaign-run.ts';
-import { counted } from './counted.ts';
+import { measureCountedCalls } from './counted.ts';
 import { createMany } from './create-many/measure.ts';
 import { createOne } from './create-one/measure.ts';
 import { docsPage } from './docs-page.ts';
-import { far } from './far.ts';
+import { measureFarDatabase } from './far.ts';
 import { feedLag } from './feed-lag.ts';
-import { hostile } from './hostile.ts';
+import { measureHostileClients } from './hostile.ts';
 import { imports } from './imports.ts';
 import { listOrders } from './list-orders.ts';
 import { listPage } from './list-page.ts';
@@ -22,7 +22,7 @@ import { searchOne } from './search-one.ts';
 import { slotRequests } from './slot-requests.ts';
 import { slotSearch } from './slot-search.ts';
 import { start } from './start.ts';
-import { twoWorkersListing, twoWorkersReading } from './two-workers.ts';
+import { measureTwoWorkersListing, measureTwoWorkersReading } from './two-workers.ts';
 import { upsertKeys } from './upsert-keys.ts';
 import { validatedPost } from './validated-post/measure.ts';
 import { webhookDelivery } from './webhook-delivery.ts';
@@ -35,15 +35,15 @@ const figures: Record<string, (settings: Settings) => Promise<Result | string>> 
   'create-many': createMany,
   'list-some': listSome,
   'search-one': searchOne,
-  far,
-  counted,
-  'two-workers': twoWorkersListing,
-  'two-workers-one': twoWorkersReading,
+  measureFarDatabase,
+  measureCountedCalls,
+  'two-workers': measureTwoWorkersListing,
+  'two-workers-one': measureTwoWorkersReading,
   start,
   imports,
   memory,
   neighbour,
-  hostile,
+  measureHostileClients,
   'feed-lag': feedLag,
   'webhook-writes': webhookWrites,
   'webhook-delivery': webhookDelivery,

@@ -5,7 +5,7 @@ import { batchRequest, createRequest } from './records.ts';
 import type { Result } from './report.ts';
 import { type Measured, measure, median, ratio, type Settings } from './rounds.ts';
 import { type Side, startServer } from './sides.ts';
-import { folder, openWorkspace, untilNothingWaits, type Workspace } from './workspace.ts';
+import { folder, openWorkspace, type Workspace, waitUntilIdle } from './workspace.ts';
 
 const records = 10_000;
 const size = 100;
@@ -66,7 +66,7 @@ async function searches(settings: Settings): Promise<Measured> {
       };
       await load({ port: server.port, connections: 1, milliseconds: 60_000, most: records / size, next: batch });
       await inDatabase(workspace, async (sql) => {
-        await untilNothingWaits(sql);
+        await waitUntilIdle(sql);
         // Updates statistics, as autovacuum does within minutes.
         await sql`vacuum analyze`;
       });

@@ -8,7 +8,7 @@ import { startServer } from './sides.ts';
 import { folder, openWorkspace, type Workspace } from './workspace.ts';
 
 /** For a page, the server does most of the work. */
-export function twoWorkersListing(settings: Settings): Promise<Result | string> {
+export function measureTwoWorkersListing(settings: Settings): Promise<Result | string> {
   return compare(settings, 'two-workers', 'a page of 100 records', async (port, workspace) => {
     for (let number = 1; number <= 100; number += 1) await createLead(port, workspace, number);
     return listRequest(workspace.key, 100);
@@ -16,7 +16,7 @@ export function twoWorkersListing(settings: Settings): Promise<Result | string> 
 }
 
 /** For one record, the database does nearly half of the work. */
-export function twoWorkersReading(settings: Settings): Promise<Result | string> {
+export function measureTwoWorkersReading(settings: Settings): Promise<Result | string> {
   return compare(settings, 'two-workers-one', 'one record by its id', async (port, workspace) =>
     readRequest(workspace.key, await createLead(port, workspace)),
   );

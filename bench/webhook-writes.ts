@@ -4,7 +4,7 @@ import { load } from './load.ts';
 import { createRequest } from './records.ts';
 import type { Result } from './report.ts';
 import { type Measured, measure, ratio, type Settings } from './rounds.ts';
-import { subscribe, takeArrivals, untilDispatched, type WebhookStand, withWebhooks } from './webhooks.ts';
+import { subscribe, takeArrivals, type WebhookStand, waitUntilDispatched, withWebhooks } from './webhooks.ts';
 import { addTestKeys } from './workspace.ts';
 
 /** Seconds under full load while deliveries are counted, of recovery, and of the second count. */
@@ -72,7 +72,7 @@ async function countSent(stand: WebhookStand, connections: number, next: () => B
 
 /** Removes pending deliveries, which would otherwise continue during the next side's round. */
 async function forget({ sql }: WebhookStand): Promise<void> {
-  await untilDispatched(sql);
+  await waitUntilDispatched(sql);
   await sql`
     with waiting as materialized (select ctid from webhook_backlog order by company_id, test_mode, first_position for update)
     delete from webhook_backlog where ctid in (select ctid from waiting)`;

@@ -67,6 +67,6 @@ export async function takeArrivals({
 }
 
 /** Waits until all events have positions. */
-export async function untilDispatched(sql: Sql): Promise<void> {
+export async function waitUntilDispatched(sql: Sql): Promise<void> {
   while ((await sql`select from outbox_events limit 1`).length > 0) await sleep(20);
 }

@@ -146,7 +146,7 @@ export async function addKey(
  * Waits until all events have positions, and until fewer texts wait for the search index than fill
  * a block.
  */
-export async function untilNothingWaits(sql: postgres.Sql): Promise<void> {
+export async function waitUntilIdle(sql: postgres.Sql): Promise<void> {
   for (let waited = 0; waited < 600; waited += 1) {
     const [row] = await sql<{ events: number; texts: number }[]>`
       select (select count(*)::int from outbox_events) as events, (select count(*)::int from search_changes) as texts`;

@@ -27,7 +27,7 @@ export function imageProblems(sources: readonly Source[]): string[] {
       .map((path) => posix.dirname(path))
       .filter((folder) => !new RegExp(`^COPY --from=\\S+ /app/${folder} ${folder}$`, 'm').test(dockerfile))
       .map((folder) => `Dockerfile starts a program in ${folder}/ but does not copy that folder from the build`),
-    ...[...neededBy(programs, sources)]
+    ...[...findNeededFiles(programs, sources)]
       .filter(([path]) => !files.has(path))
       .map(([path, by]) => `${by} needs ${path}, which is not in the image (Dockerfile, .dockerignore)`),
   ];
@@ -108,7 +108,7 @@ function toPattern(rule: string): RegExp {
 }
 
 /** Returns the files that programs import or read, each with a file that needs it. */
-export function neededBy(programs: readonly string[], sources: readonly Source[]): Map<string, string> {
+export function findNeededFiles(programs: readonly string[], sources: readonly Source[]): Map<string, string> {
   const byPath = new Map(sources.map((source) => [source.path, source]));
   const needed = new Map(programs.map((path) => [path, 'Dockerfile']));
   // Iterating a map includes entries that are added meanwhile.

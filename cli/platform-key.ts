@@ -3,7 +3,7 @@ import { validate as isUuid, v7 as uuidv7 } from 'uuid';
 import { borrowEmbedded } from '../app/embedded-postgres/database.ts';
 import { type DatabaseSettings, databaseSettings } from '../app/pools.ts';
 import { insertApiKey, revokeApiKey } from '../db/access/api-keys.ts';
-import { type AuditRow, ownAuditRow } from '../db/client/change-log.ts';
+import { type AuditRow, buildSystemAuditRow } from '../db/client/change-log.ts';
 import { migrate } from '../db/client/migrate.ts';
 import { Pool } from '../db/client/pool.ts';
 import { WriteTransaction } from '../db/client/write-transaction.ts';
@@ -93,7 +93,10 @@ async function revoke(transaction: WriteTransaction, id: string): Promise<void> 
 
 function auditRow(action: string, recordId: string, metadata: object | null, now: Date): AuditRow {
   const scope = { companyId: platformCompany, testMode: false };
-  return { ...ownAuditRow(scope, 'operator', action, { object: 'api_keys', recordId, metadata }, now), ip: 'local' };
+  return {
+    ...buildSystemAuditRow(scope, 'operator', action, { object: 'api_keys', recordId, metadata }, now),
+    ip: 'local',
+  };
 }
 
 run().catch((error: unknown) => {

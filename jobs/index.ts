@@ -10,7 +10,7 @@ import { type BillingServices, runBilling } from './billing/subscriptions.ts';
 import { runCampaigns } from './messaging/campaigns.ts';
 import { deliverMails, type MailServices } from './messaging/mail.ts';
 import { type MessageServices, sendMessages } from './messaging/message-sending.ts';
-import { carryOutDecisions } from './messaging/run-decisions.ts';
+import { applyRunDecisions } from './messaging/run-decisions.ts';
 import type { Exporter } from './records/exports.ts';
 import { type ImportServices, runImports } from './records/imports.ts';
 import { clearPendingReferences } from './records/reference-clearing.ts';
@@ -22,9 +22,9 @@ import type { Job } from './runner.ts';
 import { completePastBookings } from './scheduling/bookings.ts';
 import {
   type CalendarServices,
-  carryOutOrders,
   lookAtCalendars,
   lookAtUnreadCalendars,
+  runCalendarOrders,
 } from './scheduling/calendars.ts';
 import { sweepAll } from './service/sweeps.ts';
 import { handleSlaClocks } from './settings/sla.ts';
@@ -132,7 +132,7 @@ export const backgroundJobs: readonly Job<BackgroundServices, BackgroundPool>[] 
     intervalMs: second,
     batchSize: 500,
     timeoutMs: 10 * second,
-    run: carryOutDecisions,
+    run: applyRunDecisions,
   },
   // Starts scheduled campaigns, prepares their drafts, and withdraws those of cancelled ones. A
   // batch consists of records or drafts.
@@ -208,7 +208,7 @@ export const backgroundJobs: readonly Job<BackgroundServices, BackgroundPool>[] 
     intervalMs: second,
     batchSize: 100,
     timeoutMs: 5 * second,
-    run: (context, { calendars }) => carryOutOrders(context, calendars),
+    run: (context, { calendars }) => runCalendarOrders(context, calendars),
   },
   // Reads newly connected calendars. Their users cannot be booked until then, so they do not wait
   // for slow calendars.

@@ -1,7 +1,7 @@
 // Turns the arguments of a tool into calls of operations, and their responses into a tool result.
 import { randomUUID } from 'node:crypto';
 import { ApiError, type FieldProblem, problem } from '../runtime/errors.ts';
-import type { EntranceCall, EntranceRequest } from '../runtime/http/program-routes.ts';
+import type { ProgramCall, ProgramRequest } from '../runtime/http/program-routes.ts';
 import type { Performed } from '../runtime/pipeline/in-process.ts';
 import {
   type Failure,
@@ -23,7 +23,7 @@ type Arguments = Record<string, unknown>;
 export interface Plan {
   described: DescribedTool;
   args: Arguments;
-  calls: readonly [EntranceCall, ...EntranceCall[]];
+  calls: readonly [ProgramCall, ...ProgramCall[]];
   /**
    * The fields to keep in the result. undefined: the operation selects fields itself, or keeps all.
    */
@@ -58,7 +58,7 @@ export function planCall(described: DescribedTool, given: unknown): Plan {
 }
 
 /** Performs a plan. It counts as one call, however many operations it consists of. */
-export async function callTool(plan: Plan, request: EntranceRequest, wording: ToolWording): Promise<ToolResult> {
+export async function callTool(plan: Plan, request: ProgramRequest, wording: ToolWording): Promise<ToolResult> {
   const { described, calls } = plan;
   try {
     await request.admit(calls[0].operationId, calls[0].path);
@@ -75,7 +75,7 @@ export async function callTool(plan: Plan, request: EntranceRequest, wording: To
  * Performs the operations of a plan.
  * @returns the first failed response, or the joined data of all responses
  */
-async function perform({ calls, fields }: Plan, request: EntranceRequest): Promise<Performed | { shown: Data }> {
+async function perform({ calls, fields }: Plan, request: ProgramRequest): Promise<Performed | { shown: Data }> {
   let data: Data = {};
   for (const call of calls) {
     const performed = await request.perform(call);
@@ -95,7 +95,7 @@ const isPage = ({ described, calls: [{ operationId }] }: Plan, data: Data): bool
  * with a smaller limit, so that its cursor continues after the last returned item. Both reads count
  * as one call.
  */
-async function showPage(plan: Plan, page: Data, request: EntranceRequest, wording: ToolWording): Promise<ToolResult> {
+async function showPage(plan: Plan, page: Data, request: ProgramRequest, wording: ToolWording): Promise<ToolResult> {
   const { tool } = plan.described;
   let shown = page;
   let cut: string | undefined;
@@ -122,7 +122,7 @@ const identifying = /(^|_)(id|ids|email)$/;
  * is missing.
  * @returns the unchanged failure if it is not about something missing
  */
-async function explainMissing(failure: Failure, { args }: Plan, request: EntranceRequest): Promise<Failure> {
+async function explainMissing(failure: Failure, { args }: Plan, request: ProgramRequest): Promise<Failure> {
   const problems = failure.details?.fields as FieldProblem[] | undefined;
   if (problems?.some(isUnknownObject)) {
     const allowed = await listObjectNames(request);
@@ -147,7 +147,7 @@ async function explainMissing(failure: Failure, { args }: Plan, request: Entranc
 const isUnknownObject = ({ field, code }: FieldProblem): boolean => field === 'object' && code === 'NOT_FOUND';
 
 /** Lists the names of the objects that the caller can see. Empty if the list cannot be read. */
-async function listObjectNames(request: EntranceRequest): Promise<string[]> {
+async function listObjectNames(request: ProgramRequest): Promise<string[]> {
   const answer = await request.perform({ operationId: 'listObjects', path: {} });
   if (answer.status !== 200) return [];
   return (getData(answer).objects as { object: string }[]).map(({ object }) => object);
@@ -177,7 +177,7 @@ function selectOperations({ tool, operations }: DescribedTool, args: Arguments):
   return [operations.get(calls.given[name] as ToolOperation['id']) as ToolOperation];
 }
 
-function buildCall({ id, places, required }: ToolOperation, args: Arguments, { tool }: DescribedTool): EntranceCall {
+function buildCall({ id, places, required }: ToolOperation, args: Arguments, { tool }: DescribedTool): ProgramCall {
   const { calls } = tool;
   const chooser = typeof calls === 'object' && 'by' in calls ? calls.by : undefined;
   const problems: FieldProblem[] = [];

@@ -1,6 +1,6 @@
 // The interface between the MCP endpoint and the tools, resources and prompts that it serves.
 import type { McpServer, Server } from '@modelcontextprotocol/server';
-import type { EntranceCall, EntranceRequest } from '../runtime/http/program-routes.ts';
+import type { ProgramCall, ProgramRequest } from '../runtime/http/program-routes.ts';
 
 /** The MCP library. It is loaded on first use. */
 export type Library = typeof import('@modelcontextprotocol/server');
@@ -17,9 +17,9 @@ export interface Catalogue {
    * must not change while it handles the request.
    * @param method the method of the message; the server needs no handler for other methods
    */
-  createServer(request: EntranceRequest, method: string): Server | McpServer;
+  createServer(request: ProgramRequest, method: string): Server | McpServer;
   /** Returns the operations that a tool call would perform. Empty if the call is invalid. */
-  planCalls(tool: string, given: unknown): readonly EntranceCall[];
+  planCalls(tool: string, given: unknown): readonly ProgramCall[];
 }
 
 /** Creates what the MCP endpoint serves. Each function runs once, at the first request. */

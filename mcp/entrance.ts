@@ -1,7 +1,7 @@
 // The HTTP endpoint of the Model Context Protocol: origin checks, scope challenges and errors.
 import type { IncomingHttpHeaders } from 'node:http';
 import { ApiError } from '../runtime/errors.ts';
-import type { Entrance, EntranceAnswer, EntranceRequest } from '../runtime/http/program-routes.ts';
+import type { ProgramRequest, ProgramResponse, ProgramRoute } from '../runtime/http/program-routes.ts';
 import { lazily } from '../runtime/lazily.ts';
 import type { Catalogue, Library, Offer, Sessions } from './catalogue.ts';
 
@@ -30,7 +30,7 @@ interface Message {
   params?: { name?: unknown; arguments?: unknown };
 }
 
-export function mcpEntrance(parts: McpParts): Entrance {
+export function createMcpRoute(parts: McpParts): ProgramRoute {
   const load = lazily(async () => {
     const library = await import('@modelcontextprotocol/server');
     return createServing(library, parts.offer);
@@ -48,7 +48,7 @@ export function mcpEntrance(parts: McpParts): Entrance {
    * Responds with an HTTP scope challenge if an app lacks a scope, because the app can ask for more
    * consent. The holder of an API key cannot, so the tool result explains the problem to the model.
    */
-  function requireScope({ caller, refusalOf }: EntranceRequest, message: Message, { planCalls }: Catalogue): void {
+  function requireScope({ caller, refusalOf }: ProgramRequest, message: Message, { planCalls }: Catalogue): void {
     if (caller.kind !== 'oauth_client' || message.method !== 'tools/call') return;
     const { name, arguments: given } = message.params ?? {};
     for (const { operationId, path } of planCalls(String(name), given)) {
@@ -123,7 +123,7 @@ const emptyAuth = { token: '', clientId: '', scopes: [], extra: {} };
 
 /** Data that travels through the library with a request. */
 interface Sent {
-  request: EntranceRequest;
+  request: ProgramRequest;
   method: string;
 }
 
@@ -163,7 +163,7 @@ function createServing(library: Library, offer: Offer): Serving {
 /**
  * Passes on the response of a session, which may be a stream. The server sets `connection` itself.
  */
-function toStreamedAnswer({ status, headers, body }: Response): EntranceAnswer {
+function toStreamedAnswer({ status, headers, body }: Response): ProgramResponse {
   const { connection: _, ...told } = Object.fromEntries(headers);
   return { status, headers: told, body: body ?? '' };
 }
@@ -191,7 +191,7 @@ function widenAccept(accept: string | undefined): string {
  * @param isRead true if the parsed body is passed separately. The library then reads only a few
  * properties, so a full web Request is not built.
  */
-function toWebRequest(url: string, { method, headers, body }: EntranceRequest, isRead: boolean): Request {
+function toWebRequest(url: string, { method, headers, body }: ProgramRequest, isRead: boolean): Request {
   const get = (name: string): string | null =>
     name.toLowerCase() === 'accept' ? widenAccept(headers.accept) : (headers[name.toLowerCase()]?.toString() ?? null);
   if (isRead || method !== 'POST') return { method, url, headers: { get } } as Request;
@@ -202,7 +202,7 @@ function toWebRequest(url: string, { method, headers, body }: EntranceRequest, i
   return new Request(url, { method, headers: Object.fromEntries(named), body: new Uint8Array(body) });
 }
 
-function jsonRpcError(status: number, code: number, message: string, data?: object): EntranceAnswer {
+function jsonRpcError(status: number, code: number, message: string, data?: object): ProgramResponse {
   return {
     status,
     headers: { 'content-type': 'application/json; charset=utf-8' },

@@ -3,7 +3,7 @@ import type { CallToolResult, Server } from '@modelcontextprotocol/server';
 import type { OpenAPIV3_1 } from 'openapi-types';
 import type { components } from '../generated/api.ts';
 import { ApiError } from '../runtime/errors.ts';
-import type { EntranceRequest } from '../runtime/http/program-routes.ts';
+import type { ProgramRequest } from '../runtime/http/program-routes.ts';
 import type { Performed } from '../runtime/pipeline/in-process.ts';
 import { callTool, planCall } from './calls.ts';
 import type { Library, Offer } from './catalogue.ts';
@@ -61,7 +61,7 @@ export function offerOperations(document: OpenAPIV3_1.Document, objects: readonl
  * Creates the server of one request with only the handler for its method. The server is discarded
  * afterwards and never receives another method.
  */
-function buildProtocolServer(library: Library, described: Described, request: EntranceRequest, method: string): Server {
+function buildProtocolServer(library: Library, described: Described, request: ProgramRequest, method: string): Server {
   const server = new library.Server(
     { name: 'headless-crm', title: 'Headless CRM', version: described.version },
     {
@@ -81,7 +81,7 @@ function buildProtocolServer(library: Library, described: Described, request: En
   return server;
 }
 
-type Handling = (server: Server, library: Library, described: Described, request: EntranceRequest) => void;
+type Handling = (server: Server, library: Library, described: Described, request: ProgramRequest) => void;
 
 /** Registers the request handler of a method. */
 const handlers: ReadonlyMap<string, Handling> = new Map(
@@ -150,12 +150,12 @@ const handlers: ReadonlyMap<string, Handling> = new Map(
 );
 
 /** Returns the tools that the caller can use, in a stable order. */
-function visibleTools(described: Described, request: EntranceRequest): DescribedTool['listed'][] {
+function visibleTools(described: Described, request: ProgramRequest): DescribedTool['listed'][] {
   return [...described.tools.values()].filter((tool) => mayCall(described, request, tool)).map(({ listed }) => listed);
 }
 
 /** Returns true if at least one call of the tool would be permitted. */
-function mayCall({ objects }: Described, { caller, refusalOf }: EntranceRequest, { operations }: DescribedTool) {
+function mayCall({ objects }: Described, { caller, refusalOf }: ProgramRequest, { operations }: DescribedTool) {
   const own = caller.scopes.filter((scope) => scope.startsWith('object:')).map((scope) => scope.replace(/:[^:]*$/, ''));
   return [...operations.keys()].some((operation) =>
     [...objects, ...own].some((object) => refusalOf(operation, { object }) === undefined),
@@ -168,7 +168,7 @@ function mayCall({ objects }: Described, { caller, refusalOf }: EntranceRequest,
  */
 async function readResource(
   { ProtocolError, ProtocolErrorCode }: Library,
-  request: EntranceRequest,
+  request: ProgramRequest,
   operationId: string,
   path: Record<string, string>,
 ): Promise<Performed> {

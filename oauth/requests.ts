@@ -2,7 +2,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { Socket } from 'node:net';
 import { http } from '../runtime/http/node-http.ts';
-import type { ScreenAnswer, ScreenRequest } from '../runtime/http/page-routes.ts';
+import type { PageRequest, PageResponse } from '../runtime/http/page-routes.ts';
 
 /** The parts of the request that differ from the client's request. */
 export interface PassedRequest {
@@ -20,7 +20,7 @@ type Callback = (request: IncomingMessage, response: ServerResponse) => unknown;
  * Host header.
  */
 export function toLibraryRequest(
-  { headers }: Pick<ScreenRequest, 'headers'>,
+  { headers }: Pick<PageRequest, 'headers'>,
   issuer: string,
   { method, target, contentType, body = '' }: PassedRequest,
 ): IncomingMessage {
@@ -57,7 +57,7 @@ export function recordFault(request: IncomingMessage, fault: Error): void {
  * Returns the response of the library.
  * @throws the recorded error, so that outages are reported as on every other page
  */
-export function collectResponse(callback: Callback, request: IncomingMessage): Promise<ScreenAnswer> {
+export function collectResponse(callback: Callback, request: IncomingMessage): Promise<PageResponse> {
   return new Promise((resolve, reject) => {
     const response = new CollectedResponse(request, (answer) => {
       const fault = faults.get(request);
@@ -70,9 +70,9 @@ export function collectResponse(callback: Callback, request: IncomingMessage): P
 
 /** Collects the response instead of sending it. */
 class CollectedResponse extends http.ServerResponse {
-  readonly #done: (answer: ScreenAnswer) => void;
+  readonly #done: (answer: PageResponse) => void;
 
-  constructor(request: IncomingMessage, done: (answer: ScreenAnswer) => void) {
+  constructor(request: IncomingMessage, done: (answer: PageResponse) => void) {
     super(request);
     this.#done = done;
   }

@@ -4,7 +4,7 @@ import { decodeJwt } from 'jose';
 import type { BearerVerdict } from '../runtime/credentials/bearer-tokens.ts';
 import { sameText } from '../runtime/credentials/secrets.ts';
 import { http } from '../runtime/http/node-http.ts';
-import type { Screen, ScreenAnswer, ScreenRequest } from '../runtime/http/page-routes.ts';
+import type { PageRequest, PageResponse, PageRoute } from '../runtime/http/page-routes.ts';
 import { lazily } from '../runtime/lazily.ts';
 import type { Allowance } from '../runtime/limits/rate-limits.ts';
 import { withoutBidiControls } from '../runtime/pages/html.ts';
@@ -37,24 +37,24 @@ const corsHeaders = ['Accept', 'Apikey', 'Content-Type', 'MCP-Protocol-Version']
 /** The path of the identity provider on this server, regardless of proxies in front of it. */
 const mount = '/auth/v1';
 
-export function oauthServer(parts: OAuthParts): { screens: Screen[]; consents: Consents } {
+export function oauthServer(parts: OAuthParts): { screens: PageRoute[]; consents: Consents } {
   const { issuer, resources } = parts;
   // Loaded with the first request that needs it. A server without apps starts faster and uses less
   // memory.
   const library = lazily(() => import('./provider.ts'));
   const open = lazily(async () => (await library()).openProvider(parts));
-  const ask = async (request: ScreenRequest, passed: PassedRequest): Promise<ScreenAnswer> => {
+  const ask = async (request: PageRequest, passed: PassedRequest): Promise<PageResponse> => {
     const provider = await open();
     return collectResponse(provider.callback(), toLibraryRequest(request, issuer, passed));
   };
   const metadata =
     (kind: string) =>
-    async (request: ScreenRequest): Promise<ScreenAnswer> =>
+    async (request: PageRequest): Promise<PageResponse> =>
       withoutCookies(await ask(request, { method: 'GET', target: `/.well-known/${kind}` }));
 
-  const screens: Screen[] = [
+  const screens: PageRoute[] = [
     ...['oauth-authorization-server', 'openid-configuration'].map(
-      (kind): Screen => ({
+      (kind): PageRoute => ({
         name: 'oauth_metadata',
         // RFC 8414 puts the issuer's path behind the well-known name, OpenID Connect in front of
         // it.
@@ -66,7 +66,7 @@ export function oauthServer(parts: OAuthParts): { screens: Screen[]; consents: C
       }),
     ),
     ...resources.map(
-      ({ identifier }, index): Screen => ({
+      ({ identifier }, index): PageRoute => ({
         name: 'oauth_resource_metadata',
         path: new RegExp(`^/\\.well-known/oauth-protected-resource${index === 0 ? '' : new URL(identifier).pathname}$`),
         methods: ['GET', 'HEAD'],
@@ -93,7 +93,7 @@ export function oauthServer(parts: OAuthParts): { screens: Screen[]; consents: C
       show: (request) => guarded(request, () => register(request)),
     },
     ...['token', 'revoke'].map(
-      (name): Screen => ({
+      (name): PageRoute => ({
         name: `oauth_${name}`,
         path: new RegExp(`^${mount}/oauth/${name}$`),
         methods: ['POST'],
@@ -111,7 +111,7 @@ export function oauthServer(parts: OAuthParts): { screens: Screen[]; consents: C
   ];
   return { screens, consents: { find, allow, deny } };
 
-  async function guarded(request: ScreenRequest, show: () => Promise<ScreenAnswer>): Promise<ScreenAnswer> {
+  async function guarded(request: PageRequest, show: () => Promise<PageResponse>): Promise<PageResponse> {
     const { anonKey } = parts;
     if (anonKey === undefined || sameText(String(request.headers.apikey ?? ''), anonKey)) return show();
     return json(401, {
@@ -120,7 +120,7 @@ export function oauthServer(parts: OAuthParts): { screens: Screen[]; consents: C
     });
   }
 
-  async function register(request: ScreenRequest): Promise<ScreenAnswer> {
+  async function register(request: PageRequest): Promise<PageResponse> {
     const text = request.body?.toString() ?? '';
     const described = readMetadata(parseJson(text));
     if ('error' in described) return json(400, described);
@@ -128,7 +128,7 @@ export function oauthServer(parts: OAuthParts): { screens: Screen[]; consents: C
     return ask(request, { method: 'POST', target: '/oauth/clients/register', contentType: 'application/json', body });
   }
 
-  function forward(request: ScreenRequest, target: string): Promise<ScreenAnswer> {
+  function forward(request: PageRequest, target: string): Promise<PageResponse> {
     const contentType = request.headers['content-type'] ?? '';
     return ask(request, { method: 'POST', target, contentType, body: request.body?.toString() ?? '' });
   }
@@ -137,7 +137,7 @@ export function oauthServer(parts: OAuthParts): { screens: Screen[]; consents: C
    * Revokes a token. Access tokens are signed and not stored, so the library cannot revoke one.
    * Instead the whole consent is destroyed, which ends all its tokens.
    */
-  async function revoke(request: ScreenRequest): Promise<ScreenAnswer> {
+  async function revoke(request: PageRequest): Promise<PageResponse> {
     const token = request.form?.get('token') ?? '';
     const verdict = token.split('.').length === 3 ? await parts.verify(token, request.now) : undefined;
     if (verdict?.kind === 'unavailable') return toErrorResponse(503);
@@ -155,7 +155,7 @@ export function oauthServer(parts: OAuthParts): { screens: Screen[]; consents: C
    * Exchanges a code or refresh token. The response's scope lists what the person chose (RFC 6749,
    * 5.1), because apps do not request scopes by name.
    */
-  async function exchange(request: ScreenRequest): Promise<ScreenAnswer> {
+  async function exchange(request: PageRequest): Promise<PageResponse> {
     const answer = await forward(request, '/oauth/token');
     if (!('headers' in answer) || answer.status !== 200) return answer;
     const tokens = JSON.parse(String(answer.body));
@@ -165,7 +165,7 @@ export function oauthServer(parts: OAuthParts): { screens: Screen[]; consents: C
     return { ...answer, body: JSON.stringify({ ...tokens, scope: (allowed?.scopes ?? []).join(' ') }) };
   }
 
-  async function authorize(request: ScreenRequest): Promise<ScreenAnswer> {
+  async function authorize(request: PageRequest): Promise<PageResponse> {
     const { requestedScopesParameter } = await library();
     const { resume } = request.path;
     if (resume !== undefined) return ask(request, { method: 'GET', target: `/oauth/authorize${resume}` });
@@ -178,7 +178,7 @@ export function oauthServer(parts: OAuthParts): { screens: Screen[]; consents: C
     return ask(request, { method: 'GET', target: `/oauth/authorize?${asked}` });
   }
 
-  async function findInteraction(request: ScreenRequest) {
+  async function findInteraction(request: PageRequest) {
     const provider = await open();
     const passed = toLibraryRequest(request, issuer, { method: 'GET', target: '/' });
     const response = new http.ServerResponse(passed);
@@ -192,7 +192,7 @@ export function oauthServer(parts: OAuthParts): { screens: Screen[]; consents: C
     }
   }
 
-  async function find(request: ScreenRequest): Promise<AskedConsent | undefined> {
+  async function find(request: PageRequest): Promise<AskedConsent | undefined> {
     const found = await findInteraction(request);
     if (!found) return undefined;
     const { params } = found.details;
@@ -213,7 +213,7 @@ export function oauthServer(parts: OAuthParts): { screens: Screen[]; consents: C
     };
   }
 
-  async function allow(request: ScreenRequest, userId: string, grantId: string): Promise<string> {
+  async function allow(request: PageRequest, userId: string, grantId: string): Promise<string> {
     const found = await findInteraction(request);
     if (!found) throw new Error('there is no pending consent in this browser');
     const { provider, passed, response, details } = found;
@@ -230,7 +230,7 @@ export function oauthServer(parts: OAuthParts): { screens: Screen[]; consents: C
     return provider.interactionResult(passed, response, result, { mergeWithLastSubmission: false });
   }
 
-  async function deny(request: ScreenRequest): Promise<string> {
+  async function deny(request: PageRequest): Promise<string> {
     const found = await findInteraction(request);
     if (!found) throw new Error('there is no pending consent in this browser');
     const { provider, passed, response } = found;
@@ -239,7 +239,7 @@ export function oauthServer(parts: OAuthParts): { screens: Screen[]; consents: C
   }
 }
 
-const json = (status: number, body: object): ScreenAnswer => ({
+const json = (status: number, body: object): PageResponse => ({
   status,
   headers: { 'content-type': 'application/json; charset=utf-8', 'cache-control': 'no-store' },
   body: JSON.stringify(body),
@@ -255,7 +255,7 @@ const refusals: Readonly<Record<number, { error: string; error_description: stri
 };
 
 /** The error response if a request is rejected before it reaches the library. */
-const toErrorResponse = (status: number): ScreenAnswer => json(status, refusals[status] ?? {});
+const toErrorResponse = (status: number): PageResponse => json(status, refusals[status] ?? {});
 
 function parseJson(text: string): unknown {
   try {
@@ -266,7 +266,7 @@ function parseJson(text: string): unknown {
   }
 }
 
-function withoutCookies(answer: ScreenAnswer): ScreenAnswer {
+function withoutCookies(answer: PageResponse): PageResponse {
   if (!('headers' in answer)) return answer;
   const { 'set-cookie': _unused, ...headers } = answer.headers;
   return { ...answer, headers };

@@ -43,7 +43,7 @@ export const notFound = () => new ApiError('NOT_FOUND', 'There is no such resour
  * Returns the value.
  * @throws ApiError 404 if it is null or undefined
  */
-export function found<Thing>(thing: Thing | null | undefined): Thing {
+export function orNotFound<Thing>(thing: Thing | null | undefined): Thing {
   if (thing === null || thing === undefined) throw notFound();
   return thing;
 }

@@ -3,7 +3,7 @@
 import type { Sql } from '../db/client/pool.ts';
 import type { PaymentProvider } from '../domain/billing/provider.ts';
 import type { Workspace } from '../domain/objects/workspace.ts';
-import type { Possession } from '../domain/possession.ts';
+import type { Ownership } from '../domain/ownership.ts';
 import type { Calendars } from '../domain/scheduling/calendars.ts';
 import type { operations } from '../generated/api.ts';
 import type { Actor, Caller } from './caller.ts';
@@ -33,7 +33,7 @@ interface ChangeEvent {
    * Set if the change deletes a record or moves it to another owner: the previous ownership.
    * Credentials that could see the record then may still receive this event.
    */
-  takenFrom?: Possession;
+  takenFrom?: Ownership;
 }
 
 /**

@@ -35,7 +35,7 @@ export function pageLimit(limit: number | undefined): number {
  * @param keysOf returns the values that the list is sorted by
  * @throws ApiError 400 for a cursor of another list
  */
-export async function pageOf<Row, const Keys extends readonly CursorValue[]>(
+export async function readPage<Row, const Keys extends readonly CursorValue[]>(
   call: ListCall,
   boundTo: readonly unknown[],
   read: (after: Keys | undefined, limit: number) => Promise<Row[]>,

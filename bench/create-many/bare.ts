@@ -4,7 +4,7 @@ import { createServer, type ServerResponse } from 'node:http';
 import postgres from 'postgres';
 import { v7 as uuidv7 } from 'uuid';
 import { listen } from '../announce.ts';
-import { type LeadRow, shownLead, statusNames } from '../lead-record.ts';
+import { type LeadRow, statusNames, toLeadResponse } from '../lead-record.ts';
 
 const { DATABASE_URL = '', COMPANY_ID = '', KEY_ID = '' } = process.env;
 const sql = postgres(DATABASE_URL, { max: 10 });
@@ -54,7 +54,7 @@ async function create(text: string, key: string, response: ServerResponse): Prom
     request_id: requestId,
     data: sql.json({ object: 'leads', record_id: id, occurred_at: now.toISOString() }),
   }));
-  const succeeded = rows.map((row, index) => ({ index, record: shownLead(row as unknown as LeadRow, names) }));
+  const succeeded = rows.map((row, index) => ({ index, record: toLeadResponse(row as unknown as LeadRow, names) }));
   const meta = { request_id: requestId, timestamp: now.toISOString() };
   const body = JSON.stringify({ success: true, data: { object: 'leads', succeeded, failed: [] }, meta });
   await sql.begin((transaction) => [

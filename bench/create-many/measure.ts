@@ -1,5 +1,5 @@
 // P10: batches of a hundred against bare inserts: the speed of imports.
-import { againstBare } from '../against-bare.ts';
+import { compareWithBare } from '../against-bare.ts';
 import { load } from '../load.ts';
 import { batchRequest } from '../records.ts';
 import type { Result } from '../report.ts';
@@ -13,7 +13,7 @@ const size = 100;
 const connections = 4;
 
 export async function createMany(settings: Settings): Promise<Result> {
-  const compared = await againstBare(
+  const compared = await compareWithBare(
     {
       name: 'create-many',
       figure: 'P10',

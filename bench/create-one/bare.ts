@@ -4,7 +4,7 @@ import { createServer, type ServerResponse } from 'node:http';
 import postgres from 'postgres';
 import { v7 as uuidv7 } from 'uuid';
 import { listen } from '../announce.ts';
-import { answerOf, type LeadRow, statusNames } from '../lead-record.ts';
+import { buildLeadResponse, type LeadRow, statusNames } from '../lead-record.ts';
 
 const { DATABASE_URL = '', COMPANY_ID = '', KEY_ID = '' } = process.env;
 const sql = postgres(DATABASE_URL, { max: 10 });
@@ -43,7 +43,7 @@ async function create(text: string, key: string, response: ServerResponse): Prom
     next_followup_at: null,
     converted_at: null,
   };
-  const body = answerOf(row, names, requestId, now);
+  const body = buildLeadResponse(row, names, requestId, now);
   const event = { object: 'leads', record_id: id, occurred_at: now.toISOString() };
   const hash = (value: string) => createHash('sha256').update(value).digest();
   await sql.begin((transaction) => [

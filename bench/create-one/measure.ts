@@ -1,10 +1,10 @@
 // P3: creating one record, against a bare transaction that writes the same rows.
-import { againstBare } from '../against-bare.ts';
+import { compareWithBare } from '../against-bare.ts';
 import { createRequest } from '../records.ts';
 import type { Settings } from '../rounds.ts';
 
 export const createOne = (settings: Settings) =>
-  againstBare(
+  compareWithBare(
     {
       name: 'create-one',
       figure: 'P3',

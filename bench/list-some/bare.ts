@@ -3,7 +3,7 @@ import { randomUUID } from 'node:crypto';
 import { createServer, type ServerResponse } from 'node:http';
 import postgres from 'postgres';
 import { listen } from '../announce.ts';
-import { type LeadRow, leadColumns, shownLead, statusNames } from '../lead-record.ts';
+import { type LeadRow, leadColumns, statusNames, toLeadResponse } from '../lead-record.ts';
 
 const { DATABASE_URL = '', COMPANY_ID = '' } = process.env;
 // As many as the load has. The driver's queue of waiting queries grows while it is never empty,
@@ -19,7 +19,7 @@ async function answer(response: ServerResponse): Promise<void> {
     where company_id = ${COMPANY_ID} and test_mode = false and lead_status_id = ${status}
     order by created_at desc, id desc
     limit 25`;
-  const records = rows.map((row) => shownLead(row, names));
+  const records = rows.map((row) => toLeadResponse(row, names));
   const meta = { request_id: randomUUID(), timestamp: new Date().toISOString() };
   const page = { object: 'leads', records, next_cursor: rows.at(-1)?.id, has_more: true };
   const body = JSON.stringify({ success: true, data: page, meta });

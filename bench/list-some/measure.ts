@@ -1,5 +1,5 @@
 // P14: a filtered, sorted page of 25, against bare node:http with the same select.
-import { againstBare } from '../against-bare.ts';
+import { compareWithBare } from '../against-bare.ts';
 import { load, request } from '../load.ts';
 import { batchRequest } from '../records.ts';
 import type { Settings } from '../rounds.ts';
@@ -8,7 +8,7 @@ const filter = JSON.stringify({ field: 'lead_status', op: 'eq', value: 'New' });
 const path = `/v1/objects/leads/records?sort=-created_at&limit=25&filter=${encodeURIComponent(filter)}`;
 
 export const listSome = (settings: Settings) =>
-  againstBare(
+  compareWithBare(
     {
       name: 'list-some',
       figure: 'P14',

@@ -3,7 +3,7 @@ import { randomUUID } from 'node:crypto';
 import { createServer, type ServerResponse } from 'node:http';
 import postgres from 'postgres';
 import { listen } from '../announce.ts';
-import { answerOf, type LeadRow, leadColumns, statusNames } from '../lead-record.ts';
+import { buildLeadResponse, type LeadRow, leadColumns, statusNames } from '../lead-record.ts';
 
 const { DATABASE_URL = '', COMPANY_ID = '' } = process.env;
 // As many as the load has. The driver's queue of waiting queries grows while it is never empty,
@@ -15,7 +15,7 @@ const columns = sql(leadColumns);
 async function answer(id: string, response: ServerResponse): Promise<void> {
   const [row] = await sql<LeadRow[]>`
     select ${columns} from leads where company_id = ${COMPANY_ID} and test_mode = false and id = ${id}`;
-  const body = row ? answerOf(row, names, randomUUID(), new Date()) : '{"success":false}';
+  const body = row ? buildLeadResponse(row, names, randomUUID(), new Date()) : '{"success":false}';
   response.writeHead(row ? 200 : 404, {
     'Content-Type': 'application/json',
     'Content-Length': Buffer.byteLength(body),

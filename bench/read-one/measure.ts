@@ -1,10 +1,10 @@
 // P2: one record by its id with every guarantee, against bare node:http and one select by key.
-import { againstBare } from '../against-bare.ts';
+import { compareWithBare } from '../against-bare.ts';
 import { createLead, readRequest } from '../records.ts';
 import type { Settings } from '../rounds.ts';
 
 export const readOne = (settings: Settings) =>
-  againstBare(
+  compareWithBare(
     {
       name: 'read-one',
       figure: 'P2',

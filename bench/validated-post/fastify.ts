@@ -3,7 +3,7 @@ import { randomUUID } from 'node:crypto';
 import addFormats from 'ajv-formats';
 import Fastify, { LogController } from 'fastify';
 import { pino } from 'pino';
-import { announce } from '../announce.ts';
+import { announcePort } from '../announce.ts';
 import document from './document.json' with { type: 'json' };
 import { type LeadBody, toLead } from './lead.ts';
 
@@ -62,4 +62,4 @@ server.post<{ Body: LeadBody }>(
 );
 
 await server.listen({ port: 0, host: '127.0.0.1' });
-announce(server.server);
+announcePort(server.server);

@@ -1,6 +1,6 @@
 // Roles and profiles: the system's, which all companies share, and the custom ones of a company.
 import type { Sql } from '../client/pool.ts';
-import { type UserScope, userInReach } from '../client/visibility.ts';
+import { isUserVisible, type UserScope } from '../client/visibility.ts';
 
 export interface ProfileRow {
   id: string;
@@ -25,7 +25,7 @@ export async function listProfiles(sql: Sql, { companyId, reach }: UserScope, id
     select count(*)::int
     from user_roles ur
     join users u on u.company_id = ur.company_id and u.id = ur.user_id
-    where ur.company_id = ${companyId} and ur.role_id = r.id and u.status = 'active' and ${userInReach(sql, reach, 'u')}`;
+    where ur.company_id = ${companyId} and ur.role_id = r.id and u.status = 'active' and ${isUserVisible(sql, reach, 'u')}`;
   return sql<ProfileRow[]>`
     select id, role_id, name, description, has_permissions, active_member_count
     from (
@@ -38,7 +38,7 @@ export async function listProfiles(sql: Sql, { companyId, reach }: UserScope, id
       union all
       select 3, lower(p.name), p.id, null, p.name, p.description, true,
         (select count(*)::int from users u
-          where u.company_id = ${companyId} and u.profile_id = p.id and u.status = 'active' and ${userInReach(sql, reach, 'u')})
+          where u.company_id = ${companyId} and u.profile_id = p.id and u.status = 'active' and ${isUserVisible(sql, reach, 'u')})
       from profiles p
       where p.company_id = ${companyId}
     ) profile

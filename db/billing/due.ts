@@ -36,7 +36,7 @@ export interface LeftOperation extends TenantScope {
  * Finds billing operations that were left unfinished, the oldest first.
  * @param besides companies that are left out
  */
-export async function findLeftOperations(
+export async function findAbandonedOperations(
   sql: Sql,
   besides: readonly string[],
   limit: number,

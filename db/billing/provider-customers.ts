@@ -68,7 +68,7 @@ export async function findDueCustomers(
 }
 
 /** One read of a customer. What it writes is replaced by reads with a higher number. */
-export interface Look {
+export interface ProviderLookup {
   customerId: string;
   number: number;
 }
@@ -78,8 +78,13 @@ export interface Look {
  * @param dueBy reads only a customer that is due by then
  * @returns undefined if there is nothing to read
  */
-export async function beginLook(sql: Sql, companyId: string, dueBy: Date | null, now: Date): Promise<Look | undefined> {
-  const [look] = await sql<Look[]>`
+export async function beginProviderLookup(
+  sql: Sql,
+  companyId: string,
+  dueBy: Date | null,
+  now: Date,
+): Promise<ProviderLookup | undefined> {
+  const [look] = await sql<ProviderLookup[]>`
     update provider_customers set asked = asked + 1, due_at = ${new Date(now.getTime() + lease)}
     where company_id = ${companyId} ${dueBy === null ? sql`` : sql`and due_at <= ${dueBy}`}
     returning customer_id, asked::int as number`;
@@ -90,7 +95,7 @@ export async function beginLook(sql: Sql, companyId: string, dueBy: Date | null,
  * Records that the result of a read is written.
  * @returns false if a later one was already written
  */
-export async function endLook(sql: Sql, companyId: string, { number }: Look, now: Date): Promise<boolean> {
+export async function endLook(sql: Sql, companyId: string, { number }: ProviderLookup, now: Date): Promise<boolean> {
   const written = await sql`
     update provider_customers
     set written = ${number}, due_at = case when asked = ${number} then ${new Date(now.getTime() + rereadAfter)}::timestamptz else due_at end

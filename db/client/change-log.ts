@@ -1,7 +1,7 @@
 // The audit rows and events of a change.
 import { randomUUID } from 'node:crypto';
 import { v7 as uuidv7 } from 'uuid';
-import type { Possession } from '../../domain/possession.ts';
+import type { Ownership } from '../../domain/ownership.ts';
 import { Insertion } from './insertion.ts';
 import type { Sql } from './pool.ts';
 import type { TenantScope } from './tenant.ts';
@@ -32,7 +32,7 @@ type AuditedThing = Partial<Pick<AuditRow, 'object' | 'recordId' | 'changes' | '
  * Returns an audit row for an action of the server itself.
  * @param by the part of the server that acts, e.g. `billing`
  */
-export function ownAuditRow(
+export function buildSystemAuditRow(
   { companyId, testMode }: TenantScope,
   by: string,
   action: string,
@@ -71,7 +71,7 @@ export interface EventRow {
   /** Of an update: the values before and after. */
   changes?: object | undefined;
   /** The ownership before the change, if the change takes the record away from someone. */
-  takenFrom?: Possession | undefined;
+  takenFrom?: Ownership | undefined;
 }
 
 // Statements that are sent without waiting must all be started with execute(). A plain await starts

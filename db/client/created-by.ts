@@ -23,6 +23,6 @@ export function createdColumns({ actor, userId }: { actor: Actor; userId: string
   };
 }
 
-export function actorOf(row: CreatedByRow): Actor {
+export function toActor(row: CreatedByRow): Actor {
   return { kind: row.createdByKind, id: row.createdById, name: row.createdByName };
 }

@@ -15,7 +15,7 @@ export interface Claim {
   requestHash: Buffer;
 }
 
-export type Verdict =
+export type ClaimResult =
   | { kind: 'ours' }
   | { kind: 'in_progress' }
   | { kind: 'conflict' }
@@ -88,7 +88,7 @@ export async function claimNow(sql: Sql, claimed: Claim): Promise<boolean> {
  * the holder's other lock shows whether it runs the same body. The statements read the company's
  * row, like all locks on values that are not stored, so that they run where that row is.
  */
-export async function claim(sql: Sql, claimed: Claim): Promise<Verdict> {
+export async function claim(sql: Sql, claimed: Claim): Promise<ClaimResult> {
   const { keyLock, bodyLock } = computeLockIds(claimed);
   // Always a separate statement: it must see what the lock's last holder committed.
   const find = () =>
@@ -98,7 +98,7 @@ export async function claim(sql: Sql, claimed: Claim): Promise<Verdict> {
       where company_id = ${claimed.companyId} and test_mode = ${claimed.testMode}
         and endpoint = ${claimed.endpoint} and key = ${claimed.key}
         and created_at > now() - interval '24 hours' and (leased_until is null or leased_until > now())`.execute();
-  const toVerdict = (record: { requestHash: Buffer; status: number; body: string }): Verdict =>
+  const toVerdict = (record: { requestHash: Buffer; status: number; body: string }): ClaimResult =>
     !record.requestHash.equals(claimed.requestHash)
       ? { kind: 'conflict' }
       : record.status === running

@@ -1,6 +1,6 @@
 // The database access of a call: a read session, or a write transaction that can be suspended.
 import type { AuditRow, EventRow } from './change-log.ts';
-import type { Claim, StoredResponse, Verdict } from './idempotency.ts';
+import type { Claim, ClaimResult, StoredResponse } from './idempotency.ts';
 import type { Sql } from './pipeline.ts';
 import type { Pool } from './pool.ts';
 import { type PreconditionResult, type Preconditions, type Scope, TransactionEnded } from './preconditions.ts';
@@ -68,7 +68,7 @@ export class Transaction {
    * Claims an Idempotency-Key until the transaction ends, or returns the state of the call that has
    * it.
    */
-  claim(claim: Claim): Promise<Verdict> {
+  claim(claim: Claim): Promise<ClaimResult> {
     return this.#writing().claim(claim);
   }
 

@@ -19,7 +19,11 @@ export interface Scope {
 const columns = { branch: 'branch_id', team: 'team_id', own: 'id' } as const;
 
 /** Returns a query for the ids of the users in the branch or team, or of the single user. */
-export function members(sql: Sql, companyId: string, reach: Exclude<Reach, { kind: 'company' }>): Fragment {
+export function selectVisibleUserIds(
+  sql: Sql,
+  companyId: string,
+  reach: Exclude<Reach, { kind: 'company' }>,
+): Fragment {
   return sql`
     select id from users
     where company_id = ${companyId} and ${sql(columns[reach.kind])} = ${reach.id}`;
@@ -31,7 +35,7 @@ export function members(sql: Sql, companyId: string, reach: Exclude<Reach, { kin
  * @param table without the column assigned_to, rows count as unassigned
  * @param row precedes the columns, with a dot, if several tables of the statement have them
  */
-export function inReach(
+export function isVisibleTo(
   sql: Sql,
   scope: Scope,
   table: 'assigned' | 'unassigned' = 'assigned',
@@ -39,7 +43,7 @@ export function inReach(
 ): Fragment {
   const { reach, actor } = scope;
   if (reach.kind === 'company') return sql`true`;
-  const users = members(sql, scope.companyId, reach);
+  const users = selectVisibleUserIds(sql, scope.companyId, reach);
   const created = sql`(
     ${actor.kind === 'api_key' ? sql`${row}created_by_kind = 'api_key' and ${row}created_by_id = ${actor.id} or` : sql``}
     ${row}created_by_user in (${users})
@@ -59,7 +63,7 @@ export interface UserScope {
  * Returns a condition for visible users.
  * @param alias the alias of the table users in the statement
  */
-export function userInReach(sql: Sql, reach: Reach, alias: string): Fragment {
+export function isUserVisible(sql: Sql, reach: Reach, alias: string): Fragment {
   switch (reach.kind) {
     case 'company':
       return sql`true`;

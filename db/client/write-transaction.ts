@@ -217,7 +217,7 @@ export class WriteTransaction {
    * Claims an Idempotency-Key until the transaction ends, or returns the state of the call that has
    * it.
    */
-  claim(claim: idempotency.Claim): Promise<idempotency.Verdict> {
+  claim(claim: idempotency.Claim): Promise<idempotency.ClaimResult> {
     this.#key = { kind: 'claimed', claim, isFirstUse: false };
     return idempotency.claim(this.#open().connection.sql, claim);
   }

@@ -4,7 +4,7 @@ import type { StoredDraft } from '../../domain/messaging/drafts.ts';
 import type { Sql } from '../client/pool.ts';
 import type { DueDataRow } from '../client/sweeping.ts';
 import type { TenantScope } from '../client/tenant.ts';
-import { inReach, type Scope } from '../client/visibility.ts';
+import { isVisibleTo, type Scope } from '../client/visibility.ts';
 import { type DraftRow, draftColumns } from './drafts.ts';
 
 /** A draft with the hash of what a person sees of it, in hexadecimal. */
@@ -38,7 +38,7 @@ export async function listUndecided(
 ): Promise<HashedDraft[]> {
   return sql<HashedDraft[]>`
     select ${sql(draftColumns)}, ${selectHash(sql)} from message_drafts
-    where company_id = ${scope.companyId} and test_mode = ${scope.testMode} and ${inReach(sql, scope, 'unassigned')}
+    where company_id = ${scope.companyId} and test_mode = ${scope.testMode} and ${isVisibleTo(sql, scope, 'unassigned')}
       and status = 'draft' and run_id is null
       ${after ? sql`and (created_at, id) < (${after[0]}::timestamptz, ${after[1]}::uuid)` : sql``}
     order by created_at desc, id desc
@@ -49,7 +49,7 @@ export async function listUndecided(
 export async function lockHashedDraft(sql: Sql, scope: Scope, id: string): Promise<HashedDraft | undefined> {
   const [row] = await sql<HashedDraft[]>`
     select ${sql(draftColumns)}, ${selectHash(sql)} from message_drafts
-    where company_id = ${scope.companyId} and test_mode = ${scope.testMode} and id = ${id} and ${inReach(sql, scope, 'unassigned')}
+    where company_id = ${scope.companyId} and test_mode = ${scope.testMode} and id = ${id} and ${isVisibleTo(sql, scope, 'unassigned')}
     for no key update`;
   return row;
 }

@@ -4,8 +4,8 @@ import { type CreatedByRow, createdColumns } from '../client/created-by.ts';
 import { setPlanning } from '../client/pipeline.ts';
 import type { Sql } from '../client/pool.ts';
 import type { TenantScope } from '../client/tenant.ts';
-import { inReach, type Scope } from '../client/visibility.ts';
-import { firstInReach } from '../records/reached.ts';
+import { isVisibleTo, type Scope } from '../client/visibility.ts';
+import { findFirstVisible } from '../records/reached.ts';
 
 export interface DraftRow extends StoredDraft, CreatedByRow {}
 
@@ -70,7 +70,7 @@ export async function listDrafts(
     ${after ? sql`and (r.created_at, r.id) < (${after[0]}::timestamptz, ${after[1]}::uuid)` : sql``}
     order by r.created_at desc, r.id desc
     limit ${limit}`;
-  const source = await firstInReach(sql, scope, draftTable, wanted);
+  const source = await findFirstVisible(sql, scope, draftTable, wanted);
   const query = sql<DraftRow[]>`select ${sql(draftColumns)} from ${source.rows} where ${source.where} ${wanted}`;
   if (source.isOfEach) setPlanning(query, 'once');
   return query;
@@ -79,7 +79,7 @@ export async function listDrafts(
 export async function findDraft(sql: Sql, scope: Scope, id: string): Promise<DraftRow | undefined> {
   const [row] = await sql<DraftRow[]>`
     select ${sql(draftColumns)} from message_drafts
-    where company_id = ${scope.companyId} and test_mode = ${scope.testMode} and id = ${id} and ${inReach(sql, scope, 'unassigned')}`;
+    where company_id = ${scope.companyId} and test_mode = ${scope.testMode} and id = ${id} and ${isVisibleTo(sql, scope, 'unassigned')}`;
   return row;
 }
 
@@ -87,7 +87,7 @@ export async function findDraft(sql: Sql, scope: Scope, id: string): Promise<Dra
 export async function lockDraft(sql: Sql, scope: Scope, id: string): Promise<DraftRow | undefined> {
   const [row] = await sql<DraftRow[]>`
     select ${sql(draftColumns)} from message_drafts
-    where company_id = ${scope.companyId} and test_mode = ${scope.testMode} and id = ${id} and ${inReach(sql, scope, 'unassigned')}
+    where company_id = ${scope.companyId} and test_mode = ${scope.testMode} and id = ${id} and ${isVisibleTo(sql, scope, 'unassigned')}
     for no key update`;
   return row;
 }

@@ -4,7 +4,7 @@ import type { Scope } from '../client/visibility.ts';
 import { recordTable } from '../records/columns.ts';
 import { deleteRecords } from '../records/deletion.ts';
 import { lockFeed, moveFeed } from '../records/feed.ts';
-import { belongs } from '../records/reached.ts';
+import { belongsToTenant } from '../records/reached.ts';
 import { purgeSome } from '../records/trash.ts';
 
 /** Milliseconds after which a reset without progress counts as dead. */
@@ -47,7 +47,7 @@ export async function deleteSomeRecords(
 ): Promise<Deleted | undefined> {
   const table = recordTable(object);
   const rows = await sql<{ id: string }[]>`
-    select r.id from ${sql(table.name)} r where ${belongs(sql, scope, table)} order by r.id limit ${limit}`;
+    select r.id from ${sql(table.name)} r where ${belongsToTenant(sql, scope, table)} order by r.id limit ${limit}`;
   if (rows.length === 0) return undefined;
   const everybody: Scope = { ...scope, reach: { kind: 'company' } };
   const ids = rows.map(({ id }) => id);

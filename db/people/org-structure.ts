@@ -2,7 +2,7 @@
 import type { Fragment } from 'postgres';
 import type { Sql } from '../client/pool.ts';
 import type { Reach } from '../client/visibility.ts';
-import { type UserScope, userInReach } from '../client/visibility.ts';
+import { isUserVisible, type UserScope } from '../client/visibility.ts';
 
 export interface BranchRow {
   id: string;
@@ -62,13 +62,13 @@ const selectBranches = (sql: Sql, reach: Reach) => sql`
   select b.id, b.name, b.code, b.is_default, b.is_active, b.city, b.country, b.timezone,
     b.manager_user_id, b.created_at,
     (select count(*)::int from users u
-      where u.company_id = b.company_id and u.branch_id = b.id and u.status = 'active' and ${userInReach(sql, reach, 'u')}) as user_count
+      where u.company_id = b.company_id and u.branch_id = b.id and u.status = 'active' and ${isUserVisible(sql, reach, 'u')}) as user_count
   from branches b`;
 
 const selectTeams = (sql: Sql, reach: Reach) => sql`
   select t.id, t.name, t.branch_id, t.manager_user_id, t.created_at,
     (select count(*)::int from users u
-      where u.company_id = t.company_id and u.team_id = t.id and u.status = 'active' and ${userInReach(sql, reach, 'u')}) as member_count
+      where u.company_id = t.company_id and u.team_id = t.id and u.status = 'active' and ${isUserVisible(sql, reach, 'u')}) as member_count
   from teams t`;
 
 /** Returns a page of branches, newest first. */
@@ -142,7 +142,7 @@ export async function listNodes(sql: Sql, { companyId, reach }: UserScope): Prom
   const manager = sql`case when m.id is not null then json_build_object('id', m.id, 'fullName', m.full_name) end as manager`;
   const active = sql`
     select count(*)::int from users u
-    where u.company_id = ${companyId} and u.status = 'active' and ${userInReach(sql, reach, 'u')}`;
+    where u.company_id = ${companyId} and u.status = 'active' and ${isUserVisible(sql, reach, 'u')}`;
   return sql<TreeNode[]>`
     select id, kind, name, parent_id, manager, user_count
     from (

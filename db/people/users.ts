@@ -2,7 +2,7 @@
 import type { Fragment } from 'postgres';
 import { insertUserPlace } from '../access/places.ts';
 import type { Sql } from '../client/pool.ts';
-import { type UserScope, userInReach } from '../client/visibility.ts';
+import { isUserVisible, type UserScope } from '../client/visibility.ts';
 
 export interface UserRow {
   id: string;
@@ -35,7 +35,7 @@ const selectUsers = (sql: Sql) => sql`
 export async function findUser(sql: Sql, { companyId, reach }: UserScope, id: string): Promise<UserRow | undefined> {
   const [user] = await sql<UserRow[]>`
     ${selectUsers(sql)}
-    where u.company_id = ${companyId} and u.id = ${id} and ${userInReach(sql, reach, 'u')}`;
+    where u.company_id = ${companyId} and u.id = ${id} and ${isUserVisible(sql, reach, 'u')}`;
   return user;
 }
 
@@ -58,7 +58,7 @@ export async function listUsers(sql: Sql, scope: UserScope, filter: UserFilter, 
   const { status, place, after } = filter;
   return sql<UserRow[]>`
     ${selectUsers(sql)}
-    where u.company_id = ${scope.companyId} and ${userInReach(sql, scope.reach, 'u')}
+    where u.company_id = ${scope.companyId} and ${isUserVisible(sql, scope.reach, 'u')}
       ${status === 'all' ? sql`` : sql`and u.status = ${status}`}
       ${place ? sql`and ${isIn(sql, place)}` : sql``}
       ${after ? sql`and (u.created_at, u.id) < (${after[0]}::timestamptz, ${after[1]}::uuid)` : sql``}
@@ -88,7 +88,7 @@ export async function findByEmail(
   email: string,
 ): Promise<{ id: string; isInReach: boolean } | undefined> {
   const [user] = await sql<{ id: string; isInReach: boolean }[]>`
-    select u.id, coalesce(${userInReach(sql, reach, 'u')}, false) as is_in_reach
+    select u.id, coalesce(${isUserVisible(sql, reach, 'u')}, false) as is_in_reach
     from users u
     where u.company_id = ${companyId} and u.email = ${email}`;
   return user;

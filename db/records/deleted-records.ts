@@ -3,9 +3,9 @@ import type { Fragment } from 'postgres';
 import type { StoredRecord } from '../../domain/records/draft.ts';
 import type { CreatedByRow } from '../client/created-by.ts';
 import type { Sql } from '../client/pool.ts';
-import { inReach, type Scope } from '../client/visibility.ts';
+import { isVisibleTo, type Scope } from '../client/visibility.ts';
 import { type RecordTable, recordTable } from './columns.ts';
-import { firstInReach } from './reached.ts';
+import { findFirstVisible } from './reached.ts';
 import { fromRow, selection } from './rows.ts';
 import { isInTrash, type TrashedChildren } from './trash.ts';
 
@@ -42,7 +42,7 @@ export async function listDeletedRecords(
     ${to ? sql`and r.deleted_at <= ${to}` : sql``}
     ${after ? sql`and (r.deleted_at, r.id) < (${after[0]}::timestamptz, ${after[1]}::uuid)` : sql``}`;
   const order = sql`order by r.deleted_at desc, r.id desc limit ${limit}`;
-  const source = await firstInReach(sql, scope, { ...trash, object }, sql`${asked} ${order}`);
+  const source = await findFirstVisible(sql, scope, { ...trash, object }, sql`${asked} ${order}`);
   const table = recordTable(object);
   const page = sql`select r.* from ${source.rows} where ${source.where} ${asked} ${order}`;
   return (await readRows(sql, table, page, sql`order by d.deleted_at desc, d.id desc`)).map((row) =>
@@ -60,7 +60,7 @@ export async function findDeletedRecord(
 ): Promise<DeletedRecordRow | undefined> {
   const table = recordTable(object);
   const row = sql`
-    select * from deleted_records where ${isInTrash(sql, scope, object, now)} and id = ${id} and ${inReach(sql, scope)}`;
+    select * from deleted_records where ${isInTrash(sql, scope, object, now)} and id = ${id} and ${isVisibleTo(sql, scope)}`;
   return (await readRows(sql, table, row, sql``)).map((each) => toDeleted(table, each))[0];
 }
 

@@ -1,13 +1,13 @@
 // Deleting records with what belongs to them alone: into the trash, or for good.
 import type { Fragment } from 'postgres';
-import type { Possession } from '../../domain/possession.ts';
+import type { Ownership } from '../../domain/ownership.ts';
 import type { StoredRecord } from '../../domain/records/draft.ts';
 import type { GoneRecord, GoneWithIt } from '../../domain/records/view.ts';
 import type { Sql } from '../client/pool.ts';
 import type { TenantScope } from '../client/tenant.ts';
-import { inReach, type Scope } from '../client/visibility.ts';
+import { isVisibleTo, type Scope } from '../client/visibility.ts';
 import { recordTable } from './columns.ts';
-import { belongs } from './reached.ts';
+import { belongsToTenant } from './reached.ts';
 import {
   type ClearedReference,
   type ClearingCause,
@@ -18,7 +18,7 @@ import {
   mostClearedAtOnce,
   noteClearings,
 } from './reference-clearing.ts';
-import { fromRow, restOfRow, selection } from './rows.ts';
+import { fromRow, readFurtherColumns, selection } from './rows.ts';
 import {
   countChildren,
   type Deleter,
@@ -30,7 +30,7 @@ import {
 
 export interface DeletedRecord extends StoredRecord {
   gone: GoneWithIt;
-  possession: Possession;
+  ownership: Ownership;
   /** Activities and tasks that were deleted with it, which are records, too. */
   records: readonly GoneRecord[];
 }
@@ -78,7 +78,7 @@ export async function moveToTrash(
 function isToBeDeleted(sql: Sql, scope: Scope, object: string, ids: readonly string[]): Fragment {
   const table = recordTable(object);
   return sql`
-    ${belongs(sql, scope, table)} and r.id = any(${ids as string[]}::uuid[]) and ${inReach(sql, scope, table.assigned)}`;
+    ${belongsToTenant(sql, scope, table)} and r.id = any(${ids as string[]}::uuid[]) and ${isVisibleTo(sql, scope, table.assigned)}`;
 }
 
 /** As moveToTrash(), but for good. @returns those that were there within reach, in no order */
@@ -118,9 +118,9 @@ async function removeRecords(
   ).values();
   const records = rows.map((row) => {
     const record = fromRow(table, row);
-    const [kind, id, userId] = restOfRow(table, row) as [string, string, string | null];
+    const [kind, id, userId] = readFurtherColumns(table, row) as [string, string, string | null];
     const assignedTo = (record.values.assigned_to ?? null) as string | null;
-    return { ...record, possession: { assignedTo, createdBy: { kind, id, userId } } };
+    return { ...record, ownership: { assignedTo, createdBy: { kind, id, userId } } };
   });
   if (records.length === 0) return [];
   const roots = records.map(({ id }) => ({ object, id, root: id }));
@@ -249,7 +249,7 @@ async function deleteOwned(
             ...gone,
             kind,
             object: kind,
-            possession: {
+            ownership: {
               assignedTo,
               createdBy: { kind: createdByKind, id: createdById, userId: createdByUser },
             },

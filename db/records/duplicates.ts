@@ -3,7 +3,7 @@ import type { Fragment } from 'postgres';
 import type { DuplicateField } from '../../domain/records/duplicates.ts';
 import type { Sql } from '../client/pool.ts';
 import { lockValues } from '../client/value-locks.ts';
-import { inReach, type Scope } from '../client/visibility.ts';
+import { isVisibleTo, type Scope } from '../client/visibility.ts';
 import { recordTable } from './columns.ts';
 
 export interface Duplicate {
@@ -64,7 +64,7 @@ async function findMatching(
   // A separate statement: it must see what the locks' last holder committed.
   const [row] = await sql<{ id: string; visible: boolean; matches: boolean[] }[]>`
     with matching as materialized (
-      select id, created_at, ${inReach(sql, scope)} as visible, array[${matches}] as matches
+      select id, created_at, ${isVisibleTo(sql, scope)} as visible, array[${matches}] as matches
       from ${sql(object)}
       where company_id = ${companyId} and test_mode = ${testMode} and (${anyOf})
       limit 20

@@ -6,7 +6,7 @@ import { recordTable } from './columns.ts';
 import { findShownTags } from './record-tags.ts';
 import { findRecords } from './records.ts';
 import { relatedRows } from './related.ts';
-import { fromRow, type Row, restOfRow, selection } from './rows.ts';
+import { fromRow, type Row, readFurtherColumns, selection } from './rows.ts';
 
 /**
  * One statement for the users, one for the tags, one for each object and one for each link type; none
@@ -75,7 +75,7 @@ async function findRelated(sql: Sql, scope: Scope, wanted: WantedLinks): Promise
   );
   const found = new Map<string, FoundLink[]>();
   for (const row of rows as unknown as Row[]) {
-    const id = String(restOfRow(table, row)[0]);
+    const id = String(readFurtherColumns(table, row)[0]);
     const link = { object: otherObject, record: fromRow(table, row) };
     found.set(id, [...(found.get(id) ?? []), link]);
   }

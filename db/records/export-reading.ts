@@ -4,13 +4,13 @@ import type { Filter } from '../../domain/objects/filter.ts';
 import type { StoredRecord } from '../../domain/records/draft.ts';
 import type { Sql } from '../client/pool.ts';
 import type { TenantScope } from '../client/tenant.ts';
-import { inReach, type Scope } from '../client/visibility.ts';
+import { isVisibleTo, type Scope } from '../client/visibility.ts';
 import type { AttachmentRow } from './attachments.ts';
 import { recordTable } from './columns.ts';
 import { filterCondition } from './filter.ts';
 import type { StoredLink } from './links.ts';
 import type { NoteRow } from './notes.ts';
-import { belongs } from './reached.ts';
+import { belongsToTenant } from './reached.ts';
 import { fromRow, selection } from './rows.ts';
 
 /** The last position of a tenant's feed. All events up to it are of changes that the snapshot sees. */
@@ -33,9 +33,9 @@ export async function readRecordPage(
   const rows = await sql`
     select ${selection(sql, table)}
     from ${sql(table.name)} r
-    where ${belongs(sql, scope, table)}
+    where ${belongsToTenant(sql, scope, table)}
       ${after === undefined ? sql`` : sql`and r.id > ${after}`}
-      ${scope.reach.kind === 'company' ? sql`` : sql`and ${inReach(sql, scope, table.assigned)}`}
+      ${scope.reach.kind === 'company' ? sql`` : sql`and ${isVisibleTo(sql, scope, table.assigned)}`}
       ${filter ? sql`and ${filterCondition(sql, scope, table, filter)}` : sql``}
     order by r.id
     limit ${limit}`.values();
@@ -87,7 +87,7 @@ function isVisibleRecord(sql: Sql, scope: Scope, object: string, id: Fragment): 
   const table = recordTable(object);
   return sql`exists (
     select from ${sql(table.name)} r
-    where ${belongs(sql, scope, table)} and r.id = ${id} and ${inReach(sql, scope, table.assigned)}
+    where ${belongsToTenant(sql, scope, table)} and r.id = ${id} and ${isVisibleTo(sql, scope, table.assigned)}
   )`;
 }
 

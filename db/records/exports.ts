@@ -313,7 +313,7 @@ export async function findLinkedExport(
 }
 
 /** The actor of an export, as records are seen by it. */
-export function exporterOf({ companyId, testMode }: TenantScope, row: ExportRow, reach: Reach): Scope {
+export function toExporter({ companyId, testMode }: TenantScope, row: ExportRow, reach: Reach): Scope {
   const actor: Actor = { kind: row.createdByKind, id: row.createdById, name: row.createdByName };
   return { companyId, testMode, reach, actor, userId: row.createdByUser };
 }

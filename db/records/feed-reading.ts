@@ -1,6 +1,6 @@
 // The feed as a credential sees it: events of the objects and records that it can view.
 import type { Sql } from '../client/pool.ts';
-import { inReach, type Scope } from '../client/visibility.ts';
+import { isVisibleTo, type Scope } from '../client/visibility.ts';
 import { type FeedEvent, withColumns } from './feed.ts';
 
 export interface FeedQuestion {
@@ -60,7 +60,7 @@ export async function readFeed(
     ) ends
     left join lateral (
       select position, id, event, object, record_id, occurred_at, actor, request_id,
-        data, ${withChanges ? sql`changes` : sql`null::jsonb as changes`}, coalesce(${inReach(sql, scope)}, false) as was_in_reach
+        data, ${withChanges ? sql`changes` : sql`null::jsonb as changes`}, coalesce(${isVisibleTo(sql, scope)}, false) as was_in_reach
       from feed_events
       where company_id = ${companyId} and test_mode = ${testMode}
         and position > ${begin} and position <= least(ends.last, ${begin} + ${stretch}::bigint)

@@ -56,7 +56,7 @@ function relatedCondition(
 function comparison(rows: Rows, filter: Condition, isOneOfSeveral: boolean): Fragment {
   const { sql, table, row } = rows;
   const column = filterColumn(table, filter.field);
-  const expression = column ? expressionOf(sql, column, row) : customValue(rows, filter.field);
+  const expression = column ? toExpression(sql, column, row) : customValue(rows, filter.field);
   switch (filter.op) {
     case 'is_null':
       return filter.isNull ? sql`${expression} is null` : sql`${expression} is not null`;
@@ -237,7 +237,7 @@ function hasHash({ sql, table, row }: Rows, field: string, values: readonly (str
 const uuidPattern = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 
 /** The indexes sort texts by their bytes. */
-export function expressionOf(sql: Sql, { name, type }: Column, row: Fragment = sql`r`): Fragment {
+export function toExpression(sql: Sql, { name, type }: Column, row: Fragment = sql`r`): Fragment {
   return type === 'text' ? sql`${row}.${sql(name)} collate "C"` : sql`${row}.${sql(name)}`;
 }
 

@@ -4,9 +4,9 @@ import type { LinkType } from '../../domain/objects/configuration.ts';
 import type { Relation } from '../../domain/objects/relations.ts';
 import { type Actor, type CreatedByRow, createdColumns } from '../client/created-by.ts';
 import type { Sql } from '../client/pool.ts';
-import { inReach, type Scope } from '../client/visibility.ts';
+import { isVisibleTo, type Scope } from '../client/visibility.ts';
 import { recordTable } from './columns.ts';
-import { belongs } from './reached.ts';
+import { belongsToTenant } from './reached.ts';
 
 /** A link as one of its two records sees it. */
 export interface LinkRow {
@@ -85,7 +85,7 @@ function storedLinks(
       ? sql``
       : sql`and exists (
           select from ${sql(table.name)} r
-          where ${belongs(sql, scope, table)} and r.id = l.${sql(`${other}_id`)} and ${inReach(sql, scope, table.assigned)}
+          where ${belongsToTenant(sql, scope, table)} and r.id = l.${sql(`${other}_id`)} and ${isVisibleTo(sql, scope, table.assigned)}
         )`;
   return sql`
     select link.id, type.id as link_type_id, ${side}::text as side, ${otherObject}::text as other_object, link.other_id,
@@ -121,8 +121,8 @@ function referringRecords(
     select null::uuid as id, ${type.id}::uuid as link_type_id, ${side}::text as side, ${otherObject}::text as other_object, r.id as other_id,
       null::text as created_by_kind, null::text as created_by_id, null::text as created_by_name, r.created_at, r.id as tie
     from ${sql(table.name)} r
-    where ${belongs(sql, scope, table)} and r.${sql(type.field)} = ${record.id}
-      ${type.fromObject === null ? sql`and r.object = ${record.object}` : sql``} and ${inReach(sql, scope, table.assigned)}
+    where ${belongsToTenant(sql, scope, table)} and r.${sql(type.field)} = ${record.id}
+      ${type.fromObject === null ? sql`and r.object = ${record.object}` : sql``} and ${isVisibleTo(sql, scope, table.assigned)}
       ${after ? sql`and (r.created_at, r.id) < (${after[0]}::timestamptz, ${after[1]}::uuid)` : sql``}
     order by r.created_at desc, r.id desc
     limit ${limit}`;

@@ -3,7 +3,7 @@ import type { SortKey } from '../../domain/objects/sort.ts';
 import type { Scope } from '../client/visibility.ts';
 import type { Column, RecordTable } from './columns.ts';
 import { type CommonPage, commonPage, type KeyValue, type Page, singleValue } from './pages.ts';
-import { ageOf } from './reached.ts';
+import { ageColumn } from './reached.ts';
 
 export interface OrderedKey {
   /** undefined for custom fields. */
@@ -94,7 +94,7 @@ function partsOf(keys: readonly OrderedKey[], after: readonly KeyValue[] | undef
 
 /** True if indexes have the records of each user in the order of the page. */
 function isInOrderOfEach(table: RecordTable, { reach }: Scope, { sort }: Page): boolean {
-  return reach.kind !== 'company' && sort.length === 1 && sort[0]?.field === ageOf(table);
+  return reach.kind !== 'company' && sort.length === 1 && sort[0]?.field === ageColumn(table);
 }
 
 function planningOf(table: RecordTable, scope: Scope, page: Page): ListPlanning {

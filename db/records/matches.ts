@@ -4,11 +4,11 @@ import type { StoredRecord } from '../../domain/records/draft.ts';
 import type { MatchedField } from '../../domain/records/match.ts';
 import { type Sql, unprepared } from '../client/pipeline.ts';
 import { lockValues } from '../client/value-locks.ts';
-import { inReach, type Scope } from '../client/visibility.ts';
+import { isVisibleTo, type Scope } from '../client/visibility.ts';
 import { type Column, type RecordTable, recordTable } from './columns.ts';
-import { canBe, expressionOf, valueType } from './filter.ts';
-import { belongs } from './reached.ts';
-import { fromRow, type Row, restOfRow, selection } from './rows.ts';
+import { canBe, toExpression, valueType } from './filter.ts';
+import { belongsToTenant } from './reached.ts';
+import { fromRow, type Row, readFurtherColumns, selection } from './rows.ts';
 
 /**
  * Returns the oldest visible records that have all the values. Locks the values until the
@@ -99,7 +99,7 @@ async function selectMatches(
           sql,
           matched.map((each, index) => isWanted(sql, each, index)),
         )}
-        where ${belongs(sql, scope, table)} and ${inReach(sql, scope, table.assigned)}
+        where ${belongsToTenant(sql, scope, table)} and ${isVisibleTo(sql, scope, table.assigned)}
           and ${joined(
             sql,
             matched.map((each) => isAmong(sql, scope, table, each)),
@@ -110,7 +110,7 @@ async function selectMatches(
   );
   const found = new Map<number, StoredRecord[]>();
   for (const row of rows as unknown as Row[]) {
-    const place = Number(restOfRow(table, row)[0]);
+    const place = Number(readFurtherColumns(table, row)[0]);
     found.set(place, [...(found.get(place) ?? []), fromRow(table, row)]);
   }
   return found;
@@ -127,7 +127,7 @@ function arrayOf(sql: Sql, { column, values }: Matched): Fragment {
 /** Returns a condition for a row `r` with the value of a set `w`. */
 function isWanted(sql: Sql, { field, column }: Matched, index: number): Fragment {
   const value = sql`w.${sql(`value_${index}`)}`;
-  return column ? sql`${expressionOf(sql, column)} = ${value}` : sql`(r.custom ->> ${field}::text) = ${value}`;
+  return column ? sql`${toExpression(sql, column)} = ${value}` : sql`(r.custom ->> ${field}::text) = ${value}`;
 }
 
 /**
@@ -144,7 +144,7 @@ function isAmong(sql: Sql, { companyId, testMode }: Scope, table: RecordTable, m
         from unnest(${values.map(String)}::text[]) value
       ))
     ))`;
-  const isOneOf = sql`${expressionOf(sql, column)} = any(${arrayOf(sql, matched)})`;
+  const isOneOf = sql`${toExpression(sql, column)} = any(${arrayOf(sql, matched)})`;
   if (!column.hashed) return isOneOf;
   const hashes = sql`array(select hashtextextended(value, 0) from unnest(${arrayOf(sql, matched)}) value)`;
   return sql`r.${sql(`${column.name}_hash`)} = any(${hashes}) and ${isOneOf}`;

@@ -3,9 +3,9 @@
 import type { Fragment } from 'postgres';
 import { type CreatedByRow, createdColumns } from '../client/created-by.ts';
 import type { Sql } from '../client/pool.ts';
-import { inReach, type Scope } from '../client/visibility.ts';
+import { isVisibleTo, type Scope } from '../client/visibility.ts';
 import { recordTable } from './columns.ts';
-import { belongs } from './reached.ts';
+import { belongsToTenant } from './reached.ts';
 
 export interface NoteRow extends CreatedByRow {
   id: string;
@@ -164,7 +164,7 @@ function isOnVisible(sql: Sql, scope: Scope, objects: readonly string[]): Fragme
     // With a limit, each record is looked up by its key. Without, PostgreSQL may read all that are within reach.
     return sql`${index === 0 ? sql`` : sql`or`} n.object = ${object} and (
         select true from ${sql(table.name)} r
-        where ${belongs(sql, scope, table)} and r.id = n.record_id and ${inReach(sql, scope, table.assigned)}
+        where ${belongsToTenant(sql, scope, table)} and r.id = n.record_id and ${isVisibleTo(sql, scope, table.assigned)}
         limit 1
       )`;
   });

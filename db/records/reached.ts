@@ -3,11 +3,11 @@ import type { Fragment } from 'postgres';
 import { setPlanning } from '../client/pipeline.ts';
 import type { Sql } from '../client/pool.ts';
 import type { TenantScope } from '../client/tenant.ts';
-import { inReach, members, type Scope } from '../client/visibility.ts';
+import { isVisibleTo, type Scope, selectVisibleUserIds } from '../client/visibility.ts';
 import type { RecordTable } from './columns.ts';
 
 /** Returns a condition for rows `r` of the tenant, the mode and this object. */
-export function belongs(sql: Sql, scope: TenantScope, table: ReachedTable): Fragment {
+export function belongsToTenant(sql: Sql, scope: TenantScope, table: ReachedTable): Fragment {
   const own = sql`r.company_id = ${scope.companyId} and r.test_mode = ${scope.testMode}`;
   return table.object === undefined ? own : sql`${own} and r.object = ${table.object}`;
 }
@@ -32,7 +32,7 @@ export interface Source {
 }
 
 /** Returns the time by which indexes order the records of each user. */
-export function ageOf({ name }: ReachedTable): string {
+export function ageColumn({ name }: ReachedTable): string {
   return name === 'activities' ? 'performed_at' : 'created_at';
 }
 
@@ -43,7 +43,7 @@ export function ageOf({ name }: ReachedTable): string {
 const fewRecords = 5000;
 
 /** Returns all visible records. If these are few, no others are read. */
-export async function recordsInReach(sql: Sql, scope: Scope, table: ReachedTable): Promise<Source> {
+export async function findVisibleRecords(sql: Sql, scope: Scope, table: ReachedTable): Promise<Source> {
   if (scope.reach.kind === 'company') return everybodys(sql, scope, table);
   const known = ofEach(sql, scope, table, sql`r.id`, sql`limit ${fewRecords + 1}`);
   return (await areFew(sql, known)) ? firstOfEach(sql, scope, table, sql``) : everybodys(sql, scope, table);
@@ -55,7 +55,7 @@ export async function recordsInReach(sql: Sql, scope: Scope, table: ReachedTable
  * number of records.
  * @param asked conditions, each with a leading `and`, and `order by` with `limit`
  */
-export async function firstInReach(sql: Sql, scope: Scope, table: ReachedTable, asked: Fragment): Promise<Source> {
+export async function findFirstVisible(sql: Sql, scope: Scope, table: ReachedTable, asked: Fragment): Promise<Source> {
   if (scope.reach.kind === 'company') return everybodys(sql, scope, table);
   const known = ofKey(sql, scope, table, sql`r.id`);
   const isFound = known === undefined || (await areFew(sql, known));
@@ -64,8 +64,8 @@ export async function firstInReach(sql: Sql, scope: Scope, table: ReachedTable, 
 
 /** Reads every row of the tenant. */
 function everybodys(sql: Sql, scope: Scope, table: ReachedTable): Source {
-  const own = belongs(sql, scope, table);
-  const where = scope.reach.kind === 'company' ? own : sql`${own} and ${inReach(sql, scope, table.assigned)}`;
+  const own = belongsToTenant(sql, scope, table);
+  const where = scope.reach.kind === 'company' ? own : sql`${own} and ${isVisibleTo(sql, scope, table.assigned)}`;
   return { rows: sql`${sql(table.name)} r`, where, isOfEach: false };
 }
 
@@ -86,8 +86,8 @@ function ofEach(sql: Sql, scope: Scope, table: ReachedTable, columns: Fragment, 
   const { companyId, reach } = scope;
   if (reach.kind === 'company') throw new Error('a whole company has no members in reach');
   const ofMembers = (whose: Fragment): Fragment => sql`
-    select r.* from (${members(sql, companyId, reach)}) member
-    cross join lateral (select ${columns} from ${sql(table.name)} r where ${belongs(sql, scope, table)} ${whose} ${asked}) r`;
+    select r.* from (${selectVisibleUserIds(sql, companyId, reach)}) member
+    cross join lateral (select ${columns} from ${sql(table.name)} r where ${belongsToTenant(sql, scope, table)} ${whose} ${asked}) r`;
   const own = ofKey(sql, scope, table, sql`r.*`);
   return sql`
     ${table.assigned === 'assigned' ? sql`${ofMembers(sql`and r.assigned_to = member.id`)} union all` : sql``}
@@ -103,7 +103,7 @@ function ofKey(sql: Sql, scope: Scope, table: ReachedTable, columns: Fragment): 
   if (scope.actor.kind !== 'api_key') return undefined;
   return sql`
     select ${columns} from ${sql(table.name)} r
-    where ${belongs(sql, scope, table)} ${ofNobody(sql, table)}
+    where ${belongsToTenant(sql, scope, table)} ${ofNobody(sql, table)}
       and r.created_by_kind = 'api_key' and r.created_by_user is null and r.created_by_id = ${scope.actor.id}
     limit ${fewRecords + 1}`;
 }

@@ -4,13 +4,13 @@ import type { Filter } from '../../domain/objects/filter.ts';
 import type { StoredRecord } from '../../domain/records/draft.ts';
 import { type Sql, type Statement, setPlanning, unprepared } from '../client/pipeline.ts';
 import type { TenantScope } from '../client/tenant.ts';
-import { inReach, type Scope } from '../client/visibility.ts';
+import { isVisibleTo, type Scope } from '../client/visibility.ts';
 import { type RecordTable, recordTable } from './columns.ts';
 import { filterCondition } from './filter.ts';
 import { type ListPart, type ListPlanning, planList } from './list-plan.ts';
 import type { KeyValue, Page } from './pages.ts';
-import { belongs, firstInReach, recordsInReach, type Source } from './reached.ts';
-import { fromRow, type Row, restOfRow, selection } from './rows.ts';
+import { belongsToTenant, findFirstVisible, findVisibleRecords, type Source } from './reached.ts';
+import { fromRow, type Row, readFurtherColumns, selection } from './rows.ts';
 import { keyColumns, listJoins, orderBy, partCondition } from './sort.ts';
 
 /** Returns one visible record, or undefined. */
@@ -54,7 +54,7 @@ async function exists(sql: Sql, scope: Scope, object: string, id: string, lock: 
   const rows = await sql`
     select r.id
     from ${sql(table.name)} r
-    where ${belongs(sql, scope, table)} and r.id = ${id} and ${inReach(sql, scope, table.assigned)}
+    where ${belongsToTenant(sql, scope, table)} and r.id = ${id} and ${isVisibleTo(sql, scope, table.assigned)}
     ${lock}`;
   return rows.length > 0;
 }
@@ -64,7 +64,7 @@ async function selectOne(sql: Sql, scope: Scope, object: string, id: string, loc
   const [row] = await sql`
     select ${selection(sql, table)}
     from ${sql(table.name)} r
-    where ${belongs(sql, scope, table)} and r.id = ${id} and ${inReach(sql, scope, table.assigned)}
+    where ${belongsToTenant(sql, scope, table)} and r.id = ${id} and ${isVisibleTo(sql, scope, table.assigned)}
     ${lock}`.values();
   return row && fromRow(table, row);
 }
@@ -74,7 +74,7 @@ async function selectMany(sql: Sql, scope: Scope, object: string, ids: readonly 
   const rows = await sql`
     select ${selection(sql, table)}
     from ${sql(table.name)} r
-    where ${belongs(sql, scope, table)} and r.id = any(${ids as string[]}::uuid[]) and ${inReach(sql, scope, table.assigned)}
+    where ${belongsToTenant(sql, scope, table)} and r.id = any(${ids as string[]}::uuid[]) and ${isVisibleTo(sql, scope, table.assigned)}
     order by r.id
     ${lock}`.values();
   return rows.map((row) => fromRow(table, row));
@@ -91,7 +91,7 @@ export async function findRecordsBeyondReach(
   const rows = await sql`
     select ${selection(sql, table)}
     from ${sql(table.name)} r
-    where ${belongs(sql, scope, table)} and r.id = any(${[...ids]}::uuid[])`.values();
+    where ${belongsToTenant(sql, scope, table)} and r.id = any(${[...ids]}::uuid[])`.values();
   return rows.map((row) => fromRow(table, row));
 }
 
@@ -110,12 +110,12 @@ export async function listRecords(
     const query = sql.unsafe(plan.text, plan.parameters, { prepare: true }).values();
     return listed(table, await (setPlanning(query, 'in order') ? query : unprepared(query)));
   }
-  const visible = plan.source === 'visibleRows' ? await recordsInReach(sql, scope, table) : undefined;
+  const visible = plan.source === 'visibleRows' ? await findVisibleRecords(sql, scope, table) : undefined;
   const rows: Row[] = [];
   for (const part of plan.parts) {
     const most = page.limit - rows.length;
     const wanted = wantedRows(sql, scope, table, page, part);
-    const source = visible ?? (await firstInReach(sql, scope, table, firstOfPart(sql, wanted, part, page, most)));
+    const source = visible ?? (await findFirstVisible(sql, scope, table, firstOfPart(sql, wanted, part, page, most)));
     const query = sql`
       select ${selection(sql, table)}, ${keyColumns(sql, plan.keys)}
       from ${source.rows} ${listJoins(sql, plan.keys)}
@@ -156,7 +156,7 @@ function isKept(query: Statement, planning: ListPlanning, { isOfEach }: Source):
 }
 
 const listed = (table: RecordTable, rows: readonly Row[]) =>
-  rows.map((row) => ({ record: fromRow(table, row), keys: restOfRow(table, row) }));
+  rows.map((row) => ({ record: fromRow(table, row), keys: readFurtherColumns(table, row) }));
 
 /**
  * Counts visible records that pass the filter.
@@ -170,7 +170,7 @@ export async function countRecords(
   most?: number,
 ): Promise<number> {
   const table = recordTable(object);
-  const source = await recordsInReach(sql, scope, table);
+  const source = await findVisibleRecords(sql, scope, table);
   const [row] = await unprepared(sql<{ total: number }[]>`
     select count(*) as total
     from (

@@ -2,7 +2,7 @@
 import type { Fragment } from 'postgres';
 import type { NeededReference } from '../../domain/records/draft.ts';
 import type { Sql } from '../client/pool.ts';
-import { inReach, type Scope } from '../client/visibility.ts';
+import { isVisibleTo, type Scope } from '../client/visibility.ts';
 import { recordTable } from './columns.ts';
 
 /** Returns the id of a reference's target. */
@@ -72,7 +72,7 @@ function lookUp(sql: Sql, scope: Scope, group: string, values: string[]): Fragme
       select r.id
       from ${sql(table.name)} r
       where r.company_id = ${companyId} and r.test_mode = ${testMode} ${table.object === undefined ? sql`` : sql`and r.object = ${table.object}`}
-        and r.id = any(${values}::uuid[]) and ${inReach(sql, scope, table.assigned)}
+        and r.id = any(${values}::uuid[]) and ${isVisibleTo(sql, scope, table.assigned)}
       order by r.id
       for key share
     ) locked`;

@@ -2,7 +2,7 @@
 import type { Fragment } from 'postgres';
 import type { RelationPath } from '../../domain/objects/relations.ts';
 import type { Sql } from '../client/pool.ts';
-import { inReach, type Scope } from '../client/visibility.ts';
+import { isVisibleTo, type Scope } from '../client/visibility.ts';
 import type { RecordTable } from './columns.ts';
 
 /** The rows that a statement follows a relation from. */
@@ -26,7 +26,7 @@ export function relatedRows(
   const own = sql`
     related.company_id = ${scope.companyId} and related.test_mode = ${scope.testMode}
     ${table.object === undefined ? sql`` : sql`and related.object = ${table.object}`}
-    ${scope.reach.kind === 'company' ? sql`` : sql`and ${inReach(sql, scope, table.assigned, sql`related.`)}`}`;
+    ${scope.reach.kind === 'company' ? sql`` : sql`and ${isVisibleTo(sql, scope, table.assigned, sql`related.`)}`}`;
   const from = sql`${sql(table.name)} related`;
   if (path.kind === 'reference') return { from, where: sql`${own} and ${isReferred(sql, origin, table, path)}` };
   const [here, there] = path.side === 'from' ? ['from_id', 'to_id'] : ['to_id', 'from_id'];

@@ -113,7 +113,7 @@ export function fromRow(table: RecordTable, row: Row): StoredRecord {
  * Returns the values that were selected after the columns of the record, e.g. the key values of a
  * sort.
  */
-export function restOfRow(table: RecordTable, row: Row): StoredValue[] {
+export function readFurtherColumns(table: RecordTable, row: Row): StoredValue[] {
   return row
     .slice(layoutOf(table).columns.length)
     .map((value) => (value instanceof Date ? value.toISOString() : (value as StoredValue)));
@@ -156,7 +156,7 @@ const moment = /^[1-9]\d{3}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/;
  * @param row as the insertion takes it
  * @returns undefined if the database may return a value in another form
  */
-export function foreseenRow(table: RecordTable, row: Readonly<Record<string, unknown>>): Row | undefined {
+export function predictRow(table: RecordTable, row: Readonly<Record<string, unknown>>): Row | undefined {
   const { columns } = layoutOf(table);
   const values: unknown[] = [];
   for (const { name, type } of columns) {

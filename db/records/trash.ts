@@ -4,12 +4,12 @@ import type { StoredRecord } from '../../domain/records/draft.ts';
 import type { Actor } from '../client/created-by.ts';
 import type { Sql } from '../client/pool.ts';
 import type { TenantScope } from '../client/tenant.ts';
-import { inReach, type Scope } from '../client/visibility.ts';
+import { isVisibleTo, type Scope } from '../client/visibility.ts';
 import { recordTable } from './columns.ts';
-import { belongs } from './reached.ts';
+import { belongsToTenant } from './reached.ts';
 import type { ClearedReference, ClearingCause } from './reference-clearing.ts';
 import { inLockOrder } from './references.ts';
-import { fromRow, insertedColumns, restOfRow, selection, toRow } from './rows.ts';
+import { fromRow, insertedColumns, readFurtherColumns, selection, toRow } from './rows.ts';
 
 /** Days after which a deleted record is removed for good. */
 const daysInTrash = 30;
@@ -195,12 +195,12 @@ export async function lockDeletedRecord(
     select ${selection(sql, table)}, d.deleted_at
     from (
       select document, deleted_at from deleted_records
-      where ${isInTrash(sql, scope, object, now)} and id = ${id} and ${inReach(sql, scope)}
+      where ${isInTrash(sql, scope, object, now)} and id = ${id} and ${isVisibleTo(sql, scope)}
       for update
     ) d
     cross join lateral jsonb_populate_record(null::${sql(table.name)}, d.document) r`.values();
   if (!row) return undefined;
-  const [deletedAt] = restOfRow(table, row);
+  const [deletedAt] = readFurtherColumns(table, row);
   return { ...fromRow(table, row), deletedAt: new Date(String(deletedAt)) };
 }
 
@@ -430,7 +430,7 @@ export async function holdExisting(sql: Sql, scope: TenantScope, keys: readonly 
     const ids = (byObject.get(object) ?? []).map(({ id }) => id);
     const rows = await sql<{ id: string }[]>`
       select r.id from ${sql(table.name)} r
-      where ${belongs(sql, scope, table)} and r.id = any(${ids}::uuid[])
+      where ${belongsToTenant(sql, scope, table)} and r.id = any(${ids}::uuid[])
       order by r.id
       for key share`;
     for (const { id } of rows) existing.add(id);

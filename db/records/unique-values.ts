@@ -3,9 +3,9 @@ import type { RepeatedValue, UniqueValue, ValueHolder } from '../../domain/recor
 import { type Sql, unprepared } from '../client/pipeline.ts';
 import { enterTenant } from '../client/tenant.ts';
 import { lockValues } from '../client/value-locks.ts';
-import { inReach, type Scope } from '../client/visibility.ts';
+import { isVisibleTo, type Scope } from '../client/visibility.ts';
 import { recordTable } from './columns.ts';
-import { belongs } from './reached.ts';
+import { belongsToTenant } from './reached.ts';
 
 /**
  * Finds the records that have one of the values, visible or not. Locks the values until the
@@ -31,10 +31,10 @@ export async function findHolders(
   // A separate statement: it must see what the locks' last holders committed.
   const finding = unprepared(
     sql<{ id: string; visible: boolean; stored: (string | null)[] }[]>`
-      select r.id, ${inReach(sql, scope, table.assigned)} as visible,
+      select r.id, ${isVisibleTo(sql, scope, table.assigned)} as visible,
         array(select r.custom ->> field from unnest(${fields}::text[]) field) as stored
       from ${sql(table.name)} r
-      where ${belongs(sql, scope, table)} and r.id = any(array(
+      where ${belongsToTenant(sql, scope, table)} and r.id = any(array(
         select h.record_id from custom_value_hashes h
         where h.company_id = ${companyId} and h.test_mode = ${testMode} and h.hash = any(array(
           select custom_value_hash(${object}::text, w.field, w.value)
@@ -139,9 +139,9 @@ async function selectRepeated(
       ) candidate
       cross join lateral (
         select r.custom ->> ${field}::text as value,
-          array_agg(r.id order by r.created_at, r.id) filter (where ${inReach(sql, scope, table.assigned)}) as ids
+          array_agg(r.id order by r.created_at, r.id) filter (where ${isVisibleTo(sql, scope, table.assigned)}) as ids
         from ${sql(table.name)} r
-        where ${belongs(sql, scope, table)} and r.custom ? ${field}::text and r.id = any(array(
+        where ${belongsToTenant(sql, scope, table)} and r.custom ? ${field}::text and r.id = any(array(
           select h.record_id from custom_value_hashes h where ${ofField} and h.hash = candidate.hash limit ${mostOfValue}
         ))
         group by 1

@@ -1,11 +1,20 @@
 // Inserts and changes records of all objects. Only services/records/ calls it, after validation.
-import type { Possession } from '../../domain/possession.ts';
+import type { Ownership } from '../../domain/ownership.ts';
 import type { NewRecord, StoredRecord } from '../../domain/records/draft.ts';
 import type { Sql } from '../client/pool.ts';
 import type { Scope } from '../client/visibility.ts';
 import { type RecordTable, recordTable } from './columns.ts';
-import { belongs, isNamed } from './reached.ts';
-import { foreseenRow, fromRow, insertions, type Row, restOfRow, selection, toRow, writableColumns } from './rows.ts';
+import { belongsToTenant, isNamed } from './reached.ts';
+import {
+  fromRow,
+  insertions,
+  predictRow,
+  type Row,
+  readFurtherColumns,
+  selection,
+  toRow,
+  writableColumns,
+} from './rows.ts';
 
 /** Records whose write statement was sent. */
 export interface WrittenRecords<Written> {
@@ -51,11 +60,11 @@ export function insertRecords(
 /** A record after a change. */
 export interface ChangedRecord extends StoredRecord {
   /** The creator; undefined if it was not selected. */
-  createdBy?: NonNullable<Possession['createdBy']>;
+  createdBy?: NonNullable<Ownership['createdBy']>;
 }
 
 function changedFromRow(table: RecordTable, row: Row): ChangedRecord {
-  const [kind, id, userId] = restOfRow(table, row) as [string, string, string | null];
+  const [kind, id, userId] = readFurtherColumns(table, row) as [string, string, string | null];
   return { ...fromRow(table, row), createdBy: { kind, id, userId } };
 }
 
@@ -89,7 +98,7 @@ export function updateRecords(
     update ${sql(table.name)} r
     set (${columns}) = (select ${columns} from (select next.*) as row)
     from json_populate_recordset(null::${sql(table.name)}, ${JSON.stringify(next)}::text::json) as next
-    where ${belongs(sql, scope, table)} and ${named} and r.id = next.id`;
+    where ${belongsToTenant(sql, scope, table)} and ${named} and r.id = next.id`;
   const foreseen = whoMade ? undefined : foreseenRecord(table, next);
   if (foreseen) return certain(table, foreseen, update.execute());
   const answer = sql`
@@ -110,7 +119,7 @@ interface SentRow {
 /** Returns the predicted record of a single row, if it is certain how it will be stored. */
 function foreseenRecord(table: RecordTable, rows: readonly SentRow[]): StoredRecord | undefined {
   const [only] = rows;
-  const row = only && rows.length === 1 ? foreseenRow(table, only) : undefined;
+  const row = only && rows.length === 1 ? predictRow(table, only) : undefined;
   if (!only || !row) return undefined;
   // Sent as texts.
   return { ...fromRow(table, row), createdAt: new Date(only.created_at), updatedAt: new Date(only.updated_at) };

@@ -8,7 +8,7 @@ import type { TenantScope } from '../client/tenant.ts';
 import type { Scope } from '../client/visibility.ts';
 import { type Column, type RecordTable, recordTable } from '../records/columns.ts';
 import { filterCondition } from '../records/filter.ts';
-import { recordsInReach } from '../records/reached.ts';
+import { findVisibleRecords } from '../records/reached.ts';
 
 interface Figure {
   value: number | string | null;
@@ -36,7 +36,7 @@ export async function runReport(
 ): Promise<ReportFigures> {
   const table = recordTable(object);
   const { metric, field, groupBy, bucket, filter } = question;
-  const source = await recordsInReach(sql, scope, table);
+  const source = await findVisibleRecords(sql, scope, table);
   const measure = field ? selectMeasure(sql, table, field, metric) : sql`null::numeric`;
   const none = { text: sql`null::text`, order: sql`null::numeric` };
   // There are always two keys. Without a field, all records have the same one.
@@ -165,7 +165,7 @@ export async function countByStatus(sql: Sql, scope: Scope, object: 'leads' | 'd
   if (object === 'leads' && scope.reach.kind === 'company') return countLeads(sql, scope);
   const table = recordTable(object);
   const status = object === 'leads' ? sql`r.lead_status_id` : sql`r.stage_id`;
-  const source = await recordsInReach(sql, scope, table);
+  const source = await findVisibleRecords(sql, scope, table);
   return sql<PipelineRow[]>`
     select ${status} as status_id, count(*) as count, ${object === 'leads' ? sql`null::bigint` : sql`sum(r.amount_minor)`} as amount
     from ${source.rows}

@@ -4,7 +4,7 @@ import { setImmediate as breathe } from 'node:timers/promises';
 import type { Sql } from '../client/pool.ts';
 import type { TenantScope } from '../client/tenant.ts';
 import { recordTable } from '../records/columns.ts';
-import { belongs } from '../records/reached.ts';
+import { belongsToTenant } from '../records/reached.ts';
 import { blocksOfSignature, emptySignature, markTexts, recordsOfBlock } from './signature.ts';
 
 /** Changes that are added in one transaction. */
@@ -86,7 +86,7 @@ export async function putIntoBlocks(sql: Sql, scope: TenantScope, object: string
   // A separate statement, so that it reads texts that are at least as new as the taken changes.
   const texts = await sql<{ id: string; text: string }[]>`
     select r.id, searched_text(r) as text from ${sql(table.name)} r
-    where ${belongs(sql, scope, table)} and r.id = any(${taken.map(({ recordId }) => recordId)}::uuid[])`;
+    where ${belongsToTenant(sql, scope, table)} and r.id = any(${taken.map(({ recordId }) => recordId)}::uuid[])`;
   // In the order of the changes, so that the newest texts are in the last blocks.
   const places = new Map(taken.map(({ id, recordId }) => [recordId, id]));
   const ordered = texts.toSorted((a, b) => (places.get(a.id) ?? 0) - (places.get(b.id) ?? 0));

@@ -3,10 +3,10 @@ import type { Fragment } from 'postgres';
 import type { StoredRecord } from '../../domain/records/draft.ts';
 import type { SearchedText } from '../../domain/reports/search.ts';
 import type { Sql } from '../client/pool.ts';
-import { inReach, type Scope } from '../client/visibility.ts';
+import { isVisibleTo, type Scope } from '../client/visibility.ts';
 import { type RecordTable, recordTable } from '../records/columns.ts';
-import { ageOf, belongs, firstInReach } from '../records/reached.ts';
-import { fromRow, restOfRow, selection } from '../records/rows.ts';
+import { ageColumn, belongsToTenant, findFirstVisible } from '../records/reached.ts';
+import { fromRow, readFurtherColumns, selection } from '../records/rows.ts';
 import { blocksOfSignature, computePlaces, findBlocksWith, recordsOfBlock } from './signature.ts';
 
 interface Hit {
@@ -146,9 +146,9 @@ async function scanNewest(search: Search, most: number): Promise<Scan & { blocks
   const places = computePlaces(lower);
   const own = selectOwnRows(search);
   const last = Math.ceil(most / recordsOfBlock) + 1;
-  const age = scope.reach.kind === 'company' ? 'created_at' : ageOf(table);
+  const age = scope.reach.kind === 'company' ? 'created_at' : ageColumn(table);
   const order = sql`order by r.${sql(age)} desc, r.id desc limit ${most}`;
-  const source = await firstInReach(sql, scope, table, order);
+  const source = await findFirstVisible(sql, scope, table, order);
   const rows = await scanRecords(search, {
     bound: bounds.all,
     before: sql`newest as materialized (
@@ -277,9 +277,9 @@ function scanRecords({ sql, scope, table, part, texts, limit }: Search, asked: A
     with asked as materialized (
       select lower(${part}::text) as part
     ), ${asked.before} looked as materialized (
-      select r.id, r.created_at, case when ${inReach(sql, scope, table.assigned)} then ${computeRank(sql, sql`given.texts`)} end as rank
+      select r.id, r.created_at, case when ${isVisibleTo(sql, scope, table.assigned)} then ${computeRank(sql, sql`given.texts`)} end as rank
       from asked, ${sql(table.name)} r, lateral (select ${frameTexts(sql, listTexts(sql, table, texts))} as texts offset 0) given
-      where ${belongs(sql, scope, table)} and r.id = any(array(${asked.ids}))
+      where ${belongsToTenant(sql, scope, table)} and r.id = any(array(${asked.ids}))
     ), best as (
       select id, created_at, rank from looked where rank < ${asked.bound}
       order by rank, created_at desc, id desc
@@ -297,7 +297,7 @@ function scanRecords({ sql, scope, table, part, texts, limit }: Search, asked: A
     )::int, counted.looked, counted.total, counted.begun, counted.whole, asked.part, ${asked.further}
     from asked, counted
     left join best on true
-    left join ${sql(table.name)} r on ${belongs(sql, scope, table)} and r.id = best.id`
+    left join ${sql(table.name)} r on ${belongsToTenant(sql, scope, table)} and r.id = best.id`
     .values()
     .execute();
 }
@@ -331,12 +331,12 @@ function computeRank(sql: Sql, texts: Fragment): Fragment {
 }
 
 function toScan({ table }: Search, rows: readonly unknown[][]): Scan {
-  const [, , looked, total, begun, whole, part] = restOfRow(table, rows[0] ?? []) as [
+  const [, , looked, total, begun, whole, part] = readFurtherColumns(table, rows[0] ?? []) as [
     ...[unknown, unknown],
     ...[number, number, number, number, string],
   ];
   const best = rows.flatMap((row) => {
-    const [rank, place] = restOfRow(table, row) as [Rank | null, number | null];
+    const [rank, place] = readFurtherColumns(table, row) as [Rank | null, number | null];
     return rank === null || place === null ? [] : [{ record: fromRow(table, row), rank, place }];
   });
   return { best, looked, total, begun, whole, part };

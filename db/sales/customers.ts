@@ -2,7 +2,7 @@
 import type { Fragment } from 'postgres';
 import type { IncludeGroup, Profile } from '../../domain/sales/customer-profile.ts';
 import type { Sql } from '../client/pool.ts';
-import { inReach, type Scope } from '../client/visibility.ts';
+import { isVisibleTo, type Scope } from '../client/visibility.ts';
 
 /** The maximum of other customers of an account in a profile. */
 const maxContacts = 99;
@@ -19,7 +19,7 @@ export async function findCustomerByEmail(
   const [row] = await sql<{ id: string; matches: number }[]>`
     select id, count(*) over () as matches
     from customers
-    where company_id = ${scope.companyId} and test_mode = ${scope.testMode} and email collate "C" = ${email} and ${inReach(sql, scope)}
+    where company_id = ${scope.companyId} and test_mode = ${scope.testMode} and email collate "C" = ${email} and ${isVisibleTo(sql, scope)}
     order by updated_at desc, id desc
     limit 1`;
   return row && { id: row.id, others: row.matches - 1 };
@@ -42,7 +42,7 @@ export async function findCustomerProfile(
       (
         select jsonb_build_object('id', id, 'name', name)
         from accounts
-        where company_id = ${companyId} and test_mode = ${testMode} and id = c.account_id and ${inReach(sql, scope)}
+        where company_id = ${companyId} and test_mode = ${testMode} and id = c.account_id and ${isVisibleTo(sql, scope)}
       ) as account,
       (
         select jsonb_build_object('id', id, 'full_name', full_name, 'email', email)
@@ -70,7 +70,7 @@ function contactsOf(sql: Sql, scope: Scope) {
     from (
       select id, first_name, last_name, email, mobile, phone, job_title, created_at
       from customers
-      where company_id = ${scope.companyId} and test_mode = ${scope.testMode} and account_id = c.account_id and id <> c.id and ${inReach(sql, scope)}
+      where company_id = ${scope.companyId} and test_mode = ${scope.testMode} and account_id = c.account_id and id <> c.id and ${isVisibleTo(sql, scope)}
       order by created_at, id
       limit ${maxContacts}
     ) person
@@ -89,7 +89,7 @@ function counted(sql: Sql, scope: Scope, table: 'deals' | 'leads') {
   return sql`(
     select count(*)
     from ${sql(table)}
-    where company_id = ${scope.companyId} and test_mode = ${scope.testMode} and ${own(sql, table)} and ${inReach(sql, scope)}
+    where company_id = ${scope.companyId} and test_mode = ${scope.testMode} and ${own(sql, table)} and ${isVisibleTo(sql, scope)}
   )`;
 }
 
@@ -97,7 +97,7 @@ function activitiesCounted(sql: Sql, scope: Scope) {
   return sql`(
     select count(*)
     from activities r
-    where r.company_id = ${scope.companyId} and r.test_mode = ${scope.testMode} and ${inReach(sql, scope, 'unassigned')}
+    where r.company_id = ${scope.companyId} and r.test_mode = ${scope.testMode} and ${isVisibleTo(sql, scope, 'unassigned')}
       and ${isOfCustomer(sql, scope, sql`c.id`)}
   )`;
 }

@@ -2,7 +2,7 @@
 import type { MatchKeys } from '../../domain/sales/lead-conversion.ts';
 import type { Sql } from '../client/pool.ts';
 import { lockValues } from '../client/value-locks.ts';
-import { inReach, type Scope } from '../client/visibility.ts';
+import { isVisibleTo, type Scope } from '../client/visibility.ts';
 
 export interface Matches {
   customer: { id: string; accountId: string | null } | undefined;
@@ -15,7 +15,7 @@ export interface Matches {
  */
 export async function findMatches(sql: Sql, scope: Scope, keys: MatchKeys): Promise<Matches> {
   const locking = lockKeys(sql, scope, keys);
-  const own = sql`company_id = ${scope.companyId} and test_mode = ${scope.testMode} and ${inReach(sql, scope)}`;
+  const own = sql`company_id = ${scope.companyId} and test_mode = ${scope.testMode} and ${isVisibleTo(sql, scope)}`;
   const { customerId, email, mobile, company } = keys;
   // Separate statements: they must see what the locks' last holder committed.
   const customers = sql<{ id: string; accountId: string | null }[]>`
@@ -51,7 +51,7 @@ export async function findDealOfLead(sql: Sql, scope: Scope, leadId: string): Pr
   const [deal] = await sql<{ id: string }[]>`
     select id
     from deals
-    where company_id = ${scope.companyId} and test_mode = ${scope.testMode} and lead_id = ${leadId} and ${inReach(sql, scope)}
+    where company_id = ${scope.companyId} and test_mode = ${scope.testMode} and lead_id = ${leadId} and ${isVisibleTo(sql, scope)}
     order by created_at, id
     limit 1`;
   return deal?.id ?? null;

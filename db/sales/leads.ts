@@ -1,6 +1,6 @@
 // The assignee of leads from intake.
 import type { Sql } from '../client/pool.ts';
-import { type UserScope, userInReach } from '../client/visibility.ts';
+import { isUserVisible, type UserScope } from '../client/visibility.ts';
 
 export interface Assignee {
   id: string;
@@ -21,7 +21,7 @@ export async function findAssignee(
     select u.id, u.email, u.full_name
     from users u
     where u.company_id = ${companyId} and u.status = 'active'
-      and ${email === null ? userInReach(sql, reach, 'u') : sql`u.email = ${email}`}
+      and ${email === null ? isUserVisible(sql, reach, 'u') : sql`u.email = ${email}`}
     order by u.created_at, u.id
     limit 1`.execute();
   return user;

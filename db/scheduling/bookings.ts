@@ -5,7 +5,7 @@ import { type Actor, type CreatedByRow, createdColumns } from '../client/created
 import type { Sql } from '../client/pool.ts';
 import { type DueDataRow, forEachTenant } from '../client/sweeping.ts';
 import type { TenantScope } from '../client/tenant.ts';
-import { members, type Reach } from '../client/visibility.ts';
+import { type Reach, selectVisibleUserIds } from '../client/visibility.ts';
 
 export interface BookingRow extends StoredBooking, CreatedByRow {
   userName: string;
@@ -53,7 +53,7 @@ const selectWithName = (sql: Sql, companyId: string) => sql`
   ${sql(columns)}, (select full_name from users where company_id = ${companyId} and id = bookings.user_id) as user_name`;
 
 const inReach = (sql: Sql, { companyId, reach }: BookingScope) =>
-  reach.kind === 'company' ? sql`true` : sql`user_id in (${members(sql, companyId, reach)})`;
+  reach.kind === 'company' ? sql`true` : sql`user_id in (${selectVisibleUserIds(sql, companyId, reach)})`;
 
 /** Filters of a list of bookings. */
 export interface BookingFilter {

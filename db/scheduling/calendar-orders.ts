@@ -9,7 +9,7 @@ export type OrderAction = 'write' | 'remove';
  * removal waits for a write that is in progress.
  * @param userId the owner of the calendar
  */
-export async function placeCalendarOrder(
+export async function enqueueCalendarWrite(
   sql: Sql,
   companyId: string,
   bookingId: string,

@@ -182,14 +182,14 @@ export async function takeCalendar(
 }
 
 /** The result of a read, or why it failed. After a failure, the previous result stays. */
-export type Look = { busy: readonly Interval[]; until: Date } | { fault: string };
+export type CalendarReading = { busy: readonly Interval[]; until: Date } | { fault: string };
 
 /** Stores the result of a read, unless the calendar was reconnected meanwhile. */
 export async function noteLook(
   sql: Sql,
   companyId: string,
   { userId, leasedUntil }: Pick<TakenCalendar, 'userId' | 'leasedUntil'>,
-  look: Look,
+  look: CalendarReading,
   next: Date,
   now: Date,
 ): Promise<void> {

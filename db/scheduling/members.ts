@@ -1,7 +1,7 @@
 // Users as scheduling sees them: whether they exist and are active, and when they work.
 import type { DayOff, WorkingWindow } from '../../domain/scheduling/working-time.ts';
 import type { Sql } from '../client/pool.ts';
-import { type Reach, userInReach } from '../client/visibility.ts';
+import { isUserVisible, type Reach } from '../client/visibility.ts';
 
 export interface MemberRow {
   id: string;
@@ -24,7 +24,7 @@ export async function findMembers(
     select u.id, u.full_name, u.status = 'active' as is_active, h.timezone, h.weekly, h.days_off, h.updated_at
     from users u
     left join user_working_hours h on h.company_id = ${companyId} and h.user_id = u.id
-    where u.company_id = ${companyId} and u.id = any(${[...ids]}::uuid[]) and ${userInReach(sql, reach, 'u')}`;
+    where u.company_id = ${companyId} and u.id = any(${[...ids]}::uuid[]) and ${isUserVisible(sql, reach, 'u')}`;
 }
 
 /** Locks the user, so that concurrent changes of the same hours take turns. */

@@ -2,7 +2,7 @@
 import type { AssignmentStrategy } from '../../domain/scheduling/assignment.ts';
 import type { Sql } from '../client/pool.ts';
 import type { TenantScope } from '../client/tenant.ts';
-import { type Reach, userInReach } from '../client/visibility.ts';
+import { isUserVisible, type Reach } from '../client/visibility.ts';
 
 export interface PoolMember {
   user_id: string;
@@ -47,7 +47,7 @@ function isPoolVisible(sql: Sql, { companyId, reach }: PoolScope) {
   return sql`exists (
     select from scheduling_pool_members m
     join users u on u.company_id = ${companyId} and u.id = m.user_id
-    where m.company_id = ${companyId} and m.pool_id = p.id and ${userInReach(sql, reach, 'u')}
+    where m.company_id = ${companyId} and m.pool_id = p.id and ${isUserVisible(sql, reach, 'u')}
   )`;
 }
 
@@ -129,7 +129,7 @@ export async function findActiveUsers(
 ): Promise<{ id: string; fullName: string }[]> {
   return await sql<{ id: string; fullName: string }[]>`
     select u.id, u.full_name from users u
-    where u.company_id = ${companyId} and u.id = any(${[...ids]}::uuid[]) and u.status = 'active' and ${userInReach(sql, reach, 'u')}`;
+    where u.company_id = ${companyId} and u.id = any(${[...ids]}::uuid[]) and u.status = 'active' and ${isUserVisible(sql, reach, 'u')}`;
 }
 
 /** Returns how many turns each user has had in a rotation. */

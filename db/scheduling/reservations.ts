@@ -4,7 +4,7 @@ import { type Actor, type CreatedByRow, createdColumns } from '../client/created
 import type { Sql } from '../client/pool.ts';
 import { type DueDataRow, forEachTenant } from '../client/sweeping.ts';
 import type { TenantScope } from '../client/tenant.ts';
-import { members, type Reach } from '../client/visibility.ts';
+import { type Reach, selectVisibleUserIds } from '../client/visibility.ts';
 
 export interface ReservationRow extends CreatedByRow {
   id: string;
@@ -62,7 +62,7 @@ export async function findHeld(
   const [row] = await sql<ReservationRow[]>`
     select ${sql(columns)} from slot_reservations
     where company_id = ${companyId} and test_mode = ${testMode} and id = ${id} and status = 'held' and expires_at > ${now}
-      and ${reach.kind === 'company' ? sql`true` : sql`user_id in (${members(sql, companyId, reach)})`}`;
+      and ${reach.kind === 'company' ? sql`true` : sql`user_id in (${selectVisibleUserIds(sql, companyId, reach)})`}`;
   return row;
 }
 

@@ -1,6 +1,6 @@
 // Consent groups: the scopes of each group, and the effective scopes of a token.
 import type { Permissions } from './role-permissions.ts';
-import { concreteScopes, moduleActions, moduleOf } from './scopes.ts';
+import { expandScope, getScopeModule, moduleActions } from './scopes.ts';
 
 const consentGroups = [
   ...(['records', 'pipeline', 'automation', 'calendar'] as const),
@@ -47,9 +47,9 @@ const maxScopes = 50;
  * @param asked separated by spaces; identity scopes, unknown ones and `*` are ignored
  */
 export function parseRequestedScopes(asked: string, audience: Audience): string[] {
-  const scopes = asked.split(' ').flatMap(concreteScopes);
+  const scopes = asked.split(' ').flatMap(expandScope);
   return [...new Set(scopes)]
-    .filter((scope) => audience !== 'mcp' || moduleOf(scope) !== 'billing')
+    .filter((scope) => audience !== 'mcp' || getScopeModule(scope) !== 'billing')
     .slice(0, maxScopes);
 }
 
@@ -65,7 +65,7 @@ export function findUncovered(groups: readonly ConsentGroup[], scopes: readonly 
  * @param grant customObjects are the modules of custom objects, e.g. object:visits
  * @param asked scopes of the token; OpenID Connect scopes, unknown ones and `*` are ignored
  */
-export function scopesOfToken(
+export function resolveTokenScopes(
   grant: { groups: readonly string[]; extraScopes: readonly string[]; customObjects: readonly string[] },
   asked: readonly string[],
   permissions: Permissions,
@@ -73,10 +73,10 @@ export function scopesOfToken(
   const groups = grant.groups
     .flatMap((group) => scopesOfGroup[group as ConsentGroup] ?? [])
     .flatMap((scope) =>
-      moduleOf(scope) === customObject
+      getScopeModule(scope) === customObject
         ? grant.customObjects.map((module) => module + scope.slice(customObject.length))
         : [scope],
     );
-  const single = [...grant.extraScopes, ...asked].flatMap(concreteScopes);
+  const single = [...grant.extraScopes, ...asked].flatMap(expandScope);
   return [...new Set([...groups, ...single])].filter((scope) => permissions.allows(scope));
 }

@@ -1,5 +1,5 @@
 // The permissions of roles and profiles: the actions of each module, and the visible records.
-import { actionsOfModule, moduleActions, moduleOf } from './scopes.ts';
+import { actionsOfModule, getScopeModule, moduleActions } from './scopes.ts';
 
 /** The visible records: a person's own, or all of the team, the branch or the company. */
 export type RoleReach = 'own' | 'team' | 'branch' | 'company';
@@ -162,7 +162,10 @@ export interface Permissions {
  * not allow editing all records.
  * @param profile rows of the user's custom profile
  */
-export function permissionsOf(roles: readonly string[], profile: readonly ProfileRow[] | null = null): Permissions {
+export function resolvePermissions(
+  roles: readonly string[],
+  profile: readonly ProfileRow[] | null = null,
+): Permissions {
   if (profile) {
     const allows = (scope: string): boolean => {
       const { module, action } = splitScope(scope);
@@ -186,7 +189,7 @@ export function permissionsOf(roles: readonly string[], profile: readonly Profil
 }
 
 function splitScope(scope: string): { module: string; action: string } {
-  const module = moduleOf(scope);
+  const module = getScopeModule(scope);
   return { module, action: scope.slice(module.length + 1) };
 }
 

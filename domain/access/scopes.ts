@@ -62,7 +62,7 @@ export const addOnOfModule: Readonly<Record<string, string>> = {
 /**
  * Returns the module of a scope: `leads:view` → `leads`, `object:visits:view` → `object:visits`.
  */
-export function moduleOf(scope: string): string {
+export function getScopeModule(scope: string): string {
   return scope.slice(0, scope.lastIndexOf(':'));
 }
 
@@ -78,7 +78,7 @@ function toCurrentName(scope: string): string {
 export function isGrantable(scope: string): boolean {
   if (scope === '*') return true;
   if (Object.hasOwn(legacyScopes, scope)) return true;
-  const module = moduleOf(scope);
+  const module = getScopeModule(scope);
   const action = scope.slice(module.length + 1);
   const actions = actionsOfModule(module);
   return actions.length > 0 && (action === '*' || actions.includes(action));
@@ -88,9 +88,9 @@ export function isGrantable(scope: string): boolean {
  * Returns the single actions of a scope. Empty for `*`, which is unbounded, and for scopes that
  * cannot be granted.
  */
-export function concreteScopes(scope: string): string[] {
+export function expandScope(scope: string): string[] {
   if (scope === '*' || !isGrantable(scope)) return [];
-  const module = moduleOf(scope);
+  const module = getScopeModule(scope);
   if (!scope.endsWith(':*')) return [toCurrentName(scope)];
   return (moduleActions[module] ?? customObjectActions).map((action) => `${module}:${action}`);
 }
@@ -105,7 +105,7 @@ export interface Grants {
 }
 
 /** Builds the grants of a credential from its stored scopes. */
-export function grantsOf(scopes: readonly string[]): Grants {
+export function parseGrants(scopes: readonly string[]): Grants {
   const exact = new Set<string>();
   const modules = new Set<string>();
   let everything = false;
@@ -118,7 +118,7 @@ export function grantsOf(scopes: readonly string[]): Grants {
     allows(asked) {
       const scope = toCurrentName(asked);
       if (scope === platformScope) return exact.has(platformScope);
-      return everything || exact.has(scope) || modules.has(moduleOf(scope));
+      return everything || exact.has(scope) || modules.has(getScopeModule(scope));
     },
   };
 }

@@ -54,7 +54,7 @@ export function isGone({ status, wish }: AttemptOutcome): boolean {
 }
 
 /** @param attempts including this one */
-export function verdictOf(outcome: AttemptOutcome, attempts: number, most: number): Verdict {
+export function decideNextAttempt(outcome: AttemptOutcome, attempts: number, most: number): Verdict {
   if (outcome.wish === 'abort-message') return 'cancelled';
   if (outcome.status !== null && outcome.status >= 200 && outcome.status < 300) return 'succeeded';
   return isGone(outcome) || attempts >= most ? 'failed' : 'retry';
@@ -160,7 +160,7 @@ const failingRateLimit = { perSecond: 2, inFlight: 2 };
 /** Consecutive failures after which a receiver counts as failing. */
 const failingAfter = 5;
 
-export const paceOf = (consecutiveFailures: number): typeof pace =>
+export const selectRate = (consecutiveFailures: number): typeof pace =>
   consecutiveFailures >= failingAfter ? failingRateLimit : pace;
 
 /**

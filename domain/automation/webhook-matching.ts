@@ -1,10 +1,10 @@
 // Matches events with webhook subscriptions: by name, own changes and filter.
-import { fulfils } from '../objects/comparisons.ts';
+import { matchesCondition } from '../objects/comparisons.ts';
 import type { FieldProblem } from '../objects/field-values.ts';
 import { readFilterOf } from '../objects/filter.ts';
-import { type Condition, holds, leavesOf, mapLeaves, type Tree } from '../objects/filter-tree.ts';
+import { type Condition, listLeaves, mapLeaves, matchesTree, type Tree } from '../objects/filter-tree.ts';
 import { isResolved } from '../objects/relative-dates.ts';
-import { closest } from '../objects/suggestions.ts';
+import { findClosest } from '../objects/suggestions.ts';
 import type { Field, WorkspaceObject } from '../objects/workspace.ts';
 import { type CatalogueEvent, type EventFieldType, eventCatalogue } from './event-catalogue.ts';
 
@@ -28,7 +28,7 @@ export interface MatchableEvent {
 }
 
 /** Returns the events of the catalog that a name or a pattern matches. Empty for an unknown one. */
-export function eventsNamed(pattern: string): readonly CatalogueEvent[] {
+export function findEventsNamed(pattern: string): readonly CatalogueEvent[] {
   if (pattern === '*') return eventCatalogue;
   if (!pattern.endsWith('.*')) return eventCatalogue.filter(({ name }) => name === pattern);
   const prefix = pattern.slice(0, -1);
@@ -38,9 +38,9 @@ export function eventsNamed(pattern: string): readonly CatalogueEvent[] {
 /** @returns a problem for each name that matches no event */
 export function findUnknownEvents(patterns: readonly string[]): FieldProblem[] {
   return patterns.flatMap((pattern, index) => {
-    if (eventsNamed(pattern).length > 0) return [];
+    if (findEventsNamed(pattern).length > 0) return [];
     const names = eventCatalogue.map(({ name }) => name);
-    const meant = closest(pattern, names);
+    const meant = findClosest(pattern, names);
     const message = `events[${index}] must be the name of an event, record.* or *. GET /v1/webhook-events lists them.`;
     return [
       {
@@ -72,7 +72,7 @@ const operatorsOfLists: readonly string[] = ['contains', 'is_null'];
 /** Returns the fields that a filter of these events may use. */
 function findFilterableFields(patterns: readonly string[]): Map<string, Field> {
   const fields = new Map<string, Field>();
-  for (const { fields: own } of patterns.flatMap(eventsNamed))
+  for (const { fields: own } of patterns.flatMap(findEventsNamed))
     for (const { name, type, filterable } of own)
       if (filterable && type !== 'object' && !fields.has(name))
         fields.set(name, { name, label: name, type: typeOf[type], custom: false, required: false });
@@ -92,7 +92,7 @@ export function readEventFilter(
   const { filter, problems } = readFilterOf(given, {
     field: (name) => fields.get(name),
     unknown: (name) => {
-      const meant = closest(name, names);
+      const meant = findClosest(name, names);
       const shown = name.length > 60 ? `${name.slice(0, 60)}…` : name;
       return {
         field: 'filter',
@@ -103,7 +103,7 @@ export function readEventFilter(
       };
     },
   });
-  const conditions = filter ? leavesOf(filter) : [];
+  const conditions = filter ? listLeaves(filter) : [];
   const unfit = conditions.filter(({ field, op }) => lists.has(field) && !isForLists(op));
   const relative = conditions.filter((condition) => !isResolved(condition));
   return {
@@ -143,8 +143,8 @@ const epoch = new Date(0);
  * Builds a function that returns true if a subscription receives an event. A filter that no longer
  * fits the catalog matches nothing.
  */
-export function matcherOf({ events, filter: given, skipOwn, createdByKind, createdById }: MatchCriteria) {
-  const names = new Set(events.flatMap(eventsNamed).map(({ name }) => name));
+export function createMatcher({ events, filter: given, skipOwn, createdByKind, createdById }: MatchCriteria) {
+  const names = new Set(events.flatMap(findEventsNamed).map(({ name }) => name));
   const { filter, problems } = given === null ? { filter: undefined, problems: [] } : readEventFilter(given, events);
   return ({ event, actor, data }: MatchableEvent): boolean =>
     names.has(event) &&
@@ -154,7 +154,7 @@ export function matcherOf({ events, filter: given, skipOwn, createdByKind, creat
 }
 
 function matchesFilter(filter: Tree<Condition>, data: MatchableEvent['data']): boolean {
-  return holds(filter, (condition) => {
+  return matchesTree(filter, (condition) => {
     const value = Object.hasOwn(data, condition.field) ? data[condition.field] : undefined;
     // A missing field only matches `is_null`.
     if (value === undefined) return condition.op === 'is_null' && condition.isNull;
@@ -163,6 +163,6 @@ function matchesFilter(filter: Tree<Condition>, data: MatchableEvent['data']): b
       return condition.op === 'contains' && value.includes(condition.value);
     }
     const values = { [condition.field]: value as string | number | null };
-    return fulfils(condition, anyEvent, { id: '', createdAt: epoch, updatedAt: epoch, values, custom: {} });
+    return matchesCondition(condition, anyEvent, { id: '', createdAt: epoch, updatedAt: epoch, values, custom: {} });
   });
 }

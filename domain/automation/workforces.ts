@@ -5,7 +5,7 @@ import { type FieldProblem, fieldProblem } from '../objects/field-values.ts';
 import { type Filter, readOwnFilter } from '../objects/filter.ts';
 import { fillPlaceholders, placeholderProblems } from '../objects/placeholders.ts';
 import { type Clock, resolveRelativeDates } from '../objects/relative-dates.ts';
-import { closest } from '../objects/suggestions.ts';
+import { findClosest } from '../objects/suggestions.ts';
 import { findByName, type Workspace, type WorkspaceObject } from '../objects/workspace.ts';
 import type { CheckedRecord, StoredRecord } from '../records/draft.ts';
 import { checkTask } from '../records/tasks.ts';
@@ -61,7 +61,7 @@ export const toObjectName = (type: SubjectType): 'leads' | 'deals' | 'customers'
  * Returns the scopes that a step needs on an object. The author of the step must have them, and it
  * runs with only these.
  */
-export function scopesOf(step: Step, object: string): string[] {
+export function findStepScopes(step: Step, object: string): string[] {
   const view = `${object}:view`;
   switch (step.kind) {
     case 'wait':
@@ -141,7 +141,7 @@ export function checkPlan(
 }
 
 /** Removes duplicates, because several objects may reject the same field. */
-export function once(problems: readonly FieldProblem[]): FieldProblem[] {
+export function dropRepeatedProblems(problems: readonly FieldProblem[]): FieldProblem[] {
   return [...new Map(problems.map((each) => [`${each.field} ${each.code} ${each.message}`, each])).values()];
 }
 
@@ -185,7 +185,7 @@ function tagProblems(tag: string, { object }: WorkspaceObject, workspace: Worksp
   if (findByName(known, tag)) return [];
   const allowed = known.map(({ name }) => name);
   const rule = `must be the name of a tag of ${object}`;
-  return [fieldProblem(field, 'INVALID_OPTION', rule, { allowed, meant: closest(tag, allowed) })];
+  return [fieldProblem(field, 'INVALID_OPTION', rule, { allowed, meant: findClosest(tag, allowed) })];
 }
 
 function checkSetting(
@@ -203,7 +203,7 @@ function checkSetting(
   const allowed = [...object.fields.values()]
     .filter((each) => !each.readOnly && !each.immutable)
     .map((each) => each.name);
-  const meant = closest(name, allowed);
+  const meant = findClosest(name, allowed);
   const rule = `must be the name of a field of ${object.object} that can be changed`;
   checked.problems = [fieldProblem(name, 'INVALID_OPTION', rule, { allowed, ...(meant ? { meant } : {}) })];
   return { checked, at: () => at('field') };
@@ -223,7 +223,7 @@ export interface StepCall {
 }
 
 /** Returns the call of a step for the current record, or why there is nothing to do. */
-export function callOf(
+export function buildStepCall(
   step: Exclude<Step, { kind: 'wait' | 'stop_when' }>,
   object: WorkspaceObject,
   record: StoredRecord,
@@ -287,7 +287,7 @@ export interface CreatedItem {
 }
 
 /** Returns the item that a step's call created. @param answer the data of the response */
-export function madeBy({ operationId }: StepCall, answer: unknown): CreatedItem | undefined {
+export function findCreatedItem({ operationId }: StepCall, answer: unknown): CreatedItem | undefined {
   const { task, note, draft } = answer as Record<'task' | 'note' | 'draft', { id: string } | undefined>;
   if (operationId === 'createRecordTask' && task) return { object: 'tasks', id: task.id };
   if (operationId === 'createNote' && note) return { object: 'notes', id: note.id };

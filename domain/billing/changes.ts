@@ -14,7 +14,7 @@ import {
 } from './subscription.ts';
 
 /** Why a change is rejected, with an error code of the API. */
-export interface Refusal {
+export interface ChangeRejection {
   code: 'CONFLICT' | 'AGREEMENT_ACTIVE' | 'NO_ACTIVE_SUBSCRIPTION';
   message: string;
   /** The reason of a conflict. */
@@ -22,7 +22,7 @@ export interface Refusal {
   more?: Record<string, unknown>;
 }
 
-const conflict = (reason: string, message: string, more: Record<string, unknown> = {}): Refusal => ({
+const conflict = (reason: string, message: string, more: Record<string, unknown> = {}): ChangeRejection => ({
   code: 'CONFLICT',
   reason,
   message,
@@ -32,12 +32,12 @@ const conflict = (reason: string, message: string, more: Record<string, unknown>
 const computeMonthlyPrice = (code: string): number | undefined => plans[code]?.prices?.monthly[billingCurrency];
 
 /** Returns why a change is rejected; undefined if it is allowed. @param usedSeats active users */
-export function refusalOf(
+export function findRejection(
   change: Change,
   subscription: Subscription,
   usedSeats: number,
   now: Date,
-): Refusal | undefined {
+): ChangeRejection | undefined {
   const { hasAgreement, agreementEndsAt } = subscription;
   if (change.action === 'top_up') return undefined;
   if (hasAgreement && (agreementEndsAt === null || agreementEndsAt > now))
@@ -73,7 +73,7 @@ export function refusalOf(
   }
 }
 
-function checkExisting(subscription: Subscription): Refusal | undefined {
+function checkExisting(subscription: Subscription): ChangeRejection | undefined {
   if (isPaid(subscription))
     return conflict('subscription_exists', 'This workspace already has a subscription. Change it instead.');
   return subscription.status === 'paused'
@@ -84,7 +84,7 @@ function checkExisting(subscription: Subscription): Refusal | undefined {
     : undefined;
 }
 
-function checkPackage(code: string): Refusal | undefined {
+function checkPackage(code: string): ChangeRejection | undefined {
   if (computeMonthlyPrice(code) !== undefined) return undefined;
   const allowed = Object.keys(plans).filter((each) => computeMonthlyPrice(each) !== undefined);
   return conflict('package_not_configured', `package_code must be one of ${allowed.join(', ')}.`, {
@@ -95,7 +95,7 @@ function checkPackage(code: string): Refusal | undefined {
 function checkUpgrade(
   { package_code, billing_cycle }: { package_code: string; billing_cycle: BillingCycle | null },
   subscription: Subscription,
-): Refusal | undefined {
+): ChangeRejection | undefined {
   if (package_code === subscription.packageCode) {
     const isOtherCycle = billing_cycle !== null && billing_cycle !== subscription.billingCycle;
     const isAboutToLeave = subscription.scheduled.some(({ action }) => action === 'downgrade');
@@ -112,7 +112,7 @@ function checkUpgrade(
       );
 }
 
-function checkDowngrade(code: string, subscription: Subscription, used: number): Refusal | undefined {
+function checkDowngrade(code: string, subscription: Subscription, used: number): ChangeRejection | undefined {
   const { packageCode } = subscription;
   if (code === packageCode) return conflict('already_on_package', `This workspace already has the package ${code}.`);
   const [from, to] = [computeMonthlyPrice(packageCode) ?? Number.POSITIVE_INFINITY, computeMonthlyPrice(code) ?? 0];
@@ -134,7 +134,7 @@ function checkDowngrade(code: string, subscription: Subscription, used: number):
 function checkModule(
   { action, module_key }: { action: 'add_module' | 'remove_module'; module_key: string },
   { packageCode, addOns: bought, scheduled }: Subscription,
-): Refusal | undefined {
+): ChangeRejection | undefined {
   if (module_key === packageCode)
     return conflict(
       'cannot_remove_last_item',
@@ -182,7 +182,7 @@ export interface Consequence {
 }
 
 /** Computes the consequence of a change. @param openMinor the unpaid amount of the open invoice */
-export function consequenceOf(change: Change, before: Subscription, openMinor: number, now: Date): Consequence {
+export function computeConsequence(change: Change, before: Subscription, openMinor: number, now: Date): Consequence {
   const { periodStart, periodEnd } = before;
   const atOnce = (after: Subscription, restarts = false): Consequence => {
     const { lines, creditMinor } = applyCredit(changeLines(before, after, restarts, now), before.creditMinor);

@@ -25,13 +25,13 @@ export function applyFailedPayment(subscription: Subscription): Subscription {
   const next = retryDays[chargeAttempts];
   if (next !== undefined)
     return { ...subscription, status: 'past_due', pastDueSince: since, dueAt: addDays(since, next) };
-  return ended(subscription, addDays(since, retryDays.at(-1) ?? 0));
+  return endSubscription(subscription, addDays(since, retryDays.at(-1) ?? 0));
 }
 
 /**
  * Returns the subscription after its end. It is no longer served, and its data is kept for a time.
  */
-export function ended(subscription: Subscription, at: Date): Subscription {
+export function endSubscription(subscription: Subscription, at: Date): Subscription {
   return {
     ...subscription,
     status: 'canceled',
@@ -83,11 +83,11 @@ export function nextStep(subscription: Subscription, now: Date): NextStep | unde
       // The end of the period may have been moved without an update of `dueAt`.
       if (periodEnd > now) return { kind: 'turn', after: { ...subscription, dueAt: periodEnd }, mail: null };
       if (subscription.cancelAtPeriodEnd)
-        return { kind: 'turn', after: ended(subscription, periodEnd), mail: 'subscription_ended' };
+        return { kind: 'turn', after: endSubscription(subscription, periodEnd), mail: 'subscription_ended' };
       return { kind: 'operation', action: 'renew' };
     case 'past_due':
       return subscription.cancelAtPeriodEnd && periodEnd <= now
-        ? { kind: 'turn', after: ended(subscription, periodEnd), mail: 'subscription_ended' }
+        ? { kind: 'turn', after: endSubscription(subscription, periodEnd), mail: 'subscription_ended' }
         : { kind: 'operation', action: 'charge_again' };
     case 'canceled': {
       const until = computeDeletionDate(endedAt ?? periodEnd);

@@ -47,7 +47,7 @@ export function callsPerDay({ packageCode, agreedPerDay, agreedPerMonth }: CallT
  * Returns whether the API is accessible under a subscription, or why not. A failed payment does not
  * end access: there are two weeks to fix it.
  */
-export function accessOf(
+export function resolveAccess(
   status: string | null,
   trialEndsAt: Date | null,
   now: Date,

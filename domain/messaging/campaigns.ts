@@ -71,7 +71,7 @@ export interface StoredRun {
  * Copies the current content of a campaign for a run.
  * @param numberOf returns the phone number of an id
  */
-export function contentOf(
+export function parseContent(
   { object, filter, channels }: Pick<StoredCampaign, 'object' | 'filter' | 'channels'>,
   numberOf: (id: string) => string | undefined,
 ): RunContent {
@@ -120,7 +120,7 @@ export interface PreparedMessage {
 const maxLengths = { subject: 200, body: 20_000 } as const;
 
 /** Prepares the messages for a record: one for each channel for which it has an address. */
-export function messagesFor(
+export function buildMessages(
   content: RunContent,
   object: WorkspaceObject,
   record: { id: string; values: Readonly<Record<string, StoredValue | undefined>> },

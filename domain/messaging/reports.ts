@@ -96,7 +96,7 @@ function findContacts({ type, direction }: ReportBody, read: Record<string, stri
 }
 
 /** Returns the channel of a report that becomes a message; undefined for others. */
-export function channelOf(kind: ReportKind): 'sms' | 'whatsapp' | 'email' | undefined {
+export function findChannel(kind: ReportKind): 'sms' | 'whatsapp' | 'email' | undefined {
   return kind === 'sms' || kind === 'whatsapp' || kind === 'email' ? kind : undefined;
 }
 
@@ -113,7 +113,7 @@ export function stopReason({
   engagement,
 }: Report): 'unsubscribed' | 'bounced' | 'complained' | undefined {
   if (engagement === 'bounced' || engagement === 'complained') return engagement;
-  const said = type === 'email' ? isStopWord(subject) || isStopWord(body) : channelOf(type) && isStopWord(body);
+  const said = type === 'email' ? isStopWord(subject) || isStopWord(body) : findChannel(type) && isStopWord(body);
   return said ? 'unsubscribed' : undefined;
 }
 

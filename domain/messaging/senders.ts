@@ -88,7 +88,7 @@ const maxPauseMinutes = 360;
  * @param attempts including this one
  * @returns the outcome of the draft, or the milliseconds until the retry
  */
-export function afterFault({ kind, message }: SendingFault, attempts: number): SendingOutcome | number {
+export function decideAfterFault({ kind, message }: SendingFault, attempts: number): SendingOutcome | number {
   if (kind === 'no_sender') return { status: 'failed', code: 'no_sender', message };
   if (kind !== 'not_sent' && kind !== 'unknown') return { status: 'failed', code: 'refused', message };
   if (attempts >= maxAttempts)
@@ -112,7 +112,7 @@ export function appendUnsubscribeLink({ body, isOfCampaign, unsubscribeUrl }: Ou
 }
 
 /** Returns why a draft cannot be sent now, in order of precedence; undefined if it can. */
-export function objectionTo(
+export function findSendingObstacle(
   { channel }: Pick<StoredDraft, 'channel'>,
   asked: { isInboxOn: boolean; isOptedOut: boolean; hasSender: boolean },
 ): Extract<SendingOutcome, { status: 'failed' }> | undefined {

@@ -6,8 +6,8 @@ import type { StoredValue } from './field-values.ts';
 import type { Condition, GivenCondition, GivenValue } from './filter-tree.ts';
 import {
   filterValue,
+  listOperators,
   type Operator,
-  operatorsOf,
   operatorsOfMultiple,
   type Reading,
   readAs,
@@ -16,7 +16,7 @@ import {
   type ValueFault,
 } from './filter-values.ts';
 import { isRelativeName, relativeNames } from './relative-dates.ts';
-import { closest } from './suggestions.ts';
+import { findClosest } from './suggestions.ts';
 import type { Field, WorkspaceObject } from './workspace.ts';
 
 export type ReadComparison = { condition: GivenCondition } | { part: 'operator' | 'value' | 'as'; fault: ValueFault };
@@ -29,13 +29,13 @@ export function readComparison(given: Field, operator: unknown, value: unknown, 
   const reading = readings.find((each) => each === as);
   if (as !== undefined && !(reading && given.custom)) return { part: 'as', fault: faultOfReading(reading) };
   const field = reading ? readAs(given, reading) : given;
-  const allowed = field.isMultiple ? operatorsOfMultiple : operatorsOf(field.type);
+  const allowed = field.isMultiple ? operatorsOfMultiple : listOperators(field.type);
   const op = allowed.find((each) => each === operator);
   const same = { field: field.name, ...(reading ? { as: reading } : {}) };
   const fail = (fault: ValueFault): ReadComparison => ({ part: 'value', fault });
   if (op === undefined) {
     const rule = `accepts only the operators ${allowed.join(', ')}`;
-    const meant = typeof operator === 'string' ? closest(operator, allowed) : undefined;
+    const meant = typeof operator === 'string' ? findClosest(operator, allowed) : undefined;
     return { part: 'operator', fault: { code: 'INVALID_OPTION', rule, allowed, meant } };
   }
   switch (op) {
@@ -85,7 +85,7 @@ function givenValue(field: Field, op: Operator, value: unknown): { value: GivenV
   if (typeof relative === 'string' && Object.keys(rest).length === 0 && isRelativeName(relative))
     return { value: { relative, ofDates: field.type === 'date' } };
   const rule = 'must be compared with a date or with {"relative": …} and the name of a relative date';
-  const meant = typeof relative === 'string' ? closest(relative, relativeNames) : undefined;
+  const meant = typeof relative === 'string' ? findClosest(relative, relativeNames) : undefined;
   return { fault: { code: 'INVALID_OPTION', rule, allowed: relativeNames, meant } };
 }
 
@@ -102,7 +102,7 @@ export interface ComparedRecord {
 }
 
 /** Returns true if a record meets a condition, with the same semantics as a filtered list. */
-export function fulfils(condition: Condition, object: WorkspaceObject, record: ComparedRecord): boolean {
+export function matchesCondition(condition: Condition, object: WorkspaceObject, record: ComparedRecord): boolean {
   if (condition.as) throw new Error('only filters of stored records read custom fields as numbers or dates');
   const stored = comparedValue(object, record, condition.field);
   if (condition.op === 'is_null') return (stored === null) === condition.isNull;

@@ -4,7 +4,7 @@ import formats from 'ajv-formats/dist/formats.js';
 import type { components } from '../../generated/api.ts';
 import { asSentence } from '../service/messages.ts';
 import { type CountryCode, toE164 } from './phone-numbers.ts';
-import { closest } from './suggestions.ts';
+import { findClosest } from './suggestions.ts';
 import { readDay, readTime } from './times.ts';
 import { type Field, findByName } from './workspace.ts';
 
@@ -179,7 +179,7 @@ function checkOption({ items, options = [] }: Field, text: string): Checked {
     allowed.length > 0 ? 'must be one of the allowed values' : 'has no allowed values yet',
     {
       allowed,
-      meant: closest(text, allowed),
+      meant: findClosest(text, allowed),
     },
   );
 }

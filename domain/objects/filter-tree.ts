@@ -47,18 +47,18 @@ export interface Related<Leaf> {
 export type Tree<Leaf> = Leaf | { and: readonly Tree<Leaf>[] } | { or: readonly Tree<Leaf>[] } | { not: Tree<Leaf> };
 
 /** Returns true if the tree holds. `not` holds exactly if its member does not. */
-export function holds<Leaf extends object>(tree: Tree<Leaf>, test: (leaf: Leaf) => boolean): boolean {
-  if ('and' in tree) return tree.and.every((member) => holds(member, test));
-  if ('or' in tree) return tree.or.some((member) => holds(member, test));
-  if ('not' in tree) return !holds(tree.not, test);
+export function matchesTree<Leaf extends object>(tree: Tree<Leaf>, test: (leaf: Leaf) => boolean): boolean {
+  if ('and' in tree) return tree.and.every((member) => matchesTree(member, test));
+  if ('or' in tree) return tree.or.some((member) => matchesTree(member, test));
+  if ('not' in tree) return !matchesTree(tree.not, test);
   return test(tree);
 }
 
 /** The conditions of a tree, in order. */
-export function leavesOf<Leaf extends object>(tree: Tree<Leaf>): Leaf[] {
-  if ('and' in tree) return tree.and.flatMap(leavesOf<Leaf>);
-  if ('or' in tree) return tree.or.flatMap(leavesOf<Leaf>);
-  if ('not' in tree) return leavesOf(tree.not);
+export function listLeaves<Leaf extends object>(tree: Tree<Leaf>): Leaf[] {
+  if ('and' in tree) return tree.and.flatMap(listLeaves<Leaf>);
+  if ('or' in tree) return tree.or.flatMap(listLeaves<Leaf>);
+  if ('not' in tree) return listLeaves(tree.not);
   return [tree];
 }
 

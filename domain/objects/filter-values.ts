@@ -3,7 +3,7 @@
 import type { FieldType } from './builtin.ts';
 import { checkValue, type FieldProblem, type StoredValue } from './field-values.ts';
 import { toE164 } from './phone-numbers.ts';
-import { closest } from './suggestions.ts';
+import { findClosest } from './suggestions.ts';
 import { type Field, findByName } from './workspace.ts';
 
 export const operators = [
@@ -48,7 +48,7 @@ const operatorsOfType: Readonly<Record<FieldType, readonly Operator[]>> = {
 };
 
 /** The operators that a field of this type takes. */
-export function operatorsOf(type: FieldType): readonly Operator[] {
+export function listOperators(type: FieldType): readonly Operator[] {
   return operatorsOfType[type];
 }
 
@@ -150,7 +150,7 @@ function optionValue({ items, options = [], keptOptions = options }: Field, give
 function noSuchValue(given: string, allowed: readonly string[]): FilterValue {
   return wrong('INVALID_OPTION', 'must be compared with one of the allowed values', {
     allowed,
-    meant: closest(given, allowed),
+    meant: findClosest(given, allowed),
   });
 }
 

@@ -13,7 +13,7 @@ import {
 import type { Condition, GivenCondition, Related, Tree } from './filter-tree.ts';
 import { filterableField, filterableNames, quoteName, unknownField } from './queryable.ts';
 import { isToOne, listRelations, type Relation, toRelationPath } from './relations.ts';
-import { closest } from './suggestions.ts';
+import { findClosest } from './suggestions.ts';
 import type { Workspace, WorkspaceObject } from './workspace.ts';
 
 /** A filter that means the same at any time. */
@@ -144,7 +144,7 @@ function findLinkProblem(node: Node): FieldProblem | undefined {
 function unknownRelation(asked: AskedRelation, { object, relations }: Origin): FieldProblem {
   const names = relations.filter((each) => !('field' in asked) || isToOne(each)).map(({ name }) => name);
   const name = 'field' in asked ? `${asked.name}.${asked.field}` : asked.name;
-  const meant = closest(asked.name, names);
+  const meant = findClosest(asked.name, names);
   return {
     field: quoteName(name),
     code: 'UNKNOWN_FIELD',

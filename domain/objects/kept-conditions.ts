@@ -6,7 +6,7 @@ import type { GivenCondition } from './filter-tree.ts';
 import { type Operator, operators } from './filter-values.ts';
 import { queryableField, queryableNames } from './queryable.ts';
 import { isResolved } from './relative-dates.ts';
-import { closest } from './suggestions.ts';
+import { findClosest } from './suggestions.ts';
 import { type Field, findByName, type WorkspaceObject } from './workspace.ts';
 
 /** A comparison as a caller sent it. The OpenAPI document checks its shape. */
@@ -41,7 +41,7 @@ export function checkComparison(
   const field = queryableField(object, name);
   if (!field) {
     const allowed = queryableNames(object);
-    const meant = closest(name, allowed);
+    const meant = findClosest(name, allowed);
     problems.push(
       fieldProblem(`${at.path}.field`, 'UNKNOWN_FIELD', `must be the name of a field of ${object.object}`, {
         allowed,

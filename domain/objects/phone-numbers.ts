@@ -76,6 +76,6 @@ export const callingCodeOf = (country: CountryCode): string => getCountryCalling
  * Returns the country of a number in E.164; undefined for numbers without a country, such as those
  * of satellites.
  */
-export function countryOf(e164: string): CountryCode | undefined {
+export function findCountry(e164: string): CountryCode | undefined {
   return parsePhoneNumberFromString(e164)?.country;
 }

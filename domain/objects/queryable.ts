@@ -2,7 +2,7 @@
 
 import { commonFields } from './builtin.ts';
 import type { FieldProblem } from './field-values.ts';
-import { closest } from './suggestions.ts';
+import { findClosest } from './suggestions.ts';
 import type { Field, WorkspaceObject } from './workspace.ts';
 
 const common: ReadonlyMap<string, Field> = new Map(
@@ -61,7 +61,7 @@ export function filterableNames(object: WorkspaceObject): string[] {
 /** Returns the problem of a parameter that names an unknown field. */
 export function unknownField(parameter: string, name: string, object: WorkspaceObject): FieldProblem {
   const names = parameter === 'filter' ? filterableNames(object) : queryableNames(object);
-  const meant = closest(name, names);
+  const meant = findClosest(name, names);
   return {
     field: quoteName(name),
     code: 'UNKNOWN_FIELD',

@@ -65,7 +65,7 @@ interface Bounds {
  * Returns the days of a relative date. For a field of times, from midnight to midnight in the
  * workspace's time zone.
  */
-export function boundsOf({ relative, ofDates }: RelativeDate, { now, timezone }: Clock): Bounds {
+export function resolveRelativeDate({ relative, ofDates }: RelativeDate, { now, timezone }: Clock): Bounds {
   const today = Temporal.Instant.fromEpochMilliseconds(now.getTime()).toZonedDateTimeISO(timezone).toPlainDate();
   const [first, last] = daysOf(relative, today);
   // A day begins at its first instant, even if the clocks are set forward at midnight.
@@ -103,7 +103,7 @@ function resolve(condition: GivenCondition, clock: Clock): Tree<Condition> {
   const same = as ? { field, as } : { field };
   const compare = (op: 'gt' | 'gte' | 'lt' | 'lte', value: GivenValue): Condition => {
     if (typeof value !== 'object') return { ...same, op, value };
-    const { from, until } = boundsOf(value, clock);
+    const { from, until } = resolveRelativeDate(value, clock);
     if (op === 'gt') return { ...same, op: 'gte', value: until };
     if (op === 'lte') return { ...same, op: 'lt', value: until };
     return { ...same, op, value: from };

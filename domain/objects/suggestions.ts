@@ -7,7 +7,7 @@ const longest = 60;
  * count.
  * @param names only those that the caller may see, because a suggestion reveals that they exist
  */
-export function closest(given: string, names: Iterable<string>): string | undefined {
+export function findClosest(given: string, names: Iterable<string>): string | undefined {
   const wanted = plain(given);
   if (given.length > longest || wanted === '') return undefined;
   let best: string | undefined;

@@ -107,7 +107,10 @@ export function buildWorkspace(rows: WorkspaceRows): Workspace {
 }
 
 /** Returns a built-in object in this tenant. */
-export function builtinOf(name: 'leads' | 'deals' | 'customers' | 'accounts', workspace: Workspace): WorkspaceObject {
+export function getBuiltinObject(
+  name: 'leads' | 'deals' | 'customers' | 'accounts',
+  workspace: Workspace,
+): WorkspaceObject {
   const object = workspace.objects.get(name);
   if (!object) throw new Error(`every workspace has ${name}`);
   return object;

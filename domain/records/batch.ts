@@ -16,38 +16,38 @@ const notAnObject = (): FieldProblem => ({
 });
 
 /** The result of checking an item that is not an object. */
-export function refusedItem(): CheckedRecord {
+export function rejectedItem(): CheckedRecord {
   return { values: {}, custom: {}, references: [], problems: [notAnObject()], defaulted: new Set() };
 }
 
-export function invalid(index: number, problems: FieldProblem[]): Failure {
+export function invalidFailure(index: number, problems: FieldProblem[]): Failure {
   return { index, code: 'VALIDATION_ERROR', message: problems[0]?.message ?? '', details: { fields: problems } };
 }
 
 /** An item that does not meet the pre-conditions of its status. */
-export function unfulfilled(index: number, problems: FieldProblem[]): Failure {
-  const { details, ...failure } = invalid(index, problems);
+export function unmetFailure(index: number, problems: FieldProblem[]): Failure {
+  const { details, ...failure } = invalidFailure(index, problems);
   return { ...failure, details: { reason: 'pre_conditions_not_met', ...details } };
 }
 
-export function repeated(index: number, earlier: number): Failure {
+export function repeatedFailure(index: number, earlier: number): Failure {
   return { index, code: 'DUPLICATE_IN_BATCH', message: `Duplicates the item at index ${earlier} of this batch.` };
 }
 
 /** An item with a value of a unique field that another record has. */
-export function taken(index: number, message: string, fields: string[], existingId: string | null): Failure {
+export function takenFailure(index: number, message: string, fields: string[], existingId: string | null): Failure {
   return { index, code: 'ALREADY_EXISTS', message, details: { matched_fields: fields, existing_id: existingId } };
 }
 
 /** An item that several records match. */
-export function ambiguous(index: number, ids: readonly string[]): Failure {
+export function ambiguousFailure(index: number, ids: readonly string[]): Failure {
   return { index, code: 'CONFLICT', message: severalMatches, details: { reason: 'several_matches', ids: [...ids] } };
 }
 
 export const severalMatches = 'Several records match. Match on fields that are unique.';
 
 /** The same for an id that is unknown, malformed or not visible. */
-export function missing(index: number): Failure {
+export function missingFailure(index: number): Failure {
   return { index, code: 'NOT_FOUND', message: 'There is no such resource.' };
 }
 
@@ -65,7 +65,7 @@ export function readItems(items: readonly unknown[]): { named: NamedItem[]; fail
   const first = new Map<string, number>();
   for (const [index, item] of items.entries()) {
     if (!isObject(item)) {
-      failed.push(invalid(index, [notAnObject()]));
+      failed.push(invalidFailure(index, [notAnObject()]));
       continue;
     }
     const { id: given, ...fields } = item;
@@ -74,13 +74,13 @@ export function readItems(items: readonly unknown[]): { named: NamedItem[]; fail
         given === undefined || given === null
           ? fieldProblem('id', 'REQUIRED', 'is required')
           : fieldProblem('id', 'INVALID_TYPE', 'must be a string');
-      failed.push(invalid(index, [problem]));
+      failed.push(invalidFailure(index, [problem]));
       continue;
     }
     const id = toUuid(given);
     const earlier = id && first.get(id);
-    if (id === undefined) failed.push(missing(index));
-    else if (earlier !== undefined) failed.push(repeated(index, Number(earlier)));
+    if (id === undefined) failed.push(missingFailure(index));
+    else if (earlier !== undefined) failed.push(repeatedFailure(index, Number(earlier)));
     else {
       first.set(id, index);
       named.push({ index, id, fields });

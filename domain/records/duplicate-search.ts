@@ -3,7 +3,7 @@
 import { type FieldProblem, fieldProblem } from '../objects/field-values.ts';
 import type { Filter } from '../objects/filter.ts';
 import { textForm } from '../objects/filter-values.ts';
-import { closest } from '../objects/suggestions.ts';
+import { findClosest } from '../objects/suggestions.ts';
 import type { Workspace, WorkspaceObject } from '../objects/workspace.ts';
 import type { CheckedRecord, StoredRecord } from './draft.ts';
 import { comparedFields, type DuplicateField, duplicateSets } from './duplicates.ts';
@@ -66,7 +66,7 @@ function unknownNames(object: WorkspaceObject, names: readonly string[]): FieldP
             `must be the name of a writable field of ${object.object}`,
             {
               allowed,
-              meant: closest(name, allowed),
+              meant: findClosest(name, allowed),
             },
           ),
         ],

@@ -73,7 +73,7 @@ export function checkedFieldProblems(name: string, workspace: Workspace, given: 
  * @returns the earlier item's index by the later one's. Items with problems are ignored, because
  * they are not stored
  */
-export function repeatsOf(
+export function findRepeats(
   object: WorkspaceObject,
   workspace: Workspace,
   items: readonly CheckedRecord[],

@@ -1,6 +1,6 @@
 // Maps the columns of an import to fields, and rows to the bodies that batches take.
 import { type FieldProblem, fieldProblem } from '../objects/field-values.ts';
-import { closest } from '../objects/suggestions.ts';
+import { findClosest } from '../objects/suggestions.ts';
 import type { WorkspaceObject } from '../objects/workspace.ts';
 
 /** What the caller of an import chose. */
@@ -64,7 +64,7 @@ export class ColumnMapping {
 
   unknown(column: string, field: string | undefined): FieldProblem {
     const allowed = [...new Set(this.#names.values())];
-    const meant = closest(field ?? sameName(column), allowed);
+    const meant = findClosest(field ?? sameName(column), allowed);
     const rule =
       field === undefined
         ? 'maps to no field. Map it to a field, or to null to leave it out'

@@ -1,7 +1,7 @@
 // The record that an upsert identifies: the fields that it matches on, with values in stored form.
 import { checkValue, type FieldProblem, fieldProblem, isNoValue, toUuid } from '../objects/field-values.ts';
 import { textForm } from '../objects/filter-values.ts';
-import { closest } from '../objects/suggestions.ts';
+import { findClosest } from '../objects/suggestions.ts';
 import type { Field, WorkspaceObject } from '../objects/workspace.ts';
 
 /** By id, or by the values of fields; an id of null is a record that does not exist yet. */
@@ -77,7 +77,7 @@ const nobody = '00000000-0000-0000-0000-000000000000';
 
 function unmatchable(index: number, name: string, object: WorkspaceObject): FieldProblem {
   const allowed = ['id', ...[...object.fields.values()].filter((field) => !field.readOnly).map((field) => field.name)];
-  const meant = closest(name, allowed);
+  const meant = findClosest(name, allowed);
   return fieldProblem(
     `match_on[${index}]`,
     'INVALID_OPTION',
@@ -94,7 +94,7 @@ function stored(field: Field, value: string | number | boolean): string | number
 }
 
 /** Returns the fields without immutable ones that already have the value. */
-export function changeable(
+export function pickChangeableFields(
   object: WorkspaceObject,
   fields: Record<string, unknown>,
   before: { values: Readonly<Record<string, unknown>> },

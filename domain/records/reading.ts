@@ -11,7 +11,7 @@ import {
   type RelationPath,
   toRelationPath,
 } from '../objects/relations.ts';
-import { closest } from '../objects/suggestions.ts';
+import { findClosest } from '../objects/suggestions.ts';
 import type { Field, Workspace, WorkspaceObject } from '../objects/workspace.ts';
 import { maxExpansions } from '../service/request-limits.ts';
 import type { StoredRecord } from './draft.ts';
@@ -82,7 +82,7 @@ function targetOf(object: WorkspaceObject, field: Field): Target | undefined {
  * Returns the relations of fields whose values are ids. The values of a select are names of its
  * items, not ids.
  */
-export function relationsOf(object: WorkspaceObject, fields: readonly Field[]): Relation[] {
+export function findRelationFields(object: WorkspaceObject, fields: readonly Field[]): Relation[] {
   return fields.flatMap((field) => {
     const listed = [...object.fields.values()].find(({ items, name }) => items && `${name}_id` === field.name);
     const target = listed?.items ? { items: listed.items } : field.items ? undefined : targetOf(object, field);
@@ -154,7 +154,7 @@ function readRelation(
     ...[...related, ...(tags ? [tags] : [])].map((each) => each.name),
     ...links.map((each) => each.field),
   ];
-  const meant = closest(name, allowed);
+  const meant = findClosest(name, allowed);
   const kind = name.startsWith('links.') ? 'link type' : 'field';
   const rule = field ? 'is not a relation' : `is not a ${kind} of ${object.object}`;
   problems.push({
@@ -206,7 +206,7 @@ export interface WantedLinks {
 }
 
 /** Returns the ids to look up for the relations of a read, from these records. */
-export function wantedBy(
+export function toExpansionRequest(
   { relations }: Reading,
   records: readonly StoredRecord[],
   object: WorkspaceObject,

@@ -1,10 +1,10 @@
 // What a record can no longer have when it is restored, and what a restoration leaves behind.
 import type { StoredValue } from '../objects/field-values.ts';
 import type { Workspace, WorkspaceObject } from '../objects/workspace.ts';
-import { statusesOf } from '../settings/status-effects.ts';
+import { listStatuses } from '../settings/status-effects.ts';
 import type { NeededReference, StoredRecord } from './draft.ts';
 import { type EntityType, objectOfEntity } from './entity-types.ts';
-import { type Changes, changesBetween, showRecord, updateOf } from './view.ts';
+import { type Changes, changesBetween, describeUpdate, showRecord } from './view.ts';
 import { mergedRecord } from './writes.ts';
 
 /** Something that a restored record has lost. */
@@ -68,7 +68,7 @@ export function adaptRestored(
   }
   const statusField = statusFields[object.object];
   const status = statusField === undefined ? null : (record.values[statusField] ?? null);
-  const statuses = statusesOf(object.object, workspace);
+  const statuses = listStatuses(object.object, workspace);
   if (statusField !== undefined && status !== null && !statuses.some(({ id }) => id === status)) {
     const first = statuses.find(({ isActive }) => isActive);
     values[statusField] = first?.id ?? null;
@@ -123,5 +123,5 @@ export function fillingOf(
 ) {
   // A field that the workspace has disabled is not published.
   const changes = object.fields.has(field) ? { [field]: { from: null, to } } : {};
-  return updateOf(object, id, tags ? { ...changes, tags } : changes, changedAt);
+  return describeUpdate(object, id, tags ? { ...changes, tags } : changes, changedAt);
 }

@@ -3,7 +3,7 @@
 import { fieldProblem, type StoredValue, toUuid } from '../objects/field-values.ts';
 import type { Workspace } from '../objects/workspace.ts';
 import { isCurrency } from '../service/zones-and-currencies.ts';
-import { enteredStatus, probabilityOf, statusItem } from '../settings/status-effects.ts';
+import { enteredStatus, findProbability, statusItem } from '../settings/status-effects.ts';
 import type { CheckedRecord, Draft } from './draft.ts';
 import { isEntityType } from './entity-types.ts';
 
@@ -34,7 +34,7 @@ export function checkProbability(
   workspace: Workspace,
 ): void {
   const { outcome, name } = statusItem('deals', enteredStatus('deals', before, values), workspace) ?? {};
-  const wanted = probabilityOf(outcome);
+  const wanted = findProbability(outcome);
   const sent = values.probability ?? null;
   if (wanted === undefined || sent === null || sent === wanted) return;
   const rule = `must be ${wanted} or omitted if the deal enters the stage ${name}, which has the outcome ${outcome}`;

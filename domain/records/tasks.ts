@@ -15,7 +15,7 @@ const intake = [
   'assigned_to_email',
 ] as const;
 
-export function tasksOf(workspace: Workspace): WorkspaceObject {
+export function getTaskObject(workspace: Workspace): WorkspaceObject {
   const object = workspace.objects.get('tasks');
   if (!object) throw new Error('every workspace has tasks');
   return object;
@@ -31,7 +31,7 @@ export function checkTask(
   now: Date,
 ): CheckedRecord {
   const sent = intake.filter((name) => Object.hasOwn(body, name)).map((name) => [name, body[name]]);
-  const checked = checkRecord(tasksOf(workspace), Object.fromEntries(sent), 'create', workspace, now);
+  const checked = checkRecord(getTaskObject(workspace), Object.fromEntries(sent), 'create', workspace, now);
   // Ignores mandatory fields of the workspace that this operation does not have.
   const isOurs = ({ field, code }: { field: string; code: string }) =>
     code !== 'REQUIRED' || intake.some((name) => name === field);
@@ -44,7 +44,7 @@ export function checkTask(
 
 /** Converts a task to the API's format. A disabled field has no value. */
 export function showTask(record: StoredRecord, workspace: Workspace, now: Date): components['schemas']['Task'] {
-  const { fields } = tasksOf(workspace);
+  const { fields } = getTaskObject(workspace);
   const { values } = record;
   const shown = <T>(name: string) => (fields.has(name) ? ((values[name] ?? null) as T | null) : null);
   const status = values.status as components['schemas']['Task']['status'];

@@ -1,7 +1,7 @@
 // The kinds of items in the timeline of a record, and the scope that each requires.
 import type { components } from '../../generated/api.ts';
 import { type FieldProblem, fieldProblem } from '../objects/field-values.ts';
-import { closest } from '../objects/suggestions.ts';
+import { findClosest } from '../objects/suggestions.ts';
 
 export type TimelineKind = components['schemas']['TimelineKind'];
 
@@ -28,7 +28,7 @@ export function parseKinds(text: string | undefined): { kinds: TimelineKind[] | 
   const problems: FieldProblem[] = [];
   for (const name of names) {
     if (timelineKinds.some((kind) => kind === name)) continue;
-    const meant = closest(name, timelineKinds);
+    const meant = findClosest(name, timelineKinds);
     problems.push(fieldProblem('kinds', 'INVALID_OPTION', rule, { allowed: timelineKinds, meant }));
   }
   const kinds = timelineKinds.filter((kind) => names.has(kind));

@@ -9,11 +9,11 @@ import {
   type StoredValue,
   toUuid,
 } from '../objects/field-values.ts';
-import { closest } from '../objects/suggestions.ts';
+import { findClosest } from '../objects/suggestions.ts';
 import type { Field, Workspace, WorkspaceObject } from '../objects/workspace.ts';
 import { sendAtLeastOneOf, sendOnlyOneOf } from '../service/messages.ts';
 import { readTagNames } from '../settings/record-tags.ts';
-import { statusesOf } from '../settings/status-effects.ts';
+import { listStatuses } from '../settings/status-effects.ts';
 import type { CheckedRecord, Draft } from './draft.ts';
 import { checkRules } from './rules.ts';
 
@@ -188,7 +188,7 @@ function defaultOf(draft: Draft, field: BuiltinField): StoredValue {
   switch (`${draft.object.object}.${field.name}`) {
     case 'leads.lead_status':
     case 'deals.stage':
-      return statusesOf(draft.object.object, workspace).find((status) => status.isActive)?.id ?? null;
+      return listStatuses(draft.object.object, workspace).find((status) => status.isActive)?.id ?? null;
     case 'deals.currency_code':
       return workspace.currency;
     case 'activities.performed_at':
@@ -213,7 +213,7 @@ function unknownField(
   object: WorkspaceObject,
 ): FieldProblem {
   const writable = [...fields.values()].filter((field) => !field.readOnly).map((field) => field.name);
-  const meant = closest(name, writable);
+  const meant = findClosest(name, writable);
   return fieldProblem(path, 'UNKNOWN_FIELD', `is not a field of ${object.object}`, {
     ...(meant === undefined ? {} : { allowed: [meant], meant }),
     hint: `GET /v1/objects/${encodeURIComponent(object.object)}/schema lists the fields.`,

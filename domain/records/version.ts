@@ -1,7 +1,7 @@
 // Versions of records for ETag and If-Match, and timestamps of changes.
 
 /** Returns the entity tag of a version. */
-export function etagOf({ version }: { version: number }): string {
+export function toEtag({ version }: { version: number }): string {
   return `"${version}"`;
 }
 

@@ -1,7 +1,7 @@
 // Converts records to the API's format, and changes to audit rows and events.
 import { type StoredValue, toResponseValue } from '../objects/field-values.ts';
 import type { Field, WorkspaceObject } from '../objects/workspace.ts';
-import type { Possession } from '../possession.ts';
+import type { Ownership } from '../ownership.ts';
 import type { StoredRecord } from './draft.ts';
 
 export interface ShownRecord {
@@ -101,15 +101,18 @@ const singular: Readonly<Record<string, string>> = {
  * Returns the name of an action in the audit log: `lead.create`; for custom objects
  * `record.create`.
  */
-export function actionOf(object: WorkspaceObject, verb: 'create' | 'update' | 'delete' | 'restore' | 'purge'): string {
+export function auditActionName(
+  object: WorkspaceObject,
+  verb: 'create' | 'update' | 'delete' | 'restore' | 'purge',
+): string {
   return `${singular[object.object] ?? 'record'}.${verb}`;
 }
 
 /** Returns the audit row and the event of a new record. */
-export function creationOf(object: WorkspaceObject, id: string, now: Date) {
+export function describeCreation(object: WorkspaceObject, id: string, now: Date) {
   const data = { object: object.object, record_id: id, occurred_at: now.toISOString() };
   return {
-    action: actionOf(object, 'create'),
+    action: auditActionName(object, 'create'),
     object: object.object,
     recordId: id,
     event: { name: 'record.created', data },
@@ -120,12 +123,12 @@ export function creationOf(object: WorkspaceObject, id: string, now: Date) {
  * Returns the audit row and the event of a change.
  * @param createdBy the creator, if the change may assign an unassigned record
  */
-export function updateOf(
+export function describeUpdate(
   object: WorkspaceObject,
   id: string,
   changes: Changes,
   now: Date,
-  createdBy?: Possession['createdBy'],
+  createdBy?: Ownership['createdBy'],
 ) {
   const data = {
     object: object.object,
@@ -133,9 +136,9 @@ export function updateOf(
     changed_fields: Object.keys(changes),
     occurred_at: now.toISOString(),
   };
-  const takenFrom = changes.assigned_to && possessionBefore(changes.assigned_to.from, createdBy);
+  const takenFrom = changes.assigned_to && ownershipBefore(changes.assigned_to.from, createdBy);
   return {
-    action: actionOf(object, 'update'),
+    action: auditActionName(object, 'update'),
     object: object.object,
     recordId: id,
     changes: auditable(object, changes),
@@ -152,17 +155,17 @@ export function updateOf(
  * Returns the audit row and the event of a record that lost its reference to a deleted one.
  * @param tags the names of its tags, if they changed with it
  */
-export function clearingOf(
+export function describeClearing(
   object: WorkspaceObject,
   { id, field, from, changedAt }: { id: string; field: string; from: string; changedAt: Date },
   tags?: Changes[string],
 ) {
   // Changes of a disabled field are not reported.
   const changes = object.fields.has(field) ? { [field]: { from, to: null } } : {};
-  return updateOf(object, id, tags ? { ...changes, tags } : changes, changedAt);
+  return describeUpdate(object, id, tags ? { ...changes, tags } : changes, changedAt);
 }
 
-function possessionBefore(assignedTo: unknown, createdBy: Possession['createdBy']): Possession | undefined {
+function ownershipBefore(assignedTo: unknown, createdBy: Ownership['createdBy']): Ownership | undefined {
   if (typeof assignedTo === 'string') return { assignedTo };
   return createdBy && { assignedTo: null, createdBy };
 }
@@ -179,30 +182,30 @@ export interface GoneWithIt {
 export interface GoneRecord {
   object: string;
   id: string;
-  possession: Possession;
+  ownership: Ownership;
 }
 
 /**
  * Returns the audit row and the event of a deletion. Records that were deleted with it have their
  * own.
  */
-export function deletionOf(
+export function describeDeletion(
   object: WorkspaceObject,
-  { id, gone, possession, records }: Omit<GoneRecord, 'object'> & { gone: GoneWithIt; records: readonly GoneRecord[] },
+  { id, gone, ownership, records }: Omit<GoneRecord, 'object'> & { gone: GoneWithIt; records: readonly GoneRecord[] },
   now: Date,
 ) {
-  const told = ({ object: name, id: recordId, possession: takenFrom }: GoneRecord) => ({
+  const toDeletedEvent = ({ object: name, id: recordId, ownership: takenFrom }: GoneRecord) => ({
     name: 'record.deleted',
     data: { object: name, record_id: recordId, occurred_at: now.toISOString() },
     takenFrom,
   });
   return {
-    action: actionOf(object, 'delete'),
+    action: auditActionName(object, 'delete'),
     object: object.object,
     recordId: id,
     metadata: { ...gone },
-    event: told({ object: object.object, id, possession }),
-    furtherEvents: records.map(told),
+    event: toDeletedEvent({ object: object.object, id, ownership }),
+    furtherEvents: records.map(toDeletedEvent),
   };
 }
 
@@ -219,7 +222,7 @@ export function restorationOf(
     data: { object: name, record_id: recordId, occurred_at: now.toISOString() },
   });
   return {
-    action: actionOf(object, 'restore'),
+    action: auditActionName(object, 'restore'),
     object: object.object,
     recordId: id,
     ...(Object.keys(changes).length > 0 ? { changes: auditable(object, changes) } : {}),

@@ -88,7 +88,7 @@ export interface LoggedContact {
 }
 
 /** Returns the contact of an activity's values, for any type. */
-export function contactOf(values: Values): LoggedContact {
+export function toLoggedContact(values: Values): LoggedContact {
   return {
     entityType: values.entity_type as EntityType,
     entityId: String(values.entity_id),
@@ -107,7 +107,7 @@ export interface ChangedContact extends LoggedContact {
 
 /** Returns the parts of the contact that an update of the activity changed. */
 export function changedContact(before: Values, after: Values): ChangedContact {
-  const contact = contactOf(after);
+  const contact = toLoggedContact(after);
   return {
     ...contact,
     previousTypeId: String(before.activity_type),

@@ -3,7 +3,7 @@
 import type { FieldType } from '../objects/builtin.ts';
 import { type FieldProblem, fieldProblem } from '../objects/field-values.ts';
 import { type Filter, type RelationContext, readFilter } from '../objects/filter.ts';
-import { isRelated, leavesOf } from '../objects/filter-tree.ts';
+import { isRelated, listLeaves } from '../objects/filter-tree.ts';
 import { tagsField } from '../objects/queryable.ts';
 import { type Clock, resolveRelativeDates } from '../objects/relative-dates.ts';
 import type { Field, WorkspaceObject } from '../objects/workspace.ts';
@@ -164,6 +164,6 @@ export function revealsTexts({ field, groupBy, filter }: Report, object: Workspa
     textual.has(object.fields.get(name)?.type ?? (name === 'id' || name === 'created_by' ? 'text' : 'datetime'));
   return (
     [field, ...groupBy].some((each) => each && isText(each.name)) ||
-    (filter !== undefined && leavesOf(filter).some((condition) => isRelated(condition) || isText(condition.field)))
+    (filter !== undefined && listLeaves(filter).some((condition) => isRelated(condition) || isText(condition.field)))
   );
 }

@@ -2,7 +2,7 @@
 import type { components } from '../../generated/api.ts';
 import { type FieldProblem, fieldProblem, type StoredValue, toUuid } from '../objects/field-values.ts';
 import type { Filter } from '../objects/filter.ts';
-import { closest } from '../objects/suggestions.ts';
+import { findClosest } from '../objects/suggestions.ts';
 import { findByName, type Workspace, type WorkspaceObject } from '../objects/workspace.ts';
 import type { CheckedRecord, StoredRecord } from '../records/draft.ts';
 import type { EntityType } from '../records/entity-types.ts';
@@ -13,7 +13,7 @@ import { builtinValues } from '../records/view.ts';
 const updatable = ['activity_type', 'summary', 'details', 'performed_at', 'followup_at'];
 const intake = ['entity_type', 'entity_id', ...updatable];
 
-export function activitiesOf(workspace: Workspace): WorkspaceObject {
+export function getActivityObject(workspace: Workspace): WorkspaceObject {
   const object = workspace.objects.get('activities');
   if (!object) throw new Error('every workspace has activities');
   return object;
@@ -23,7 +23,7 @@ export function activitiesOf(workspace: Workspace): WorkspaceObject {
  * Checks a new activity of any shape, because the OpenAPI document's check may have rejected it.
  */
 export function checkActivity(body: Record<string, unknown>, workspace: Workspace, now: Date): CheckedRecord {
-  const checked = checkRecord(activitiesOf(workspace), picked(body, intake), 'create', workspace, now);
+  const checked = checkRecord(getActivityObject(workspace), picked(body, intake), 'create', workspace, now);
   return {
     ...checked,
     values: {
@@ -43,7 +43,7 @@ export function checkActivityChange(
   workspace: Workspace,
   now: Date,
 ): CheckedRecord {
-  const object = activitiesOf(workspace);
+  const object = getActivityObject(workspace);
   const stored = builtinValues(object, before);
   const checked = checkRecord(object, picked(body, updatable), 'update', workspace, now, stored);
   return { ...checked, problems: checked.problems.filter(isOurs) };
@@ -93,7 +93,7 @@ export function activityFilter(
     const allowed = workspace.activityTypes.map((each) => each.name);
     if (type) add('activity_type', 'eq', type.id);
     else {
-      const meant = closest(query.activity_type, allowed);
+      const meant = findClosest(query.activity_type, allowed);
       problems.push(
         fieldProblem('activity_type', 'INVALID_OPTION', 'must be the name of an activity type', { allowed, meant }),
       );
@@ -110,7 +110,7 @@ export function showActivity(
   testMode: boolean,
   workspace: Workspace,
 ): components['schemas']['Activity'] {
-  const { fields } = activitiesOf(workspace);
+  const { fields } = getActivityObject(workspace);
   const { values } = record;
   const text = (name: string) => (fields.has(name) ? ((values[name] ?? null) as string | null) : null);
   return {

@@ -2,7 +2,7 @@
 import type { components } from '../../generated/api.ts';
 import type { FieldProblem, StoredValue } from '../objects/field-values.ts';
 import { quoteName } from '../objects/queryable.ts';
-import { closest } from '../objects/suggestions.ts';
+import { findClosest } from '../objects/suggestions.ts';
 import type { WorkspaceObject } from '../objects/workspace.ts';
 import type { StoredRecord } from '../records/draft.ts';
 import { showRecord } from '../records/view.ts';
@@ -23,7 +23,7 @@ export function parseInclude(text: string): { include: ReadonlySet<IncludeGroup>
     if (group) include.add(group);
     else {
       const message = `include: ${quoteName(name)} is not one of the allowed values.`;
-      const meant = closest(name, groups);
+      const meant = findClosest(name, groups);
       const suggested = meant === undefined ? {} : { did_you_mean: meant };
       problems.push({ field: 'include', code: 'INVALID_OPTION', message, allowed: [...groups], ...suggested });
     }

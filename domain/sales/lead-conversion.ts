@@ -2,10 +2,10 @@
 
 import type { Status } from '../objects/configuration.ts';
 import { type FieldProblem, fieldProblem, type StoredValue, toResponseValue } from '../objects/field-values.ts';
-import { builtinOf, type Workspace, type WorkspaceObject } from '../objects/workspace.ts';
+import { getBuiltinObject, type Workspace, type WorkspaceObject } from '../objects/workspace.ts';
 import type { CheckedRecord, StoredRecord } from '../records/draft.ts';
 import { checkRecord } from '../records/values.ts';
-import { statusesOf, statusItem } from '../settings/status-effects.ts';
+import { listStatuses, statusItem } from '../settings/status-effects.ts';
 
 /** The values that identify an existing customer and account of a lead. */
 export interface MatchKeys {
@@ -18,7 +18,7 @@ export interface MatchKeys {
 }
 
 export function matchKeys(lead: StoredRecord, workspace: Workspace): MatchKeys {
-  const text = textsOf(lead, builtinOf('leads', workspace));
+  const text = textsOf(lead, getBuiltinObject('leads', workspace));
   const email = text('email');
   return {
     customerId: lead.values.converted_customer_id as string | null,
@@ -35,7 +35,7 @@ export function matchKeys(lead: StoredRecord, workspace: Workspace): MatchKeys {
 export function convertedStatus(lead: StoredRecord, workspace: Workspace): Status | undefined {
   const present = statusItem('leads', lead.values.lead_status, workspace);
   if (present?.outcome === 'converted') return present;
-  return statusesOf('leads', workspace).find((status) => status.isActive && status.outcome === 'converted');
+  return listStatuses('leads', workspace).find((status) => status.isActive && status.outcome === 'converted');
 }
 
 const customerFields = [
@@ -58,8 +58,8 @@ const accountFields = ['website', 'city', 'state', 'country', 'postal_code'];
 type Content = Pick<CheckedRecord, 'values' | 'custom'>;
 
 /** Returns the customer of a lead, with the custom fields that both objects have. */
-export function customerOf(lead: StoredRecord, accountId: string | null, workspace: Workspace): Content {
-  const [leads, customers] = [builtinOf('leads', workspace), builtinOf('customers', workspace)];
+export function buildCustomer(lead: StoredRecord, accountId: string | null, workspace: Workspace): Content {
+  const [leads, customers] = [getBuiltinObject('leads', workspace), getBuiltinObject('customers', workspace)];
   return {
     values: {
       ...copied(lead, leads, customers, customerFields),
@@ -73,8 +73,8 @@ export function customerOf(lead: StoredRecord, accountId: string | null, workspa
 }
 
 /** Returns the account of a lead's company. */
-export function accountOf(lead: StoredRecord, company: string, workspace: Workspace): Content {
-  const [leads, accounts] = [builtinOf('leads', workspace), builtinOf('accounts', workspace)];
+export function buildAccount(lead: StoredRecord, company: string, workspace: Workspace): Content {
+  const [leads, accounts] = [getBuiltinObject('leads', workspace), getBuiltinObject('accounts', workspace)];
   return {
     values: {
       ...copied(lead, leads, accounts, accountFields),
@@ -118,7 +118,7 @@ export interface CheckedDeal {
 
 /** Checks the deal like a separate record. Missing fields come from the lead. */
 export function checkDeal(lead: StoredRecord, given: unknown, workspace: Workspace, now: Date): CheckedDeal {
-  const deals = builtinOf('deals', workspace);
+  const deals = getBuiltinObject('deals', workspace);
   const fields = isObject(given) ? given : {};
   const links = linksOfDeal.filter((name) => Object.hasOwn(fields, name));
   const own = Object.fromEntries(Object.entries(fields).filter(([name]) => !links.includes(name)));
@@ -132,7 +132,7 @@ export function checkDeal(lead: StoredRecord, given: unknown, workspace: Workspa
 }
 
 function defaultsOf(lead: StoredRecord, own: Record<string, unknown>, workspace: Workspace): Record<string, unknown> {
-  const [leads, deals] = [builtinOf('leads', workspace), builtinOf('deals', workspace)];
+  const [leads, deals] = [getBuiltinObject('leads', workspace), getBuiltinObject('deals', workspace)];
   const text = textsOf(lead, leads);
   const person = [text('first_name'), text('last_name')].filter((name) => name !== null).join(' ');
   const defaults: Record<string, unknown> = {

@@ -2,14 +2,14 @@
 
 import type { Status } from '../objects/configuration.ts';
 import { type FieldProblem, fieldProblem, isNoValue, toUuid } from '../objects/field-values.ts';
-import { closest } from '../objects/suggestions.ts';
+import { findClosest } from '../objects/suggestions.ts';
 import { findByName, type Workspace, type WorkspaceObject } from '../objects/workspace.ts';
 import type { CheckedRecord, StoredRecord } from '../records/draft.ts';
 import { checkProbability } from '../records/rules.ts';
 import { checkRecord } from '../records/values.ts';
 import { builtinValues } from '../records/view.ts';
 import { sendOneOf, sendOnlyOneOf } from '../service/messages.ts';
-import { statusesOf } from '../settings/status-effects.ts';
+import { listStatuses } from '../settings/status-effects.ts';
 
 export const statusField = { deals: 'stage', leads: 'lead_status' } as const;
 
@@ -75,12 +75,12 @@ function namedStatus(
     const conflict = { field, code: 'CONFLICTING_FIELDS', message: sendOnlyOneOf(names) } as const;
     return { status: undefined, problems: [], shape: [conflict] };
   }
-  const statuses = statusesOf(object.object, workspace);
+  const statuses = listStatuses(object.object, workspace);
   const active = statuses.filter((status) => status.isActive);
   if (typeof name === 'string') {
     const status = findByName(statuses, name);
     const allowed = active.map((each) => each.name);
-    const meant = closest(name, allowed);
+    const meant = findClosest(name, allowed);
     const unknown = fieldProblem(field, 'INVALID_OPTION', 'must be one of the allowed values', { allowed, meant });
     return { status, problems: status ? [] : [unknown], shape: [] };
   }

@@ -61,7 +61,7 @@ export interface FreeSlot extends Interval {
 }
 
 /** Why a person cannot take a slot. `buffer` means that only the time around it is occupied. */
-export type Refusal = 'outside_working_hours' | DayOffReason | BusyReason | 'daily_maximum';
+export type SlotRejection = 'outside_working_hours' | DayOffReason | BusyReason | 'daily_maximum';
 
 /** The schedule of a member, prepared for checking many slots. Lengths are in milliseconds. */
 interface Calendar {
@@ -131,7 +131,7 @@ export function canTake(
   demand: SlotDemand,
   start: number,
   clocks = new ZoneClocks(),
-): Refusal | undefined {
+): SlotRejection | undefined {
   const slot = { start, end: start + demand.durationMinutes * minute };
   const working = new Occupied(workingTime(member.hours, slot, clocks));
   if (!isWithin(working, slot)) return 'outside_working_hours';
@@ -193,7 +193,7 @@ function isWithin(working: Occupied<Interval>, { start, end }: Interval): boolea
 }
 
 /** Returns why a person cannot take a slot within their working hours. */
-function findRejection(calendar: Calendar, start: number): Refusal | undefined {
+function findRejection(calendar: Calendar, start: number): SlotRejection | undefined {
   const { off, busy, daily } = calendar;
   const end = start + calendar.duration;
   const dayOff = off.firstMeeting(start, end);

@@ -1,9 +1,9 @@
 // Pre-conditions of a status: the facts to look up, and the conditions that a record does not meet.
 
-import { type ComparedRecord, fulfils } from '../objects/comparisons.ts';
+import { type ComparedRecord, matchesCondition } from '../objects/comparisons.ts';
 import type { SingleRule, Status } from '../objects/configuration.ts';
 import { type FieldProblem, fieldProblem } from '../objects/field-values.ts';
-import { holds } from '../objects/filter-tree.ts';
+import { matchesTree } from '../objects/filter-tree.ts';
 import { toCondition, toResponseComparisonValue } from '../objects/kept-conditions.ts';
 import { queryableField } from '../objects/queryable.ts';
 import { resolveRelativeDates } from '../objects/relative-dates.ts';
@@ -60,7 +60,8 @@ export function unmetPreConditions(
   now: Date,
 ): FieldProblem[] {
   const empty = status.preConditionFields.filter(
-    (name) => queryableField(object, name) && fulfils({ field: name, op: 'is_null', isNull: true }, object, record),
+    (name) =>
+      queryableField(object, name) && matchesCondition({ field: name, op: 'is_null', isNull: true }, object, record),
   );
   const asked = {
     object,
@@ -177,7 +178,7 @@ function evaluateFieldRule(rule: FieldRule, { object, record, workspace, now }: 
   if (!condition) return undefined;
   const filter = resolveRelativeDates(condition, { now, timezone: workspace.timezone });
   return {
-    holds: holds(filter, (each) => fulfils(each, object, record)),
+    holds: matchesTree(filter, (each) => matchesCondition(each, object, record)),
     field: rule.field,
     message: rule.message ?? `${rule.field} ${describeDemand(rule.op, toResponseComparisonValue(object, kept))}.`,
   };

@@ -1,6 +1,6 @@
 // Tags of a record in a write: the ones that are added by hand, and the resulting changes.
 import { type FieldProblem, fieldProblem } from '../objects/field-values.ts';
-import { closest } from '../objects/suggestions.ts';
+import { findClosest } from '../objects/suggestions.ts';
 import { findByName, type WorkspaceObject } from '../objects/workspace.ts';
 import { mostTagNames } from '../service/request-limits.ts';
 
@@ -40,7 +40,9 @@ export function readTagNames(
       problems.push(fieldProblem(`tags[${index}]`, 'INVALID_TYPE', 'must be a string'));
     else {
       const rule = `must be the name of a tag of ${object}`;
-      problems.push(fieldProblem(`tags[${index}]`, 'INVALID_OPTION', rule, { allowed, meant: closest(name, allowed) }));
+      problems.push(
+        fieldProblem(`tags[${index}]`, 'INVALID_OPTION', rule, { allowed, meant: findClosest(name, allowed) }),
+      );
     }
   }
   return { tagIds: tags.filter(({ id }) => named.has(id)).map(({ id }) => id), problems };
@@ -68,12 +70,12 @@ export function changedManualTags(
   named: readonly string[] | undefined,
 ): string[] | undefined {
   if (!named) return undefined;
-  const manual = new Set(manualTagsOf(before));
+  const manual = new Set(findManualTags(before));
   const wanted = named.filter((id) => manual.has(id) || !isAutomatic(object, id));
   return wanted.length === manual.size && wanted.every((id) => manual.has(id)) ? undefined : wanted;
 }
 
-export function manualTagsOf(tags: readonly AppliedTag[]): string[] {
+export function findManualTags(tags: readonly AppliedTag[]): string[] {
   return tags.filter(({ isManual }) => isManual).map(({ tagId }) => tagId);
 }
 

@@ -26,7 +26,7 @@ export interface NewClock {
 }
 
 /** Returns the clocks that start with new records. */
-export function clocksOfNew(
+export function findClocksOfNew(
   object: string,
   records: readonly RecordState[],
   workspace: Workspace,

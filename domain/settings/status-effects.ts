@@ -9,14 +9,14 @@ type Values = Readonly<Record<string, StoredValue>>;
  * Returns the probability of a deal that enters a stage with the outcome; undefined if the outcome
  * does not determine it.
  */
-export function probabilityOf(outcome: string | undefined): number | undefined {
+export function findProbability(outcome: string | undefined): number | undefined {
   if (outcome === 'won') return 100;
   return outcome === 'lost' ? 0 : undefined;
 }
 
 /** Returns the fields that closing a deal sets. */
 function findClosingEffects(outcome: string): Record<string, StoredValue> {
-  const probability = probabilityOf(outcome);
+  const probability = findProbability(outcome);
   return {
     ...(probability === undefined ? {} : { probability }),
     ...(outcome === 'won' ? { lost_reason: null } : {}),
@@ -104,11 +104,11 @@ function findOutcome(object: string, status: string, workspace: Workspace): stri
 }
 
 /** Returns the statuses of leads or the stages of deals, in their order. */
-export function statusesOf(object: string, workspace: Workspace): readonly Status[] {
+export function listStatuses(object: string, workspace: Workspace): readonly Status[] {
   return workspace.statuses.filter((status) => status.object === object);
 }
 
 /** Returns a configured status; undefined for objects without configurable statuses. */
 export function statusItem(object: string, id: StoredValue | undefined, workspace: Workspace): Status | undefined {
-  return statusesOf(object, workspace).find((status) => status.id === id);
+  return listStatuses(object, workspace).find((status) => status.id === id);
 }

@@ -1,18 +1,18 @@
 // Tags: validation of their definition, and the tags that the data of a record applies.
-import { type ComparedRecord, fulfils } from '../objects/comparisons.ts';
+import { type ComparedRecord, matchesCondition } from '../objects/comparisons.ts';
 import type { ConditionLogic, KeptComparison } from '../objects/configuration.ts';
 import { type FieldProblem, fieldProblem } from '../objects/field-values.ts';
 import type { Condition } from '../objects/filter-tree.ts';
 import { checkComparison, toCondition, toResponseComparisonValue } from '../objects/kept-conditions.ts';
 import { queryableField, queryableNames } from '../objects/queryable.ts';
 import { isResolved } from '../objects/relative-dates.ts';
-import { closest } from '../objects/suggestions.ts';
+import { findClosest } from '../objects/suggestions.ts';
 import type { Workspace, WorkspaceObject } from '../objects/workspace.ts';
 import {
   type AppliedTag,
   changedTagNames,
+  findManualTags,
   joinTags,
-  manualTagsOf,
   type TagChange,
   type TagNames,
 } from './record-tags.ts';
@@ -104,7 +104,7 @@ function readFieldNames(object: WorkspaceObject, given: readonly unknown[], prob
       const allowed = queryableNames(object);
       const rule = `must be the name of a field of ${object.object}`;
       problems.push(
-        fieldProblem(`fields[${index}]`, 'UNKNOWN_FIELD', rule, { allowed, meant: closest(name, allowed) }),
+        fieldProblem(`fields[${index}]`, 'UNKNOWN_FIELD', rule, { allowed, meant: findClosest(name, allowed) }),
       );
     }
   }
@@ -183,7 +183,7 @@ function findAutomaticTags(
   record: ComparedRecord,
 ): { id: string; name: string }[] {
   const holds = (condition: Condition | undefined): boolean =>
-    condition !== undefined && fulfils(condition, object, record);
+    condition !== undefined && matchesCondition(condition, object, record);
   return listAutomaticTags(object, workspace)
     .filter(({ logic, conditions }) => (logic === 'AND' ? conditions.every(holds) : conditions.some(holds)))
     .map(({ id, name }) => ({ id, name }));
@@ -203,7 +203,7 @@ export interface Retagging {
 }
 
 /** Returns the new records whose data applies tags, with these tags. */
-export function tagsOfNew(
+export function matchTagsOfNew(
   object: WorkspaceObject,
   workspace: Workspace,
   records: readonly Pick<ComparedRecord, 'id' | 'values' | 'custom'>[],
@@ -219,13 +219,13 @@ export function tagsOfNew(
  * Returns new records with all their tags, added by hand or by their data. Records without tags are
  * omitted.
  */
-export function appliedToNew(
+export function findTagsOfNew(
   object: WorkspaceObject,
   workspace: Workspace,
   records: readonly (Pick<ComparedRecord, 'id' | 'values' | 'custom'> & { manualTagIds?: readonly string[] })[],
   now: Date,
 ): TagChange[] {
-  const automatic = new Map(tagsOfNew(object, workspace, records, now).map(({ id, tagIds }) => [id, tagIds]));
+  const automatic = new Map(matchTagsOfNew(object, workspace, records, now).map(({ id, tagIds }) => [id, tagIds]));
   return records.flatMap(({ id, manualTagIds = [] }) => {
     const after = joinTags(manualTagIds, automatic.get(id) ?? []);
     return after.length > 0 ? [{ recordId: id, before: [], after }] : [];
@@ -236,7 +236,7 @@ export function appliedToNew(
  * Returns changed records with their tags before and after; none if the object has no tags.
  * @param changes with the new manual tags, if they change
  */
-export function appliedToChanged(
+export function findTagsOfChanged(
   object: WorkspaceObject,
   workspace: Workspace,
   changes: readonly {
@@ -252,7 +252,7 @@ export function appliedToChanged(
     const tagIds = automatic.get(id);
     if (!tagIds) return [];
     if (!before) throw new Error('a record was locked without its tags');
-    return [{ recordId: id, before, after: joinTags(manualTagIds ?? manualTagsOf(before), tagIds) }];
+    return [{ recordId: id, before, after: joinTags(manualTagIds ?? findManualTags(before), tagIds) }];
   });
 }
 
@@ -303,7 +303,7 @@ export interface RetaggedRecord extends TaggedRecord {
 export function namesOfRetagged(object: WorkspaceObject, records: readonly RetaggedRecord[]): Map<string, TagNames> {
   return new Map(
     records.flatMap(({ id, before, tagIds }) => {
-      const after = joinTags(manualTagsOf(before), tagIds);
+      const after = joinTags(findManualTags(before), tagIds);
       const names = changedTagNames(object, { recordId: id, before, after });
       return names ? [[id, names] as const] : [];
     }),

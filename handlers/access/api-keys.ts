@@ -1,14 +1,14 @@
 // The API keys of a workspace: create, read, change, rotate and revoke.
 import { v7 as uuidv7 } from 'uuid';
 import * as db from '../../db/access/api-keys.ts';
-import { isGrantable, moduleOf } from '../../domain/access/scopes.ts';
+import { getScopeModule, isGrantable } from '../../domain/access/scopes.ts';
 import { configurationLimits } from '../../domain/service/request-limits.ts';
 import type { components } from '../../generated/api.ts';
 import type { Caller } from '../../runtime/caller.ts';
 import { newApiKey } from '../../runtime/credentials/secrets.ts';
-import { conflict, type FieldProblem, found, isValidSoFar, problem } from '../../runtime/errors.ts';
+import { conflict, type FieldProblem, isValidSoFar, orNotFound, problem } from '../../runtime/errors.ts';
 import type { Call, Handler } from '../../runtime/handler.ts';
-import { pageOf } from '../../runtime/paging.ts';
+import { readPage } from '../../runtime/paging.ts';
 
 type ApiKey = components['schemas']['ApiKey'];
 
@@ -59,7 +59,7 @@ export const listApiKeys: Handler<'listApiKeys'> = async (call) => {
   const { query } = call.request;
   const { sql } = call.db;
   const { environment, status } = query;
-  const { rows, ...rest } = await pageOf(
+  const { rows, ...rest } = await readPage(
     call,
     ['API keys', environment, status],
     (after, limit) => db.listApiKeys(sql, caller.companyId, { environment, status, after }, limit, now),
@@ -69,7 +69,7 @@ export const listApiKeys: Handler<'listApiKeys'> = async (call) => {
 };
 
 export const getApiKey: Handler<'getApiKey'> = async ({ caller, now, request: { path }, db: { sql } }) => {
-  const row = found(await db.findApiKey(sql, caller.companyId, path.id));
+  const row = orNotFound(await db.findApiKey(sql, caller.companyId, path.id));
   return { status: 200, data: { api_key: toApiKeyResponse(row, now) } };
 };
 
@@ -89,7 +89,7 @@ export const getApiKeyUsage: Handler<'getApiKeyUsage'> = async ({
   ]);
   const days = dates.map((date) => ({ date, calls: counted.get(date) ?? 0 }));
   const calls = days.reduce((sum, day) => sum + day.calls, 0);
-  return { status: 200, data: { usage: { api_key_id: found(key).id, calls, days } } };
+  return { status: 200, data: { usage: { api_key_id: orNotFound(key).id, calls, days } } };
 };
 
 export const updateApiKey: Handler<'updateApiKey'> = async (call) => {
@@ -99,7 +99,7 @@ export const updateApiKey: Handler<'updateApiKey'> = async (call) => {
   const problems = [...(await findScopeProblems(call)), ...findExpiryProblems(call)];
   if (call.request.problems.length + problems.length > 0) throw call.request.rejection([], problems);
   const expiresAt = parseTime(body.expires_at);
-  const row = found(await db.lockApiKey(sql, caller.companyId, path.id));
+  const row = orNotFound(await db.lockApiKey(sql, caller.companyId, path.id));
   if (row.revokedAt) throw alreadyRevoked();
   const settings: db.ApiKeySettings = {
     name: body.name ?? row.name,
@@ -129,7 +129,7 @@ export const revokeApiKey: Handler<'revokeApiKey'> = async (call) => {
   const reason = body?.reason ?? null;
   if (await db.revokeApiKey(sql, caller.companyId, path.id, caller.actor.id, reason, now))
     call.db.record({ action: 'api_key.revoke', object: 'api_keys', recordId: path.id, metadata: { reason } });
-  const row = found(await db.findApiKey(sql, caller.companyId, path.id));
+  const row = orNotFound(await db.findApiKey(sql, caller.companyId, path.id));
   return { status: 200, data: { api_key: toApiKeyResponse(row, now) } };
 };
 
@@ -137,7 +137,7 @@ export const rotateApiKey: Handler<'rotateApiKey'> = async (call) => {
   const { caller, now } = call;
   const { body, path } = call.request;
   const { sql } = call.db;
-  const row = found(await db.lockApiKey(sql, caller.companyId, path.id));
+  const row = orNotFound(await db.lockApiKey(sql, caller.companyId, path.id));
   const { status } = toApiKeyResponse(row, now);
   if (status === 'revoked') throw alreadyRevoked();
   if (status === 'expired') throw conflict('key_expired', 'This API key has expired. Create a new one.');
@@ -188,7 +188,7 @@ async function findScopeProblems(call: WritingCall): Promise<FieldProblem[]> {
   return scopes.flatMap((scope, index) => {
     const field = `scopes[${index}]`;
     if (!isValidSoFar(problems, field)) return [];
-    const module = moduleOf(scope);
+    const module = getScopeModule(scope);
     const isKnown = !module.startsWith('object:') || modules.has(module) || !isValidSoFar(problems, 'scopes');
     if (isGrantable(scope) && isKnown) return [];
     if (isGrantable(scope))

@@ -1,16 +1,16 @@
 // Grants of people to apps: list and revoke.
 import * as db from '../../db/access/oauth-grants.ts';
 import type { components } from '../../generated/api.ts';
-import { found } from '../../runtime/errors.ts';
+import { orNotFound } from '../../runtime/errors.ts';
 import type { Handler } from '../../runtime/handler.ts';
-import { pageOf } from '../../runtime/paging.ts';
+import { readPage } from '../../runtime/paging.ts';
 
 type OAuthGrant = components['schemas']['OAuthGrant'];
 
 export const listOauthGrants: Handler<'listOauthGrants'> = async (call) => {
   const { caller } = call;
   const { sql } = call.db;
-  const { rows, ...rest } = await pageOf(
+  const { rows, ...rest } = await readPage(
     call,
     ['OAuth grants'],
     (after, limit) => db.listGrants(sql, caller.companyId, after, limit),
@@ -24,7 +24,7 @@ export const revokeOauthGrant: Handler<'revokeOauthGrant'> = async (call) => {
   const { path } = call.request;
   const { sql } = call.db;
   const isNew = await db.revokeGrant(sql, caller.companyId, path.id, now);
-  const grant = found(await db.findGrant(sql, caller.companyId, path.id));
+  const grant = orNotFound(await db.findGrant(sql, caller.companyId, path.id));
   if (isNew) {
     const metadata = { client_id: grant.clientId, client_name: grant.clientName, user_id: grant.userId };
     call.db.record({ action: 'oauth_grant.revoke', object: 'oauth_grants', recordId: grant.id, metadata });

@@ -10,7 +10,7 @@ import {
 import { actionsOfModule } from '../../domain/access/scopes.ts';
 import type { Workspace } from '../../domain/objects/workspace.ts';
 import type { components } from '../../generated/api.ts';
-import { found } from '../../runtime/errors.ts';
+import { orNotFound } from '../../runtime/errors.ts';
 import type { Handler } from '../../runtime/handler.ts';
 import { pageOfWhole } from '../../runtime/paging.ts';
 
@@ -25,7 +25,7 @@ export const getRole: Handler<'getRole'> = async (call) => {
   const { path } = call.request;
   const { sql } = call.db;
   const [first] = await listProfiles(sql, caller, path.id);
-  const profile = found(first);
+  const profile = orNotFound(first);
   const workspace = await call.services.loadWorkspace();
   const permissions =
     profile.roleId === null

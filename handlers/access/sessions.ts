@@ -9,7 +9,7 @@ import {
   replaceRefreshToken,
 } from '../../db/access/sessions.ts';
 import { checkPassword } from '../../runtime/credentials/passwords.ts';
-import { companyOfRefreshToken, newRefreshToken, sha256 } from '../../runtime/credentials/secrets.ts';
+import { newRefreshToken, readRefreshTokenCompany, sha256 } from '../../runtime/credentials/secrets.ts';
 import { sessionTokenSeconds } from '../../runtime/credentials/session-tokens.ts';
 import { oauthRefusal } from '../../runtime/errors.ts';
 import type { Call, Handler, Result } from '../../runtime/handler.ts';
@@ -65,7 +65,7 @@ async function signIn(call: Call<'createSession'>, email: string, password: stri
 async function renew(call: Call<'createSession'>, token: string): Promise<Result<'createSession'>> {
   const { now } = call;
   const { sql } = call.db;
-  const companyId = companyOfRefreshToken(token);
+  const companyId = readRefreshTokenCompany(token);
   if (companyId === undefined) throw wrongToken();
   const usedHash = sha256(token);
   const found = await lockRefreshToken(sql, companyId, usedHash);

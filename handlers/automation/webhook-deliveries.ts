@@ -4,9 +4,9 @@ import * as db from '../../db/automation/webhook-deliveries.ts';
 import { findWebhook, lockWebhook, wakeWebhooks } from '../../db/automation/webhooks.ts';
 import { maxAttempts } from '../../domain/automation/webhook-attempts.ts';
 import { type StoredDelivery, toDeliveryResponse } from '../../domain/automation/webhook-view.ts';
-import { conflict, found, notFound, problem, validationFailed } from '../../runtime/errors.ts';
+import { conflict, notFound, orNotFound, problem, validationFailed } from '../../runtime/errors.ts';
 import type { Call, Handler } from '../../runtime/handler.ts';
-import { pageOf } from '../../runtime/paging.ts';
+import { readPage } from '../../runtime/paging.ts';
 import { requireCompanyReach } from '../../services/people/company-reach.ts';
 
 /** Maximum deliveries of one call. */
@@ -20,7 +20,7 @@ export const listWebhookDeliveries: Handler<'listWebhookDeliveries'> = async (ca
   requireCompanyReach(call);
   const { status, event, from, to } = query;
   const filter = { status, event, from: parseTime(from), to: parseTime(to) };
-  const { rows, ...rest } = await pageOf(
+  const { rows, ...rest } = await readPage(
     call,
     ['webhook deliveries', path.id, status, event, from, to],
     (after, limit) => db.listDeliveries(sql, caller, path.id, filter, after, limit),
@@ -41,7 +41,7 @@ export const getWebhookDelivery: Handler<'getWebhookDelivery'> = async (call) =>
   const { path } = call.request;
   const { sql } = call.db;
   requireCompanyReach(call);
-  const row = found(await db.findDelivery(sql, caller, path.deliveryId));
+  const row = orNotFound(await db.findDelivery(sql, caller, path.deliveryId));
   if (row.subscriptionId !== path.id) throw notFound();
   return { status: 200, data: { delivery: { ...toDeliveryResponse(row, now), request_body: row.body } } };
 };
@@ -51,7 +51,7 @@ export const replayWebhookDelivery: Handler<'replayWebhookDelivery'> = async (ca
   const { path } = call.request;
   const { sql } = call.db;
   requireCompanyReach(call);
-  const row = found(await db.findDelivery(sql, caller, path.deliveryId));
+  const row = orNotFound(await db.findDelivery(sql, caller, path.deliveryId));
   const subscription = await lockWebhook(sql, caller, row.subscriptionId);
   if (!subscription) throw conflict('subscription_deleted', 'The webhook endpoint of this delivery was deleted.');
   assertEnabled(subscription);
@@ -75,7 +75,7 @@ export const replayWebhookDeliveries: Handler<'replayWebhookDeliveries'> = async
   const window = { from: new Date(body.from), to: new Date(body.to), status: body.status };
   if (window.to < window.from)
     throw validationFailed([problem('to', 'OUT_OF_RANGE', 'to must not be before from')], 400);
-  assertEnabled(found(await lockWebhook(sql, caller, path.id)));
+  assertEnabled(orNotFound(await lockWebhook(sql, caller, path.id)));
   const rows = await db.findInWindow(sql, caller, path.id, window, maxReplayed);
   const copies = rows.map((row) => copyDelivery(row, path.id, call, false));
   await db.insertDeliveries(sql, caller, copies);
@@ -90,7 +90,7 @@ export const recoverWebhookDeliveries: Handler<'recoverWebhookDeliveries'> = asy
   const { path, body } = call.request;
   const { sql } = call.db;
   requireCompanyReach(call);
-  assertEnabled(found(await lockWebhook(sql, caller, path.id)));
+  assertEnabled(orNotFound(await lockWebhook(sql, caller, path.id)));
   const queued = await db.reopenDeliveries(sql, caller, path.id, new Date(body.since), maxRecovered, now);
   await wakeWebhooks(sql, caller, [path.id], now);
   call.db.record({ action: 'webhook.recover', object: 'webhooks', recordId: path.id, metadata: { ...body, queued } });

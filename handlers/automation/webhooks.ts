@@ -2,17 +2,17 @@
 import { v7 as uuidv7 } from 'uuid';
 import { cancelDeliveries, insertDeliveries } from '../../db/automation/webhook-deliveries.ts';
 import * as db from '../../db/automation/webhooks.ts';
-import { actorOf } from '../../db/client/created-by.ts';
+import { toActor } from '../../db/client/created-by.ts';
 import { composeTestBody, eventName } from '../../domain/automation/webhook-bodies.ts';
-import { eventsNamed, findUnknownEvents, readEventFilter } from '../../domain/automation/webhook-matching.ts';
+import { findEventsNamed, findUnknownEvents, readEventFilter } from '../../domain/automation/webhook-matching.ts';
 import { toDeliveryResponse } from '../../domain/automation/webhook-view.ts';
 import { configurationLimits } from '../../domain/service/request-limits.ts';
 import { settingChanges } from '../../domain/settings/setting-changes.ts';
 import type { components } from '../../generated/api.ts';
-import { conflict, found, problem, validationFailed } from '../../runtime/errors.ts';
+import { conflict, orNotFound, problem, validationFailed } from '../../runtime/errors.ts';
 import type { Call, Handler } from '../../runtime/handler.ts';
 import { newSigningSecret, postSigned } from '../../runtime/outbound/signed-posts.ts';
-import { pageOf } from '../../runtime/paging.ts';
+import { readPage } from '../../runtime/paging.ts';
 import { requireCompanyReach } from '../../services/people/company-reach.ts';
 
 type Webhook = components['schemas']['WebhookSubscription'];
@@ -24,7 +24,7 @@ const testTimeout = 10_000;
 const maxCancelled = 1000;
 
 export const listWebhookSubscriptions: Handler<'listWebhookSubscriptions'> = async (call) => {
-  const { rows, ...rest } = await pageOf(
+  const { rows, ...rest } = await readPage(
     call,
     ['webhooks'],
     (after, limit) => db.listWebhooks(call.db.sql, call.caller, after, limit),
@@ -34,7 +34,7 @@ export const listWebhookSubscriptions: Handler<'listWebhookSubscriptions'> = asy
 };
 
 export const getWebhookSubscription: Handler<'getWebhookSubscription'> = async (call) => {
-  const row = found(await db.findWebhook(call.db.sql, call.caller, call.request.path.id));
+  const row = orNotFound(await db.findWebhook(call.db.sql, call.caller, call.request.path.id));
   return { status: 200, data: { subscription: toWebhookResponse(row, call) } };
 };
 
@@ -59,7 +59,7 @@ export const createWebhookSubscription: Handler<'createWebhookSubscription'> = a
   };
   const sealed = { sealedSecret: call.services.secrets.encrypt(secret), secretLast4: secret.slice(-4) };
   await db.insertWebhook(call.db.sql, caller, { id, ...settings, ...sealed, createdBy: caller.actor }, now);
-  const row = found(await db.findWebhook(call.db.sql, caller, id));
+  const row = orNotFound(await db.findWebhook(call.db.sql, caller, id));
   recordChange(call, 'create', undefined, row);
   return { status: 201, data: { subscription: toWebhookResponse(row, call), secret } };
 };
@@ -68,8 +68,8 @@ export const updateWebhookSubscription: Handler<'updateWebhookSubscription'> = a
   const { caller, now } = call;
   const { body, path } = call.request;
   requireCompanyReach(call);
-  await validateSettings(call, found(await db.findWebhook(call.db.sql, caller, path.id)));
-  const before = found(await db.lockWebhook(call.db.sql, caller, path.id));
+  await validateSettings(call, orNotFound(await db.findWebhook(call.db.sql, caller, path.id)));
+  const before = orNotFound(await db.lockWebhook(call.db.sql, caller, path.id));
   const settings: db.WebhookSettings = {
     url: body.url ?? before.url,
     description: body.description === undefined ? before.description : body.description,
@@ -86,7 +86,7 @@ export const updateWebhookSubscription: Handler<'updateWebhookSubscription'> = a
     return { status: 200, data: { subscription: toWebhookResponse(before, call) } };
   await db.updateWebhook(call.db.sql, caller, path.id, settings, now);
   if (before.disabledAt && !settings.disabledAt) await db.restartWebhook(call.db.sql, caller, path.id, now);
-  const after = found(await db.findWebhook(call.db.sql, caller, path.id));
+  const after = orNotFound(await db.findWebhook(call.db.sql, caller, path.id));
   return { status: 200, data: { subscription: toWebhookResponse(after, call) } };
 };
 
@@ -95,7 +95,7 @@ export const deleteWebhookSubscription: Handler<'deleteWebhookSubscription'> = a
   const { path } = call.request;
   const { sql } = call.db;
   requireCompanyReach(call);
-  const before = found(await db.lockWebhook(sql, caller, path.id));
+  const before = orNotFound(await db.lockWebhook(sql, caller, path.id));
   const cancelled = await cancelDeliveries(sql, caller, before.id, maxCancelled, now);
   if (cancelled < maxCancelled) await db.removeWebhook(sql, caller, before.id);
   else await db.hideWebhook(sql, caller, before.id, now);
@@ -108,7 +108,7 @@ export const rotateWebhookSecret: Handler<'rotateWebhookSecret'> = async (call) 
   const { body, path } = call.request;
   const { sql } = call.db;
   requireCompanyReach(call);
-  const before = found(await db.lockWebhook(sql, caller, path.id));
+  const before = orNotFound(await db.lockWebhook(sql, caller, path.id));
   const secret = newSigningSecret();
   const overlap = (body?.overlap_hours ?? 24) * hourMilliseconds;
   const previousExpiresAt = overlap === 0 ? null : new Date(now.getTime() + overlap);
@@ -119,7 +119,7 @@ export const rotateWebhookSecret: Handler<'rotateWebhookSecret'> = async (call) 
     previousExpiresAt,
   };
   await db.rotateSecret(sql, caller, before.id, rotated, now);
-  const after = found(await db.findWebhook(sql, caller, path.id));
+  const after = orNotFound(await db.findWebhook(sql, caller, path.id));
   recordChange(call, 'rotate_secret', before, after);
   const expires = previousExpiresAt?.toISOString() ?? null;
   return {
@@ -132,9 +132,9 @@ export const testWebhookSubscription: Handler<'testWebhookSubscription'> = async
   const { caller, now } = call;
   const { body, path } = call.request;
   requireCompanyReach(call);
-  const row = found(await db.findWebhook(call.db.sql, caller, path.id));
-  const event = body?.event ?? row.events.flatMap(eventsNamed)[0]?.name ?? '';
-  if (eventsNamed(event)[0]?.name !== event) {
+  const row = orNotFound(await db.findWebhook(call.db.sql, caller, path.id));
+  const event = body?.event ?? row.events.flatMap(findEventsNamed)[0]?.name ?? '';
+  if (findEventsNamed(event)[0]?.name !== event) {
     const [unknown] = findUnknownEvents([event]);
     const message = 'event must be the name of an event. GET /v1/webhook-events lists them.';
     throw validationFailed([problem('event', 'INVALID_OPTION', message, unknown)], 422);
@@ -267,7 +267,7 @@ function toWebhookResponse(row: db.WebhookRow, { caller, now }: Pick<Call, 'call
     secret_rotated_at: row.secretRotatedAt?.toISOString() ?? null,
     previous_secret_expires_at: until && until > now ? until.toISOString() : null,
     test_mode: caller.testMode,
-    created_by: actorOf(row),
+    created_by: toActor(row),
     created_at: row.createdAt.toISOString(),
     updated_at: row.updatedAt.toISOString(),
   };

@@ -2,14 +2,14 @@
 import { v7 as uuidv7 } from 'uuid';
 import * as db from '../../db/automation/workforce-runs.ts';
 import { findWorkforce, holdWorkforce, type WorkforceRow } from '../../db/automation/workforces.ts';
-import { actorOf } from '../../db/client/created-by.ts';
+import { toActor } from '../../db/client/created-by.ts';
 import { holdRecord } from '../../db/records/records.ts';
 import { type GivenStep, type SubjectType, toObjectName } from '../../domain/automation/workforces.ts';
 import { isVisible } from '../../domain/records/reading.ts';
 import type { components } from '../../generated/api.ts';
-import { conflict, found, notFound } from '../../runtime/errors.ts';
+import { conflict, notFound, orNotFound } from '../../runtime/errors.ts';
 import type { Call, Handler } from '../../runtime/handler.ts';
-import { pageOf } from '../../runtime/paging.ts';
+import { readPage } from '../../runtime/paging.ts';
 import { requireCompanyReach } from '../../services/people/company-reach.ts';
 
 type Item = components['schemas']['WorkforceRunItem'];
@@ -20,7 +20,7 @@ export const enrollInWorkforce: Handler<'enrollInWorkforce'> = async (call) => {
   const { body, path } = call.request;
   const { sql } = call.db;
   const { subject_type: type, subject_id: subjectId } = body;
-  const workforce = found(await holdWorkforce(sql, caller.companyId, path.id));
+  const workforce = orNotFound(await holdWorkforce(sql, caller.companyId, path.id));
   await lockSubject(call, toObjectName(type), subjectId);
   assertAccepts(workforce, type);
   const subject = { workforce_id: workforce.id, subject_type: type, subject_id: subjectId.toLowerCase() };
@@ -49,8 +49,8 @@ export const listWorkforceRuns: Handler<'listWorkforceRuns'> = async (call) => {
   const { path, query } = call.request;
   const { sql } = call.db;
   requireCompanyReach(call);
-  const { id } = found(await findWorkforce(sql, caller.companyId, path.id));
-  const { rows, ...rest } = await pageOf(
+  const { id } = orNotFound(await findWorkforce(sql, caller.companyId, path.id));
+  const { rows, ...rest } = await readPage(
     call,
     ['workforce runs', id, query.status],
     (after, limit) => db.listRuns(sql, caller, id, query.status, after, limit),
@@ -64,7 +64,7 @@ export const getWorkforceRun: Handler<'getWorkforceRun'> = async (call) => {
   const { path } = call.request;
   const { sql } = call.db;
   requireCompanyReach(call);
-  const row = found(await db.findRun(sql, caller, path.id, path.run_id));
+  const row = orNotFound(await db.findRun(sql, caller, path.id, path.run_id));
   return { status: 200, data: { run: await toRunResponse(call, row) } };
 };
 
@@ -74,7 +74,7 @@ export const cancelWorkforceRun: Handler<'cancelWorkforceRun'> = async (call) =>
   const { sql } = call.db;
   requireCompanyReach(call);
   const cancelled = await db.cancelRun(sql, caller, path.id, path.run_id, now);
-  const run = cancelled ?? found(await db.findRun(sql, caller, path.id, path.run_id));
+  const run = cancelled ?? orNotFound(await db.findRun(sql, caller, path.id, path.run_id));
   const { id, workforceId, status, object, recordId } = run;
   if (status !== 'cancelled') throw conflict('run_ended', 'This run has already ended.', { status });
   if (cancelled)
@@ -164,7 +164,7 @@ function toRunListItem(row: db.RunRow, testMode: boolean): Item {
     steps_done: row.position,
     next_step_at: row.nextStepAt?.toISOString() ?? null,
     error: toError(row),
-    enrolled_by: actorOf(row),
+    enrolled_by: toActor(row),
     enrolled_at: row.enrolledAt.toISOString(),
     ended_at: row.endedAt?.toISOString() ?? null,
     test_mode: testMode,

@@ -5,19 +5,19 @@ import * as db from '../../db/automation/workforces.ts';
 import { camelKeys } from '../../db/client/row-names.ts';
 import {
   checkPlan,
+  dropRepeatedProblems,
   findShapeProblems,
+  findStepScopes,
   type GivenStep,
-  once,
   type Plan,
   type Step,
-  scopesOf,
   toObjectName,
 } from '../../domain/automation/workforces.ts';
 import { configurationLimits } from '../../domain/service/request-limits.ts';
 import type { components } from '../../generated/api.ts';
-import { found } from '../../runtime/errors.ts';
+import { orNotFound } from '../../runtime/errors.ts';
 import type { Call, Handler } from '../../runtime/handler.ts';
-import { pageOf } from '../../runtime/paging.ts';
+import { readPage } from '../../runtime/paging.ts';
 import { requireCompanyReach } from '../../services/people/company-reach.ts';
 import { resolve } from '../../services/records/preparation.ts';
 import { recordChange, refuseFull, refuseTwin } from '../../services/settings/setting-changes.ts';
@@ -30,7 +30,7 @@ export const listWorkforces: Handler<'listWorkforces'> = async (call) => {
   const { caller } = call;
   const { query } = call.request;
   const { sql } = call.db;
-  const { rows, ...rest } = await pageOf(
+  const { rows, ...rest } = await readPage(
     call,
     ['workforces', query.status],
     (after, limit) => db.listWorkforces(sql, caller.companyId, query.status, after, limit),
@@ -48,7 +48,7 @@ export const listWorkforces: Handler<'listWorkforces'> = async (call) => {
 };
 
 export const getWorkforce: Handler<'getWorkforce'> = async (call) => {
-  const row = found(await db.findWorkforce(call.db.sql, call.caller.companyId, call.request.path.id));
+  const row = orNotFound(await db.findWorkforce(call.db.sql, call.caller.companyId, call.request.path.id));
   return { status: 200, data: { workforce: await toWorkforceResponse(call, row) } };
 };
 
@@ -86,7 +86,7 @@ export const updateWorkforce: Handler<'updateWorkforce'> = async (call) => {
   const { sql } = call.db;
   requireCompanyReach(call);
   await db.lockWorkforces(sql, caller.companyId);
-  const before = found(await db.findWorkforce(sql, caller.companyId, path.id));
+  const before = orNotFound(await db.findWorkforce(sql, caller.companyId, path.id));
   const { kind: _, ...changes } = body;
   const after = {
     ...before,
@@ -117,7 +117,10 @@ async function validatePlan(
   if (misshapen.length > 0) throw call.request.rejection(misshapen);
   const steps = plan.steps as readonly Step[];
   const objects = plan.subjectTypes.map(toObjectName);
-  const scopes = objects.flatMap((object) => [`${object}:view`, ...steps.flatMap((step) => scopesOf(step, object))]);
+  const scopes = objects.flatMap((object) => [
+    `${object}:view`,
+    ...steps.flatMap((step) => findStepScopes(step, object)),
+  ]);
   for (const scope of new Set(scopes)) call.authorize(scope);
   const asked = { subjectTypes: plan.subjectTypes, steps, stopWhen: plan.stopWhen ?? null };
   const { problems, toResolve } = checkPlan(asked, await call.services.loadWorkspace(), call.now);
@@ -125,7 +128,7 @@ async function validatePlan(
     await resolve(call, checked);
     problems.push(...checked.problems.map((each) => ({ ...each, field: at(each.field) })));
   }
-  if (problems.length > 0) throw call.request.rejection(once(problems));
+  if (problems.length > 0) throw call.request.rejection(dropRepeatedProblems(problems));
 }
 
 /** Returns the settings of a workforce. */

@@ -9,12 +9,12 @@ import { findSubscription } from '../../db/billing/subscriptions.ts';
 import { walletBalance } from '../../db/billing/wallet.ts';
 import { findSeats } from '../../db/people/users.ts';
 import { billingCurrency } from '../../domain/billing/catalogue.ts';
-import { refusalOf } from '../../domain/billing/changes.ts';
+import { findRejection } from '../../domain/billing/changes.ts';
 import { isPaid } from '../../domain/billing/subscription.ts';
 import { toStatus } from '../../domain/billing/subscription-view.ts';
 import type { components } from '../../generated/api.ts';
 import { newSessionId } from '../../runtime/credentials/secrets.ts';
-import { type FieldProblem, found, notFound, problem, validationFailed } from '../../runtime/errors.ts';
+import { type FieldProblem, notFound, orNotFound, problem, validationFailed } from '../../runtime/errors.ts';
 import type { Call, Handler } from '../../runtime/handler.ts';
 import { readSubscription } from '../../services/billing/subscription.ts';
 import { rejectionError } from '../../services/billing/subscription-change.ts';
@@ -54,7 +54,7 @@ export const createCheckoutSession: Handler<'createCheckoutSession'> = async (ca
       card: cardToCome,
       checkout_session: '',
     };
-    const refusal = refusalOf(wanted, subscription, used, now);
+    const refusal = findRejection(wanted, subscription, used, now);
     if (refusal) throw rejectionError(refusal);
   }
   const id = newSessionId('cs');
@@ -104,10 +104,10 @@ export const getCheckoutSession: Handler<'getCheckoutSession'> = async (call) =>
   const { payments } = call.services;
   if (!/^cs_[0-9A-Za-z]{24}$/.test(path.id)) throw notFound();
   const scope = { companyId: caller.companyId, testMode: caller.testMode };
-  let session = found(await findCheckout(call.db.sql, scope, path.id));
+  let session = orNotFound(await findCheckout(call.db.sql, scope, path.id));
   if (session.completedAt === null && payments.keepsBooks(scope)) {
     await call.db.withoutConnection(payments.refreshCheckout({ ...scope, id: session.id }, now));
-    session = found(await findCheckout(call.db.sql, scope, path.id));
+    session = orNotFound(await findCheckout(call.db.sql, scope, path.id));
   }
   const { sql } = call.db;
   const data = toCheckoutSessionResponse(session, call);

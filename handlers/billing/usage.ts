@@ -4,7 +4,7 @@ import { countCallsByDay, countCallsByKey, sumStoredBytes } from '../../db/billi
 import { walletBalance } from '../../db/billing/wallet.ts';
 import { findSeats } from '../../db/people/users.ts';
 import { callsPerMonth, extraCalls, seatAllowance } from '../../domain/billing/plans.ts';
-import { found } from '../../runtime/errors.ts';
+import { orNotFound } from '../../runtime/errors.ts';
 import type { Call, Handler } from '../../runtime/handler.ts';
 import { readSubscription } from '../../services/billing/subscription.ts';
 
@@ -21,7 +21,7 @@ export const getUsage: Handler<'getUsage'> = async (call) => {
     walletBalance(sql, scope),
     sumStoredBytes(sql, scope),
   ]);
-  const quota = found(counted);
+  const quota = orNotFound(counted);
   // Calls in test mode are not counted.
   const used = caller.testMode ? 0 : quota.used;
   const { limit } = quota;

@@ -1,29 +1,29 @@
 // Runs of campaigns: start and list. A job prepares their messages.
 import { v7 as uuidv7 } from 'uuid';
-import { actorOf } from '../../db/client/created-by.ts';
+import { toActor } from '../../db/client/created-by.ts';
 import * as db from '../../db/messaging/campaign-runs.ts';
 import { countDrafts, findCampaign, lockCampaign, updateCampaign } from '../../db/messaging/campaigns.ts';
 import { listPhoneNumbers } from '../../db/messaging/phone-numbers.ts';
 import { toCampaignRunResponse } from '../../domain/messaging/campaign-view.ts';
-import { begun, contentOf, newRun } from '../../domain/messaging/campaigns.ts';
-import { conflict, found } from '../../runtime/errors.ts';
+import { begun, newRun, parseContent } from '../../domain/messaging/campaigns.ts';
+import { conflict, orNotFound } from '../../runtime/errors.ts';
 import type { Handler } from '../../runtime/handler.ts';
-import { pageOf } from '../../runtime/paging.ts';
+import { readPage } from '../../runtime/paging.ts';
 import { requireCompanyReach } from '../../services/people/company-reach.ts';
 
 export const listCampaignRuns: Handler<'listCampaignRuns'> = async (call) => {
   const { caller } = call;
   const { path } = call.request;
   const { sql } = call.db;
-  found(await findCampaign(sql, caller, path.id));
-  const { rows, ...rest } = await pageOf(
+  orNotFound(await findCampaign(sql, caller, path.id));
+  const { rows, ...rest } = await readPage(
     call,
     ['campaign runs', path.id],
     (after, limit) => db.listRuns(sql, caller, path.id, after, limit),
     (last: db.RunRow) => [last.createdAt.toISOString(), last.id],
   );
   const counts = await countDrafts(sql, caller, path.id);
-  return { status: 200, data: { runs: rows.map((run) => toCampaignRunResponse(run, actorOf(run), counts)), ...rest } };
+  return { status: 200, data: { runs: rows.map((run) => toCampaignRunResponse(run, toActor(run), counts)), ...rest } };
 };
 
 export const createCampaignRun: Handler<'createCampaignRun'> = async (call) => {
@@ -31,12 +31,12 @@ export const createCampaignRun: Handler<'createCampaignRun'> = async (call) => {
   const { caller, now } = call;
   const { path } = call.request;
   const { sql } = call.db;
-  const campaign = found(await lockCampaign(sql, caller, path.id));
+  const campaign = orNotFound(await lockCampaign(sql, caller, path.id));
   if (campaign.status === 'cancelled') throw conflict('campaign_cancelled', 'This campaign is cancelled.');
   if (await db.findActiveRun(sql, caller, campaign.id))
     throw conflict('run_in_progress', 'A run of this campaign is still in progress. Wait until it has ended.');
   const numbers = new Map((await listPhoneNumbers(sql, caller)).map((each) => [each.id, each.phoneNumber]));
-  const content = contentOf(campaign, (id) => numbers.get(id));
+  const content = parseContent(campaign, (id) => numbers.get(id));
   if (content.channels.length === 0)
     throw conflict('no_channel', 'All channels of this campaign are disabled. Enable at least one.');
   const { kind, id, name } = caller.actor;

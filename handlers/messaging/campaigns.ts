@@ -1,6 +1,6 @@
 // Campaigns: create, change, schedule, pause, resume and cancel.
 import { v7 as uuidv7 } from 'uuid';
-import { actorOf } from '../../db/client/created-by.ts';
+import { toActor } from '../../db/client/created-by.ts';
 import { findActiveRun, listRuns } from '../../db/messaging/campaign-runs.ts';
 import * as db from '../../db/messaging/campaigns.ts';
 import { countEngaged } from '../../db/messaging/messages.ts';
@@ -12,11 +12,11 @@ import { type CampaignChannel, noDrafts, type StoredCampaign } from '../../domai
 import { draftChannels, longestText } from '../../domain/messaging/drafts.ts';
 import { readOwnFilter } from '../../domain/objects/filter.ts';
 import { placeholderProblems } from '../../domain/objects/placeholders.ts';
-import { builtinOf } from '../../domain/objects/workspace.ts';
+import { getBuiltinObject } from '../../domain/objects/workspace.ts';
 import type { components } from '../../generated/api.ts';
-import { conflict, type FieldProblem, found, problem, validationFailed } from '../../runtime/errors.ts';
+import { conflict, type FieldProblem, orNotFound, problem, validationFailed } from '../../runtime/errors.ts';
 import type { Call, Handler } from '../../runtime/handler.ts';
-import { pageOf } from '../../runtime/paging.ts';
+import { readPage } from '../../runtime/paging.ts';
 import { requireCompanyReach } from '../../services/people/company-reach.ts';
 
 type Campaign = components['schemas']['Campaign'];
@@ -32,7 +32,7 @@ export const listCampaigns: Handler<'listCampaigns'> = async (call) => {
   const { caller } = call;
   const { query } = call.request;
   const { sql } = call.db;
-  const { rows, ...rest } = await pageOf(
+  const { rows, ...rest } = await readPage(
     call,
     ['campaigns', query.status],
     (after, limit) => db.listCampaigns(sql, caller, query.status, after, limit),
@@ -48,7 +48,7 @@ export const getCampaign: Handler<'getCampaign'> = async ({ caller, request: { p
     db.countDrafts(sql, caller, path.id),
     countEngaged(sql, caller, path.id),
   ]);
-  const campaign = found(row);
+  const campaign = orNotFound(row);
   const stats = draftChannels.flatMap((channel_type) => {
     const own = counts.filter(({ channel }) => channel === channel_type);
     const by_status = { ...noDrafts, ...(channel_type === 'email' ? engaged : {}) };
@@ -61,7 +61,7 @@ export const getCampaign: Handler<'getCampaign'> = async ({ caller, request: { p
     data: {
       campaign: toCampaignResponse(campaign),
       channels: campaign.channels.map((channel) => ({ ...channel })),
-      latest_runs: runs.map((run) => toCampaignRunResponse(run, actorOf(run), counts)),
+      latest_runs: runs.map((run) => toCampaignRunResponse(run, toActor(run), counts)),
       stats,
     },
   };
@@ -96,7 +96,7 @@ export const updateCampaign: Handler<'updateCampaign'> = async (call) => {
   const { caller, now } = call;
   const { body, path } = call.request;
   const { sql } = call.db;
-  const before = found(await db.lockCampaign(sql, caller, path.id));
+  const before = orNotFound(await db.lockCampaign(sql, caller, path.id));
   await assertEditable(call, before);
   const { name, description, object, filter, channels } = body;
   const asked = {
@@ -131,7 +131,7 @@ export const scheduleCampaign: Handler<'scheduleCampaign'> = async (call) => {
     const message = ahead <= 0 ? 'scheduled_at must be in the future' : 'scheduled_at must be at most one year ahead';
     throw validationFailed([problem('scheduled_at', 'OUT_OF_RANGE', message)], 400);
   }
-  const before = found(await db.lockCampaign(sql, caller, path.id));
+  const before = orNotFound(await db.lockCampaign(sql, caller, path.id));
   await assertEditable(call, before);
   if (before.status === 'paused') throw notEditable(before);
   assertHasChannel(before);
@@ -140,7 +140,7 @@ export const scheduleCampaign: Handler<'scheduleCampaign'> = async (call) => {
 
 export const pauseCampaign: Handler<'pauseCampaign'> = async (call) => {
   requireCompanyReach(call);
-  const before = found(await db.lockCampaign(call.db.sql, call.caller, call.request.path.id));
+  const before = orNotFound(await db.lockCampaign(call.db.sql, call.caller, call.request.path.id));
   if (before.status === 'paused') return { status: 200, data: { campaign: toCampaignResponse(before) } };
   if (before.status !== 'running' && before.status !== 'scheduled')
     throw conflict('not_running', `Only running or scheduled campaigns can be paused. This one is ${before.status}.`, {
@@ -154,7 +154,7 @@ export const resumeCampaign: Handler<'resumeCampaign'> = async (call) => {
   const { caller, now } = call;
   const { path } = call.request;
   const { sql } = call.db;
-  const before = found(await db.lockCampaign(sql, caller, path.id));
+  const before = orNotFound(await db.lockCampaign(sql, caller, path.id));
   if (before.status !== 'paused')
     throw conflict('not_paused', `Only paused campaigns can be resumed. This one is ${before.status}.`, {
       status: before.status,
@@ -167,7 +167,7 @@ export const resumeCampaign: Handler<'resumeCampaign'> = async (call) => {
 
 export const cancelCampaign: Handler<'cancelCampaign'> = async (call) => {
   requireCompanyReach(call);
-  const before = found(await db.lockCampaign(call.db.sql, call.caller, call.request.path.id));
+  const before = orNotFound(await db.lockCampaign(call.db.sql, call.caller, call.request.path.id));
   if (before.status === 'cancelled') return { status: 200, data: { campaign: toCampaignResponse(before) } };
   return changeStatus(call, before, 'cancel', { status: 'cancelled', scheduledAt: null, dueAt: call.now });
 };
@@ -220,7 +220,7 @@ async function checkContent(
   requireCompanyReach(call);
   call.authorize(`${asked.object}:view`);
   const workspace = await call.services.loadWorkspace();
-  const object = builtinOf(asked.object, workspace);
+  const object = getBuiltinObject(asked.object, workspace);
   if (asked.filter) {
     const { problems } = readOwnFilter(asked.filter, object);
     if (problems.length > 0) throw validationFailed(problems, 400);
@@ -286,7 +286,7 @@ function toCampaignResponse(row: db.CampaignRow): Campaign {
     scheduled_at: row.scheduledAt?.toISOString() ?? null,
     started_at: row.startedAt?.toISOString() ?? null,
     completed_at: row.completedAt?.toISOString() ?? null,
-    created_by: actorOf(row),
+    created_by: toActor(row),
     created_at: row.createdAt.toISOString(),
     updated_at: row.updatedAt.toISOString(),
   };

@@ -1,13 +1,13 @@
 // The do-not-call list: read and add. Entries cannot be removed.
 import { v7 as uuidv7 } from 'uuid';
-import { actorOf } from '../../db/client/created-by.ts';
+import { toActor } from '../../db/client/created-by.ts';
 import { addDnc, type DncRow, listDnc } from '../../db/messaging/do-not-call.ts';
 import { readAddress } from '../../domain/messaging/addresses.ts';
 import { buildPatterns } from '../../domain/messaging/number-search.ts';
 import type { components } from '../../generated/api.ts';
 import { validationFailed } from '../../runtime/errors.ts';
 import type { Handler } from '../../runtime/handler.ts';
-import { pageOf } from '../../runtime/paging.ts';
+import { readPage } from '../../runtime/paging.ts';
 
 export const listDncEntries: Handler<'listDncEntries'> = async (call) => {
   const { caller } = call;
@@ -16,7 +16,7 @@ export const listDncEntries: Handler<'listDncEntries'> = async (call) => {
   const { search } = query;
   const patterns =
     search === undefined ? undefined : buildPatterns(search, (await call.services.loadWorkspace()).country);
-  const { rows, ...rest } = await pageOf(
+  const { rows, ...rest } = await readPage(
     call,
     ['do-not-call', patterns?.join(' ')],
     (after, limit) => listDnc(sql, caller, patterns, after, limit),
@@ -63,7 +63,7 @@ function toDncEntryResponse(row: DncRow): components['schemas']['DncEntry'] {
     reason: row.reason,
     notes: row.notes,
     source: row.source,
-    created_by: actorOf(row),
+    created_by: toActor(row),
     created_at: row.createdAt.toISOString(),
   };
 }

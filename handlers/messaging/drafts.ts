@@ -1,7 +1,7 @@
 // Message drafts: create, list and withdraw. Only people can approve them.
 
 import { v7 as uuidv7 } from 'uuid';
-import { actorOf } from '../../db/client/created-by.ts';
+import { toActor } from '../../db/client/created-by.ts';
 import * as db from '../../db/messaging/drafts.ts';
 import { findOptOuts } from '../../db/messaging/opt-outs.ts';
 import { findActiveNumber } from '../../db/messaging/phone-numbers.ts';
@@ -10,9 +10,9 @@ import { readAddress } from '../../domain/messaging/addresses.ts';
 import { toDraftResponse } from '../../domain/messaging/draft-view.ts';
 import { draftEvent, longestText, newDraft } from '../../domain/messaging/drafts.ts';
 import { sendTogether } from '../../domain/service/messages.ts';
-import { conflict, type FieldProblem, found, problem } from '../../runtime/errors.ts';
+import { conflict, type FieldProblem, orNotFound, problem } from '../../runtime/errors.ts';
 import type { Call, Handler } from '../../runtime/handler.ts';
-import { pageOf } from '../../runtime/paging.ts';
+import { readPage } from '../../runtime/paging.ts';
 import { findAboutRecord } from '../../services/records/about-record.ts';
 
 export const listMessageDrafts: Handler<'listMessageDrafts'> = async (call) => {
@@ -21,7 +21,7 @@ export const listMessageDrafts: Handler<'listMessageDrafts'> = async (call) => {
   const { sql } = call.db;
   const { status, channel, object, record_id: recordId } = query;
   const filter = { status, channel, object, recordId };
-  const { rows, ...rest } = await pageOf(
+  const { rows, ...rest } = await readPage(
     call,
     ['message drafts', status, channel, object, recordId],
     (after, limit) => db.listDrafts(sql, caller, filter, after, limit),
@@ -31,7 +31,7 @@ export const listMessageDrafts: Handler<'listMessageDrafts'> = async (call) => {
 };
 
 export const getMessageDraft: Handler<'getMessageDraft'> = async (call) => {
-  const row = found(await db.findDraft(call.db.sql, call.caller, call.request.path.id));
+  const row = orNotFound(await db.findDraft(call.db.sql, call.caller, call.request.path.id));
   return { status: 200, data: { draft: await loadDraftResponse(call, row) } };
 };
 
@@ -71,7 +71,7 @@ export const withdrawMessageDraft: Handler<'withdrawMessageDraft'> = async (call
   const { caller, now } = call;
   const { path } = call.request;
   const { sql } = call.db;
-  const row = found(await db.lockDraft(sql, caller, path.id));
+  const row = orNotFound(await db.lockDraft(sql, caller, path.id));
   if (row.status !== 'draft')
     throw conflict('not_a_draft', `Only messages with the status draft can be withdrawn. This one is ${row.status}.`, {
       status: row.status,
@@ -137,10 +137,10 @@ async function isOwn({ caller, db: { sql } }: Call, kind: 'email' | 'phone', add
 
 async function toDraftResponses(call: Pick<Call, 'db' | 'caller'>, rows: readonly db.DraftRow[]) {
   const isOptedOut = await findOptOuts(call.db.sql, call.caller, rows);
-  return rows.map((row) => toDraftResponse(row, actorOf(row), isOptedOut(row), call.caller.testMode));
+  return rows.map((row) => toDraftResponse(row, toActor(row), isOptedOut(row), call.caller.testMode));
 }
 
 async function loadDraftResponse(call: Pick<Call, 'db' | 'caller'>, row: db.DraftRow) {
   const isOptedOut = await findOptOuts(call.db.sql, call.caller, [row]);
-  return toDraftResponse(row, actorOf(row), isOptedOut(row), call.caller.testMode);
+  return toDraftResponse(row, toActor(row), isOptedOut(row), call.caller.testMode);
 }

@@ -3,13 +3,13 @@ import { v7 as uuidv7 } from 'uuid';
 import { addSuppressed, listSuppressed, type SuppressionRow } from '../../db/messaging/email-suppression.ts';
 import type { components } from '../../generated/api.ts';
 import type { Handler } from '../../runtime/handler.ts';
-import { pageOf } from '../../runtime/paging.ts';
+import { readPage } from '../../runtime/paging.ts';
 
 export const listEmailSuppressionEntries: Handler<'listEmailSuppressionEntries'> = async (call) => {
   const { caller } = call;
   const { query } = call.request;
   const { sql } = call.db;
-  const { rows, ...rest } = await pageOf(
+  const { rows, ...rest } = await readPage(
     call,
     ['email suppression', query.reason],
     (after, limit) => listSuppressed(sql, caller, query.reason, after, limit),

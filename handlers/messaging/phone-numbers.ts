@@ -3,10 +3,10 @@ import { v7 as uuidv7 } from 'uuid';
 import * as db from '../../db/messaging/phone-numbers.ts';
 import { isActiveUser } from '../../db/people/users.ts';
 import { readAddress } from '../../domain/messaging/addresses.ts';
-import { countryOf } from '../../domain/objects/phone-numbers.ts';
+import { findCountry } from '../../domain/objects/phone-numbers.ts';
 import { configurationLimits } from '../../domain/service/request-limits.ts';
 import type { components } from '../../generated/api.ts';
-import { alreadyExists, conflict, found, problem, validationFailed } from '../../runtime/errors.ts';
+import { alreadyExists, conflict, orNotFound, problem, validationFailed } from '../../runtime/errors.ts';
 import type { Call, Handler } from '../../runtime/handler.ts';
 import { pageOfWhole } from '../../runtime/paging.ts';
 import { recordChange, refuseFull } from '../../services/settings/setting-changes.ts';
@@ -46,7 +46,7 @@ export const createPhoneNumber: Handler<'createPhoneNumber'> = async (call) => {
     id: uuidv7(),
     phoneNumber: read.value,
     friendlyName: body.friendly_name?.trim() ?? null,
-    country: countryOf(read.value) ?? null,
+    country: findCountry(read.value) ?? null,
     numberType: body.number_type,
     canSms: sms,
     canVoice: voice,
@@ -121,7 +121,7 @@ async function lockedNumber({
 }: Call<'updatePhoneNumber'> | Call<'releasePhoneNumber'>): Promise<db.PhoneNumberRow> {
   await db.lockPhoneNumbers(sql, caller.companyId);
   const numbers = await db.listPhoneNumbers(sql, caller);
-  return found(numbers.find(({ id }) => id === path.id.toLowerCase()));
+  return orNotFound(numbers.find(({ id }) => id === path.id.toLowerCase()));
 }
 
 /** If a number becomes a default, the previous one loses it. */

@@ -13,7 +13,7 @@ import {
 import { isVisible } from '../../domain/records/reading.ts';
 import { toExamples } from '../../domain/records/unique-values.ts';
 import { configurationLimits } from '../../domain/service/request-limits.ts';
-import { alreadyExists, conflict, found, validationFailed } from '../../runtime/errors.ts';
+import { alreadyExists, conflict, orNotFound, validationFailed } from '../../runtime/errors.ts';
 import type { Call, Handler } from '../../runtime/handler.ts';
 import { lockSettings, refuseFull, refuseUniqueFields } from '../../services/settings/setting-changes.ts';
 
@@ -58,7 +58,7 @@ export const updateField: Handler<'updateField'> = async (call) => {
   const { object, field: name } = call.request.path;
   const { workspace, target } = await lockObject(call);
   const { rows } = workspace;
-  const before = found(configuredFields(object, rows).find((field) => field.name === name));
+  const before = orNotFound(configuredFields(object, rows).find((field) => field.name === name));
   const stored = rows.customFields.find((row) => row.object === object && row.name === name)?.options ?? [];
   const { change, problems } = checkChange(call.request.body, before, target, stored);
   if (problems.length > 0) throw validationFailed(problems, 422);
@@ -85,7 +85,7 @@ type FieldCall = Call<'createField'> | Call<'updateField'>;
 /** Returns the object of the path, and locks the configuration until the transaction ends. */
 async function lockObject(call: FieldCall): Promise<{ workspace: Workspace; target: WorkspaceObject }> {
   const workspace = await lockSettings(call);
-  return { workspace, target: found(workspace.objects.get(call.request.path.object)) };
+  return { workspace, target: orNotFound(workspace.objects.get(call.request.path.object)) };
 }
 
 /** Repeated values of each mode in an error. */
@@ -113,7 +113,7 @@ async function refuseRepeated(
 
 async function reloadField(call: FieldCall, object: string, name: string): Promise<ConfiguredField> {
   const rows = await loadWorkspaceRows(call.db.sql, call.caller.companyId);
-  return found(configuredFields(object, rows).find((each) => each.name === name));
+  return orNotFound(configuredFields(object, rows).find((each) => each.name === name));
 }
 
 function fieldOf(field: ConfiguredField) {

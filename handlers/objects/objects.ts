@@ -9,7 +9,7 @@ import { checkDefinitions, checkLabel, fieldDescriptor } from '../../domain/obje
 import type { FieldProblem } from '../../domain/objects/field-values.ts';
 import { configuredFields } from '../../domain/objects/workspace.ts';
 import { configurationLimits } from '../../domain/service/request-limits.ts';
-import { alreadyExists, conflict, found, validationFailed } from '../../runtime/errors.ts';
+import { alreadyExists, conflict, orNotFound, validationFailed } from '../../runtime/errors.ts';
 import type { Handler, Result } from '../../runtime/handler.ts';
 import { pageOfWhole } from '../../runtime/paging.ts';
 import { lockSettings, refuseFull, refuseUniqueFields } from '../../services/settings/setting-changes.ts';
@@ -28,7 +28,7 @@ export const listObjects: Handler<'listObjects'> = async (call) => {
 };
 
 export const getObjectSchema: Handler<'getObjectSchema'> = async (call) => {
-  const { object, label, plural, kind, module, fields } = found(
+  const { object, label, plural, kind, module, fields } = orNotFound(
     (await call.services.loadWorkspace()).objects.get(call.request.path.object),
   );
   const described = [...fields.values()].map(fieldDescriptor);
@@ -75,7 +75,7 @@ export const updateObject: Handler<'updateObject'> = async (call) => {
   }
   const slug = object.slice('object:'.length);
   const { customObjects } = (await lockSettings(call)).rows;
-  const before = found(customObjects.find((row) => row.slug === slug));
+  const before = orNotFound(customObjects.find((row) => row.slug === slug));
   const problems: FieldProblem[] = [];
   const change = {
     ...(body.label === undefined ? {} : { label: checkLabel(body.label, 'label', problems) }),
@@ -99,7 +99,7 @@ export const updateObject: Handler<'updateObject'> = async (call) => {
 };
 
 function customObjectOf(slug: string, rows: WorkspaceRows): CustomObject {
-  const row = found(rows.customObjects.find((each) => each.slug === slug));
+  const row = orNotFound(rows.customObjects.find((each) => each.slug === slug));
   const object = `object:${slug}`;
   return {
     object,

@@ -16,7 +16,7 @@ import {
   kindsOnRecords,
   otherKinds,
 } from '../../db/onboarding/test-mode.ts';
-import { conflict, found } from '../../runtime/errors.ts';
+import { conflict, orNotFound } from '../../runtime/errors.ts';
 import type { Call, Handler } from '../../runtime/handler.ts';
 
 type ResetCall = Call<'resetTestMode'>;
@@ -58,7 +58,7 @@ async function selectObjects(call: ResetCall): Promise<string[]> {
     return order
       .concat(asked)
       .filter((name, at, all) => asked.includes(name) && all.indexOf(name) === at)
-      .map((name) => found(objects.get(name)).object);
+      .map((name) => orNotFound(objects.get(name)).object);
   // Includes disabled objects.
   const { customObjects } = await loadWorkspaceRows(call.db.sql, call.caller.companyId);
   return [...order, ...customObjects.map(({ slug }) => `object:${slug}`)];

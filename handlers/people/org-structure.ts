@@ -3,9 +3,9 @@ import * as db from '../../db/people/org-structure.ts';
 import { listUsers } from '../../db/people/users.ts';
 import { toUserResponse } from '../../domain/people/user-view.ts';
 import type { components } from '../../generated/api.ts';
-import { found } from '../../runtime/errors.ts';
+import { orNotFound } from '../../runtime/errors.ts';
 import type { Handler } from '../../runtime/handler.ts';
-import { pageOf } from '../../runtime/paging.ts';
+import { readPage } from '../../runtime/paging.ts';
 
 type OrgTreeNode = components['schemas']['OrgTreeNode'];
 
@@ -26,13 +26,13 @@ export const getOrgStructure: Handler<'getOrgStructure'> = async ({ caller, db: 
     if (parentId === null) tree = node;
     else shown.get(parentId)?.children.push(node);
   }
-  return { status: 200, data: { tree: found(tree) } };
+  return { status: 200, data: { tree: orNotFound(tree) } };
 };
 
 export const listBranches: Handler<'listBranches'> = async (call) => {
   const { caller } = call;
   const { sql } = call.db;
-  const { rows, ...rest } = await pageOf(
+  const { rows, ...rest } = await readPage(
     call,
     ['branches'],
     (after, limit) => db.listBranches(sql, caller, after, limit),
@@ -42,14 +42,14 @@ export const listBranches: Handler<'listBranches'> = async (call) => {
 };
 
 export const getBranch: Handler<'getBranch'> = async ({ caller, request: { path }, db: { sql } }) => {
-  const branch = found(await db.findBranch(sql, caller, path.id));
+  const branch = orNotFound(await db.findBranch(sql, caller, path.id));
   return { status: 200, data: { branch: toBranchResponse(branch) } };
 };
 
 export const listTeams: Handler<'listTeams'> = async (call) => {
   const { caller } = call;
   const { sql } = call.db;
-  const { rows, ...rest } = await pageOf(
+  const { rows, ...rest } = await readPage(
     call,
     ['teams'],
     (after, limit) => db.listTeams(sql, caller, after, limit),
@@ -62,10 +62,10 @@ export const listOrgNodeUsers: Handler<'listOrgNodeUsers'> = async (call) => {
   const { caller } = call;
   const { path, query } = call.request;
   const { sql } = call.db;
-  const node = found(await db.findNode(sql, caller, path.id));
+  const node = orNotFound(await db.findNode(sql, caller, path.id));
   const { status = 'active', include_descendants: withDescendants = false } = query;
   const place = { kind: node.kind, id: node.id, withDescendants };
-  const { rows, ...rest } = await pageOf(
+  const { rows, ...rest } = await readPage(
     call,
     ['users of a node', place, status],
     (after, limit) => listUsers(sql, caller, { status, place, after }, limit),

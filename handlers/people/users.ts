@@ -15,12 +15,12 @@ import {
   alreadyExists,
   conflict,
   type FieldProblem,
-  found,
+  orNotFound,
   problem,
   validationFailed,
 } from '../../runtime/errors.ts';
 import type { Call, Handler } from '../../runtime/handler.ts';
-import { pageOf } from '../../runtime/paging.ts';
+import { readPage } from '../../runtime/paging.ts';
 
 type Role = { id: string; name: string };
 
@@ -32,7 +32,7 @@ export const listUsers: Handler<'listUsers'> = async (call) => {
   const { query } = call.request;
   const { sql } = call.db;
   const { status = 'active' } = query;
-  const { rows, ...rest } = await pageOf(
+  const { rows, ...rest } = await readPage(
     call,
     ['users', status],
     (after, limit) => db.listUsers(sql, caller, { status, after }, limit),
@@ -42,7 +42,7 @@ export const listUsers: Handler<'listUsers'> = async (call) => {
 };
 
 export const getUser: Handler<'getUser'> = async ({ caller, request: { path }, db: { sql } }) => {
-  const user = found(await db.findUser(sql, caller, path.id));
+  const user = orNotFound(await db.findUser(sql, caller, path.id));
   return { status: 200, data: { user: toUserResponse(user) } };
 };
 
@@ -101,7 +101,7 @@ export const updateUser: Handler<'updateUser'> = async (call) => {
   const { sql } = call.db;
   const { companyId } = caller;
   await db.lockMembers(sql, companyId);
-  const user = found(await db.findUser(sql, caller, path.id));
+  const user = orNotFound(await db.findUser(sql, caller, path.id));
   const branch = await findRequestedBranch(call);
   const role = await findRequestedRole(call, branch.problems);
   if (role) assertCanGrant(call, role);

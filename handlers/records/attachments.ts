@@ -1,6 +1,6 @@
 // Files on records: upload, list, link, delete, and download with a signed link.
 import { v7 as uuidv7 } from 'uuid';
-import { actorOf } from '../../db/client/created-by.ts';
+import { toActor } from '../../db/client/created-by.ts';
 import {
   type AttachmentRow,
   deleteAttachment as deleteStored,
@@ -13,7 +13,7 @@ import { hasRecord } from '../../db/records/records.ts';
 import { moduleState } from '../../domain/billing/plans.ts';
 import { toAttachmentResponse } from '../../domain/records/attachments.ts';
 import type { Caller } from '../../runtime/caller.ts';
-import { found, notFound, serviceUnavailable } from '../../runtime/errors.ts';
+import { notFound, orNotFound, serviceUnavailable } from '../../runtime/errors.ts';
 import { linkLifetime } from '../../runtime/files/files.ts';
 import type { Call, Handler } from '../../runtime/handler.ts';
 import { openRecord, pageOfRecord } from '../../services/records/open-record.ts';
@@ -79,8 +79,8 @@ export const getAttachmentContent: Handler<'getAttachmentContent'> = async (call
   const { id } = call.request.path;
   const link = { owner: 'attachments', id, companyId, environment, expires } as const;
   if (!call.services.files.isGood(link, signature, call.now)) throw notFound();
-  const linked = found(await findLinkedFile(call.db.sql, { companyId, testMode: environment === 'test' }, id));
-  return { status: 200, file: found(await call.services.files.open(linked)) };
+  const linked = orNotFound(await findLinkedFile(call.db.sql, { companyId, testMode: environment === 'test' }, id));
+  return { status: 200, file: orNotFound(await call.services.files.open(linked)) };
 };
 
 /**
@@ -90,8 +90,8 @@ async function findVisible(call: Call<'getAttachment'> | Call<'deleteAttachment'
   const { caller } = call;
   const { sql } = call.db;
   const { objects } = await call.services.loadWorkspace();
-  const row = found(await findAttachment(sql, caller, call.request.path.id));
-  found(objects.get(row.object));
+  const row = orNotFound(await findAttachment(sql, caller, call.request.path.id));
+  orNotFound(objects.get(row.object));
   if (!caller.grants.allows(`${row.object}:view`) || moduleState(row.object, caller.modules) !== 'on') throw notFound();
   if (!(await hasRecord(sql, caller, row.object, row.recordId))) throw notFound();
   return row;
@@ -105,4 +105,4 @@ function eventData({ id, object, recordId }: AttachmentRow, now: Date) {
   return { object, record_id: recordId, attachment_id: id, occurred_at: now.toISOString() };
 }
 
-const toResponse = (row: AttachmentRow, { testMode }: Caller) => toAttachmentResponse(row, actorOf(row), testMode);
+const toResponse = (row: AttachmentRow, { testMode }: Caller) => toAttachmentResponse(row, toActor(row), testMode);

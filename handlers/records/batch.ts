@@ -3,15 +3,15 @@ import { findExpansion } from '../../db/records/expansion.ts';
 import { findRecords } from '../../db/records/records.ts';
 import { lockEntities } from '../../db/sales/activity-effects.ts';
 import { toUuid } from '../../domain/objects/field-values.ts';
-import { batchData, missing, readItems } from '../../domain/records/batch.ts';
-import { parseReading, showRead, wantedBy } from '../../domain/records/reading.ts';
+import { batchData, missingFailure, readItems } from '../../domain/records/batch.ts';
+import { parseReading, showRead, toExpansionRequest } from '../../domain/records/reading.ts';
 import { showRecord } from '../../domain/records/view.ts';
 import type { components } from '../../generated/api.ts';
 import { problem, validationFailed } from '../../runtime/errors.ts';
 import type { Handler } from '../../runtime/handler.ts';
 import { type BatchResult, createBatch, updateBatch } from '../../services/records/batch-writes.ts';
-import { settle } from '../../services/records/batches.ts';
-import { openObject, type Place } from '../../services/records/record-target.ts';
+import { rejectFailedBatch } from '../../services/records/batches.ts';
+import { openObject, type RecordTarget } from '../../services/records/record-target.ts';
 import { deleteEach, noteDeletions } from '../../services/records/record-writes.ts';
 
 type Failure = components['schemas']['RecordBatchFailure'];
@@ -25,7 +25,10 @@ function itemsOf(body: readonly unknown[] | { records: readonly unknown[]; atomi
 }
 
 /** Returns the items that succeeded as the response shows them. */
-const toSucceeded = ({ object }: Place, { succeeded }: BatchResult): components['schemas']['RecordBatchSuccess'][] =>
+const toSucceeded = (
+  { object }: RecordTarget,
+  { succeeded }: BatchResult,
+): components['schemas']['RecordBatchSuccess'][] =>
   succeeded.map(({ index, record }) => ({ index, record: showRecord(object, record), version: record.version }));
 
 export const createRecordBatch: Handler<'createRecordBatch'> = async (call) => {
@@ -53,9 +56,9 @@ export const deleteRecordBatch: Handler<'deleteRecordBatch'> = async (call) => {
   if (object.object === 'activities') await lockEntities(sql, caller, ids);
   const deletion = await deleteEach(call, place, ids);
   const gone = new Map(deletion.records.map((record) => [record.id, record]));
-  failed.push(...named.filter(({ id }) => !gone.has(id)).map(({ index }) => missing(index)));
+  failed.push(...named.filter(({ id }) => !gone.has(id)).map(({ index }) => missingFailure(index)));
   // The error rolls back the deletions.
-  settle(body.atomic === true, failed, body.ids.length);
+  rejectFailedBatch(body.atomic === true, failed, body.ids.length);
   await noteDeletions(call, place, deletion);
   const succeeded = named.flatMap(({ index, id }) => (gone.has(id) ? [{ index, id, deleted: true as const }] : []));
   return { status: 200, data: batchData(object.object, succeeded, failed) };
@@ -74,7 +77,7 @@ export const getRecordBatch: Handler<'getRecordBatch'> = async (call) => {
   if (problems.length > 0) throw validationFailed(problems, 400);
   const ids = call.request.body.ids.map((id) => toUuid(id));
   const records = await findRecords(sql, caller, object.object, [...new Set(ids.flatMap((id) => id ?? []))]);
-  const expansion = await findExpansion(sql, caller, wantedBy(reading, records, object, workspace, caller));
+  const expansion = await findExpansion(sql, caller, toExpansionRequest(reading, records, object, workspace, caller));
   const shown = new Map(
     records.map((record) => {
       const read = showRead(object, record, reading, expansion, workspace);
@@ -86,7 +89,7 @@ export const getRecordBatch: Handler<'getRecordBatch'> = async (call) => {
   for (const [index, id] of ids.entries()) {
     const read = id === undefined ? undefined : shown.get(id);
     if (read) succeeded.push({ index, ...read });
-    else failed.push(missing(index));
+    else failed.push(missingFailure(index));
   }
   return { status: 200, data: batchData(object.object, succeeded, failed) };
 };

@@ -1,5 +1,5 @@
 // Deleted records: listed, read, restored, and removed for good.
-import { actorOf } from '../../db/client/created-by.ts';
+import { toActor } from '../../db/client/created-by.ts';
 import {
   type DeletedRecordRow,
   findDeletedRecord,
@@ -8,12 +8,12 @@ import {
 import { lockDeletedRecord, purgeRecord } from '../../db/records/trash.ts';
 import type { WorkspaceObject } from '../../domain/objects/workspace.ts';
 import { recordLabel } from '../../domain/records/label.ts';
-import { etagOf } from '../../domain/records/version.ts';
-import { actionOf, showRecord } from '../../domain/records/view.ts';
+import { toEtag } from '../../domain/records/version.ts';
+import { auditActionName, showRecord } from '../../domain/records/view.ts';
 import type { components } from '../../generated/api.ts';
-import { found, problem, validationFailed } from '../../runtime/errors.ts';
+import { orNotFound, problem, validationFailed } from '../../runtime/errors.ts';
 import type { Handler } from '../../runtime/handler.ts';
-import { pageOf } from '../../runtime/paging.ts';
+import { readPage } from '../../runtime/paging.ts';
 import { openObject } from '../../services/records/record-target.ts';
 import { restoreFromTrash } from '../../services/records/restoring.ts';
 
@@ -24,7 +24,7 @@ export const listDeletedRecords: Handler<'listDeletedRecords'> = async (call) =>
   if (from && to && from > to)
     throw validationFailed([problem('to', 'OUT_OF_RANGE', 'to must not be before from')], 400);
   const filter = { deletedBy: query.deleted_by, from, to };
-  const { rows, ...rest } = await pageOf(
+  const { rows, ...rest } = await readPage(
     call,
     ['deleted-records', object.object, query.deleted_by, query.from, query.to],
     (after: readonly [string, string] | undefined, limit) =>
@@ -37,7 +37,7 @@ export const listDeletedRecords: Handler<'listDeletedRecords'> = async (call) =>
 export const getDeletedRecord: Handler<'getDeletedRecord'> = async (call) => {
   const { object } = await openObject(call);
   const { id } = call.request.path;
-  const row = found(await findDeletedRecord(call.db.sql, call.caller, object.object, id, call.currentTime()));
+  const row = orNotFound(await findDeletedRecord(call.db.sql, call.caller, object.object, id, call.currentTime()));
   return { status: 200, data: { deleted_record: toDeletedRecord(object, row) } };
 };
 
@@ -47,7 +47,7 @@ export const restoreDeletedRecord: Handler<'restoreDeletedRecord'> = async (call
   const { record, warnings, isPending } = await restoreFromTrash(call, place, call.request.path.id);
   return {
     status: isPending ? 202 : 200,
-    etag: etagOf(record),
+    etag: toEtag(record),
     data: { object: object.object, record: showRecord(object, record), warnings },
   };
 };
@@ -57,9 +57,9 @@ export const deleteDeletedRecord: Handler<'deleteDeletedRecord'> = async (call) 
   const { sql } = call.db;
   const { object } = await openObject(call);
   const now = call.currentTime();
-  const { id } = found(await lockDeletedRecord(sql, caller, object.object, call.request.path.id, now));
+  const { id } = orNotFound(await lockDeletedRecord(sql, caller, object.object, call.request.path.id, now));
   await purgeRecord(sql, caller, id, now);
-  call.db.record({ action: actionOf(object, 'purge'), object: object.object, recordId: id });
+  call.db.record({ action: auditActionName(object, 'purge'), object: object.object, recordId: id });
   return { status: 200, data: { object: object.object, id, deleted: true } };
 };
 
@@ -74,7 +74,7 @@ function toDeletedRecord(
     object: object.object,
     label: recordLabel(shown, texts),
     deleted_at: deletedAt.toISOString(),
-    deleted_by: actorOf(deletedBy),
+    deleted_by: toActor(deletedBy),
     purge_at: purgeAt.toISOString(),
     merged_into: mergedInto,
     children,

@@ -1,7 +1,7 @@
 // Finds duplicates of a record before it is created.
 import { listRecords } from '../../db/records/records.ts';
 import { duplicateFilter, matchedFields, readQuestion } from '../../domain/records/duplicate-search.ts';
-import { found, validationFailed } from '../../runtime/errors.ts';
+import { orNotFound, validationFailed } from '../../runtime/errors.ts';
 import type { Handler } from '../../runtime/handler.ts';
 
 /** The maximum of duplicates in a response. */
@@ -12,7 +12,7 @@ export const checkRecordDuplicates: Handler<'checkRecordDuplicates'> = async (ca
   const { body } = call.request;
   const { sql } = call.db;
   const workspace = await call.services.loadWorkspace();
-  const object = found(workspace.objects.get(call.request.path.object));
+  const object = orNotFound(workspace.objects.get(call.request.path.object));
   const { sets, problems } = readQuestion(object, body.record, body.fields, workspace, now);
   if (problems.length > 0) throw validationFailed(problems, 422);
   const filter = duplicateFilter(sets);

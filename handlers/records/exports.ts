@@ -1,6 +1,6 @@
 // Exports: requested, listed, cancelled, and downloaded with a link.
 import { v7 as uuidv7 } from 'uuid';
-import { actorOf } from '../../db/client/created-by.ts';
+import { toActor } from '../../db/client/created-by.ts';
 import {
   cancelExport as cancelStored,
   type ExportRow,
@@ -15,16 +15,16 @@ import {
 import { moduleState } from '../../domain/billing/plans.ts';
 import { type FieldProblem, fieldProblem } from '../../domain/objects/field-values.ts';
 import { readFilter } from '../../domain/objects/filter.ts';
-import { closest } from '../../domain/objects/suggestions.ts';
+import { findClosest } from '../../domain/objects/suggestions.ts';
 import type { Workspace } from '../../domain/objects/workspace.ts';
 import { everything, exportFileName } from '../../domain/records/exports.ts';
 import { isVisible, unknownFields } from '../../domain/records/reading.ts';
 import { exportLimits } from '../../domain/service/request-limits.ts';
 import type { components } from '../../generated/api.ts';
 import type { Caller } from '../../runtime/caller.ts';
-import { ApiError, conflict, found, notFound, validationFailed } from '../../runtime/errors.ts';
+import { ApiError, conflict, notFound, orNotFound, validationFailed } from '../../runtime/errors.ts';
 import type { Call, Handler } from '../../runtime/handler.ts';
-import { pageOf } from '../../runtime/paging.ts';
+import { readPage } from '../../runtime/paging.ts';
 
 type DataExport = components['schemas']['DataExport'];
 
@@ -53,7 +53,7 @@ export const createExport: Handler<'createExport'> = async (call) => {
 
 export const listExports: Handler<'listExports'> = async (call) => {
   const viewer = await viewerOf(call);
-  const { rows, ...rest } = await pageOf(
+  const { rows, ...rest } = await readPage(
     call,
     ['exports'],
     (after, limit) => listStored(call.db.sql, viewer, after, limit),
@@ -64,7 +64,7 @@ export const listExports: Handler<'listExports'> = async (call) => {
 };
 
 export const getExport: Handler<'getExport'> = async (call) => {
-  const row = found(await findExport(call.db.sql, await viewerOf(call), call.request.path.id));
+  const row = orNotFound(await findExport(call.db.sql, await viewerOf(call), call.request.path.id));
   return { status: 200, data: { export: await toExportResponse(row, call) } };
 };
 
@@ -73,10 +73,10 @@ export const cancelExport: Handler<'cancelExport'> = async (call) => {
   const { sql } = call.db;
   const { id } = call.request.path;
   const viewer = await viewerOf(call);
-  found(await findExport(sql, viewer, id));
+  orNotFound(await findExport(sql, viewer, id));
   const cancelled = await cancelStored(sql, caller, id, now);
   if (cancelled) record(call, 'export.cancel', cancelled);
-  const row = cancelled ?? found(await findExport(sql, viewer, id));
+  const row = cancelled ?? orNotFound(await findExport(sql, viewer, id));
   if (row.status !== 'cancelled')
     throw conflict('export_ended', 'The export has ended, so it cannot be cancelled.', { status: row.status });
   return { status: 200, data: { export: await toExportResponse(row, call) } };
@@ -88,9 +88,9 @@ export const getExportContent: Handler<'getExportContent'> = async (call) => {
   const link = { owner: 'exports', id, companyId, environment, expires } as const;
   if (!call.services.files.isGood(link, signature, call.now)) throw notFound();
   const scope = { companyId, testMode: environment === 'test' };
-  const linked = found(await findLinkedExport(call.db.sql, scope, id, call.now));
+  const linked = orNotFound(await findLinkedExport(call.db.sql, scope, id, call.now));
   const file = { ...linked, name: exportFileName(linked.object, linked.format, linked.createdAt) };
-  return { status: 200, file: found(await call.services.files.open(file)) };
+  return { status: 200, file: orNotFound(await call.services.files.open(file)) };
 };
 
 /** @throws ApiError 400 or 422 with every problem, including those that the OpenAPI document finds */
@@ -110,7 +110,9 @@ function checkBody(call: Call<'createExport'>, workspace: Workspace): void {
     if (typeof body.object === 'string') {
       const allowed = [everything, ...workspace.objects.keys()];
       const rule = 'must be the name of an object that is enabled, or *';
-      problems.push(fieldProblem('object', 'INVALID_OPTION', rule, { allowed, meant: closest(body.object, allowed) }));
+      problems.push(
+        fieldProblem('object', 'INVALID_OPTION', rule, { allowed, meant: findClosest(body.object, allowed) }),
+      );
     }
     throw call.request.rejection(problems);
   }
@@ -204,7 +206,7 @@ async function toExportResponse(
       feedPosition === null ? null : services.cursors.encode([feedPosition], feedCursorOf(companyId, testMode)),
     download_url: hasFile ? await services.files.link('exports', row.id, file, now, row.expiresAt ?? now) : null,
     expires_at: row.expiresAt?.toISOString() ?? null,
-    created_by: actorOf(row),
+    created_by: toActor(row),
     test_mode: testMode,
     created_at: row.createdAt.toISOString(),
     started_at: row.startedAt?.toISOString() ?? null,

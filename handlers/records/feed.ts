@@ -14,7 +14,7 @@ import { showRecord } from '../../domain/records/view.ts';
 import { feedLimits } from '../../domain/service/request-limits.ts';
 import type { components } from '../../generated/api.ts';
 import type { Caller } from '../../runtime/caller.ts';
-import { conflict, found } from '../../runtime/errors.ts';
+import { conflict, orNotFound } from '../../runtime/errors.ts';
 import type { Call, Handler } from '../../runtime/handler.ts';
 
 /** Positions that one call scans for visible changes. */
@@ -67,7 +67,7 @@ function startOf(call: FeedCall): number | undefined {
 function askedObjects(names: string | undefined, workspace: Workspace): string[] {
   if (names === undefined) return [...workspace.objects.keys()];
   const asked = new Set(names.split(',').map((name) => name.trim()));
-  return [...asked].map((name) => found(workspace.objects.get(name)).object);
+  return [...asked].map((name) => orNotFound(workspace.objects.get(name)).object);
 }
 
 interface FeedPage {

@@ -1,6 +1,6 @@
 // Imports: created, given a file in parts, started, cancelled and read. A job writes the rows.
 import { v7 as uuidv7 } from 'uuid';
-import { actorOf } from '../../db/client/created-by.ts';
+import { toActor } from '../../db/client/created-by.ts';
 import {
   countActiveImports,
   findImport,
@@ -18,7 +18,7 @@ import {
   updateImport,
 } from '../../db/records/imports.ts';
 import { type FieldProblem, fieldProblem } from '../../domain/objects/field-values.ts';
-import { closest } from '../../domain/objects/suggestions.ts';
+import { findClosest } from '../../domain/objects/suggestions.ts';
 import type { Workspace, WorkspaceObject } from '../../domain/objects/workspace.ts';
 import { cellName, errorHeader } from '../../domain/records/import-errors.ts';
 import { layoutBytes, readLayout } from '../../domain/records/import-layout.ts';
@@ -32,20 +32,20 @@ import type { Caller } from '../../runtime/caller.ts';
 import {
   ApiError,
   conflict,
-  found,
   notFound,
+  orNotFound,
   serviceUnavailable,
   unreadable,
   validationFailed,
 } from '../../runtime/errors.ts';
 import { FileBody } from '../../runtime/files/files.ts';
 import type { Handler } from '../../runtime/handler.ts';
-import { pageOf } from '../../runtime/paging.ts';
+import { readPage } from '../../runtime/paging.ts';
 
 export const listImports: Handler<'listImports'> = async (call) => {
   const { caller } = call;
   const { status } = call.request.query;
-  const { rows, ...rest } = await pageOf(
+  const { rows, ...rest } = await readPage(
     call,
     ['imports', status ?? null],
     (after: readonly [string, string] | undefined, limit) => listStored(call.db.sql, caller, status, after, limit),
@@ -61,7 +61,7 @@ export const createImport: Handler<'createImport'> = async (call) => {
   const object = workspace.objects.get(body.object);
   if (!object) {
     const allowed = [...workspace.objects.keys()];
-    const more = { allowed, meant: closest(body.object, allowed) };
+    const more = { allowed, meant: findClosest(body.object, allowed) };
     throw validationFailed([fieldProblem('object', 'INVALID_OPTION', 'must be the name of an object', more)], 422);
   }
   const { mode = 'create' } = body;
@@ -125,7 +125,7 @@ function optionProblems(
 }
 
 export const getImport: Handler<'getImport'> = async (call) => {
-  const row = found(await findImport(call.db.sql, call.caller, call.request.path.id));
+  const row = orNotFound(await findImport(call.db.sql, call.caller, call.request.path.id));
   return { status: 200, data: { import: toImport(row, call.caller, call.now) } };
 };
 
@@ -134,7 +134,7 @@ export const uploadImportPart: Handler<'uploadImportPart'> = async (call) => {
   const { path, query, file, headers } = call.request;
   const { sql } = call.db;
   requireDigest(headers['Content-Digest'], file.sha256);
-  const row = found(await lockImport(sql, caller, path.id));
+  const row = orNotFound(await lockImport(sql, caller, path.id));
   if (row.status !== 'awaiting_file') throw alreadyStarted();
   const parts = await findImportParts(sql, caller, row.id);
   const others = parts.filter(({ number }) => number !== query.number);
@@ -167,7 +167,7 @@ function requireDigest(header: string | undefined, sha256: string): void {
 export const startImport: Handler<'startImport'> = async (call) => {
   const { caller, now } = call;
   const { sql } = call.db;
-  const seen = found(await findImport(sql, caller, call.request.path.id));
+  const seen = orNotFound(await findImport(sql, caller, call.request.path.id));
   if (seen.status !== 'awaiting_file') throw alreadyStarted();
   const parts = await findImportParts(sql, caller, seen.id);
   requireParts(parts);
@@ -180,7 +180,7 @@ export const startImport: Handler<'startImport'> = async (call) => {
   if ('problems' in read) throw validationFailed(read.problems, 422);
 
   const counts = await countActiveImports(call.db.sql, caller);
-  const row = found(await lockImport(call.db.sql, caller, seen.id));
+  const row = orNotFound(await lockImport(call.db.sql, caller, seen.id));
   const current = await findImportParts(call.db.sql, caller, row.id);
   const isSame = JSON.stringify(current) === JSON.stringify(parts);
   if (row.status !== 'awaiting_file' || !isSame) throw alreadyStarted();
@@ -212,7 +212,7 @@ function requireParts(parts: readonly ImportPart[]): void {
 export const cancelImport: Handler<'cancelImport'> = async (call) => {
   const { caller, now } = call;
   const { sql } = call.db;
-  const row = found(await lockImport(sql, caller, call.request.path.id));
+  const row = orNotFound(await lockImport(sql, caller, call.request.path.id));
   if (!['awaiting_file', 'queued', 'running'].includes(row.status))
     throw conflict('import_ended', 'The import has ended.', { status: row.status });
   const expiresAt = new Date(now.getTime() + importKeptMs);
@@ -226,8 +226,8 @@ export const cancelImport: Handler<'cancelImport'> = async (call) => {
 
 export const listImportErrors: Handler<'listImportErrors'> = async (call) => {
   const { caller } = call;
-  const row = found(await findImport(call.db.sql, caller, call.request.path.id));
-  const { rows, ...rest } = await pageOf(
+  const row = orNotFound(await findImport(call.db.sql, caller, call.request.path.id));
+  const { rows, ...rest } = await readPage(
     call,
     ['import errors', row.id],
     (after: readonly [number] | undefined, limit) => listErrors(call.db.sql, caller, row.id, after?.[0] ?? 0, limit),
@@ -238,7 +238,7 @@ export const listImportErrors: Handler<'listImportErrors'> = async (call) => {
 
 export const getImportErrorFile: Handler<'getImportErrorFile'> = async (call) => {
   const { caller } = call;
-  const row = found(await findImport(call.db.sql, caller, call.request.path.id));
+  const row = orNotFound(await findImport(call.db.sql, caller, call.request.path.id));
   const name = `import-${row.id}-errors.csv`;
   const isEnded = ['completed', 'failed', 'cancelled'].includes(row.status);
   if (!isEnded || (row.failed > 0 && row.errorsFileId === null && row.dueAt !== null))
@@ -253,7 +253,7 @@ export const getImportErrorFile: Handler<'getImportErrorFile'> = async (call) =>
   }
   const { companyId, testMode } = caller;
   const file = { companyId, testMode, id: row.errorsFileId, name, bytes: row.errorsBytes };
-  return { status: 200, file: found(await call.db.withoutConnection(call.services.files.read(file))) };
+  return { status: 200, file: orNotFound(await call.db.withoutConnection(call.services.files.read(file))) };
 };
 
 function toError(error: ImportErrorRow, { layout }: ImportRow): components['schemas']['ImportError'] {
@@ -318,7 +318,7 @@ function toImport(row: ImportRow, { testMode }: Caller, now: Date): components['
     completed_at: row.completedAt?.toISOString() ?? null,
     // Undo is not offered yet.
     undo_until: null,
-    created_by: actorOf(row),
+    created_by: toActor(row),
     test_mode: testMode,
     created_at: row.createdAt.toISOString(),
   };

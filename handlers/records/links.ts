@@ -4,15 +4,15 @@ import { findRecord, hasRecord } from '../../db/records/records.ts';
 import { findReferences } from '../../db/records/references.ts';
 import { fieldProblem, toUuid } from '../../domain/objects/field-values.ts';
 import { isSystem, listRelations, type Relation } from '../../domain/objects/relations.ts';
-import { closest } from '../../domain/objects/suggestions.ts';
+import { findClosest } from '../../domain/objects/suggestions.ts';
 import type { Workspace } from '../../domain/objects/workspace.ts';
 import { batchResult } from '../../domain/records/batch.ts';
 import type { StoredRecord } from '../../domain/records/draft.ts';
 import { isVisible } from '../../domain/records/reading.ts';
 import type { components } from '../../generated/api.ts';
-import { ApiError, found, notFound, validationFailed } from '../../runtime/errors.ts';
+import { ApiError, notFound, orNotFound, validationFailed } from '../../runtime/errors.ts';
 import type { Call, Handler } from '../../runtime/handler.ts';
-import { pageOf } from '../../runtime/paging.ts';
+import { readPage } from '../../runtime/paging.ts';
 import {
   linkChange,
   type OwnRelation,
@@ -35,7 +35,7 @@ export const listLinks: Handler<'listLinks'> = async (call) => {
   const { workspace } = await openObject(call);
   const visible = visibleRelations(path.object, workspace, caller);
   const relations = query.type === undefined ? visible : visible.filter(({ name }) => name === query.type);
-  const { rows, ...rest } = await pageOf(
+  const { rows, ...rest } = await readPage(
     call,
     ['links', path.object, path.id, query.type ?? null],
     async (after: [string, string] | undefined, limit) => {
@@ -43,7 +43,7 @@ export const listLinks: Handler<'listLinks'> = async (call) => {
         findRecord(sql, caller, path.object, path.id),
         listStored(sql, caller, path, relations, after, limit),
       ]);
-      const references = listReferences(found(record), relations).filter(
+      const references = listReferences(orNotFound(record), relations).filter(
         (link) => isVisible(link.otherObject, workspace, caller) && isAfter(link, after),
       );
       if (query.type !== undefined) findRelation(path.object, query.type, visible, 'type', 400);
@@ -74,7 +74,7 @@ export const createLink: Handler<'createLink'> = async (call) => {
   const [outcome] = await writeLinks(call, [wanted]);
   if (!outcome || 'error' in outcome) throw outcome?.error ?? notFound();
   const [response] = await toLinkResponses(call, workspace, [viewFrom(relation, outcome.link)]);
-  const link = found(response);
+  const link = orNotFound(response);
   return outcome.alreadyLinked
     ? { status: 200, data: { link, already_linked: true } }
     : { status: 201, data: { link } };
@@ -89,7 +89,7 @@ export const deleteLink: Handler<'deleteLink'> = async (call) => {
     findLinks(sql, caller, [path.link_id]),
     hasRecord(sql, caller, path.object, path.id),
   ]);
-  const ends = link && isThere ? findOtherEnd(link, path.object, found(toUuid(path.id))) : undefined;
+  const ends = link && isThere ? findOtherEnd(link, path.object, orNotFound(toUuid(path.id))) : undefined;
   if (!link || !ends) throw notFound();
   call.authorize(`${requireModule(workspace, ends.object)}:view`);
   if (!(await hasRecord(sql, caller, ends.object, ends.id))) throw notFound();
@@ -225,14 +225,14 @@ function authorizeRemoval(call: Call, workspace: Workspace, link: StoredLink): v
 async function readWantedLink(call: Call<'createLink'>, workspace: Workspace): Promise<WantedLink> {
   const { path, body } = call.request;
   // Clients may send ids in upper case.
-  const [id, otherId] = [found(toUuid(path.id)), found(toUuid(body.record_id))];
+  const [id, otherId] = [orNotFound(toUuid(path.id)), orNotFound(toUuid(body.record_id))];
   try {
     const relation = openRelation(workspace, path.object, body.link_type);
     call.authorize(`${requireModule(workspace, relation.otherObject)}:view`);
     if (otherId !== id) return { relation, id, otherId };
     throw validationFailed([fieldProblem('record_id', 'INVALID_OPTION', 'must be another record')], 422);
   } catch (error) {
-    found((await hasRecord(call.db.sql, call.caller, path.object, path.id)) || null);
+    orNotFound((await hasRecord(call.db.sql, call.caller, path.object, path.id)) || null);
     throw error;
   }
 }
@@ -263,7 +263,7 @@ function findRelation(
   const allowed = relations.map((each) => each.name);
   const rule = `must be the name of a link type of ${object}`;
   throw validationFailed(
-    [fieldProblem(field, 'INVALID_OPTION', rule, { allowed, meant: closest(name, allowed) })],
+    [fieldProblem(field, 'INVALID_OPTION', rule, { allowed, meant: findClosest(name, allowed) })],
     status,
   );
 }
@@ -292,10 +292,11 @@ async function holdRecords(
 }
 
 /** @throws ApiError 404 if the object is disabled */
-const requireModule = (workspace: Workspace, object: string): string => found(workspace.objects.get(object)).module;
+const requireModule = (workspace: Workspace, object: string): string =>
+  orNotFound(workspace.objects.get(object)).module;
 
 const findTypeName = (workspace: Workspace, { linkTypeId }: StoredLink): string =>
-  found(workspace.linkTypes.find(({ id }) => id === linkTypeId)).name;
+  orNotFound(workspace.linkTypes.find(({ id }) => id === linkTypeId)).name;
 
 /** Returns the other record of a link, or undefined if the link is not one of this record. */
 function findOtherEnd(link: StoredLink, object: string, id: string) {
@@ -305,7 +306,7 @@ function findOtherEnd(link: StoredLink, object: string, id: string) {
 }
 
 function findRelationName(relations: readonly Relation[], linkTypeId: string, side: Relation['side']): string {
-  return found(relations.find((relation) => relation.type.id === linkTypeId && relation.side === side)).name;
+  return orNotFound(relations.find((relation) => relation.type.id === linkTypeId && relation.side === side)).name;
 }
 
 interface PlacedLink extends SeenLink {

@@ -1,6 +1,6 @@
 // Notes on records of any object.
 import { v7 as uuidv7 } from 'uuid';
-import { actorOf } from '../../db/client/created-by.ts';
+import { toActor } from '../../db/client/created-by.ts';
 import {
   deleteNote as deleteStored,
   insertNote,
@@ -14,7 +14,7 @@ import {
 } from '../../db/records/notes.ts';
 import { toNoteResponse } from '../../domain/records/notes.ts';
 import { isVisible } from '../../domain/records/reading.ts';
-import { found, problem, validationFailed } from '../../runtime/errors.ts';
+import { orNotFound, problem, validationFailed } from '../../runtime/errors.ts';
 import type { Call, Handler } from '../../runtime/handler.ts';
 import { pageLimit } from '../../runtime/paging.ts';
 import { openRecord, pageOfRecord } from '../../services/records/open-record.ts';
@@ -69,7 +69,7 @@ export const deleteNote: Handler<'deleteNote'> = async (call) => {
 async function lockOwn(call: Call<'updateNote'> | Call<'deleteNote'>): Promise<OwnedNoteRow> {
   const { caller, request } = call;
   await openRecord(call);
-  const note = found(await lockNote(call.db.sql, caller, request.path, request.path.note_id));
+  const note = orNotFound(await lockNote(call.db.sql, caller, request.path, request.path.note_id));
   const { actor, userId } = caller;
   const isOwn =
     (note.createdByKind === actor.kind && note.createdById === actor.id) ||
@@ -112,4 +112,4 @@ export const listWorkspaceNotes: Handler<'listWorkspaceNotes'> = async (call) =>
   };
 };
 
-const toResponse = (row: NoteRow) => toNoteResponse(row, actorOf(row));
+const toResponse = (row: NoteRow) => toNoteResponse(row, toActor(row));

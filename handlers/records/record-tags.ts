@@ -2,23 +2,23 @@
 import { listRecordTags as listStored, type RecordTagRow } from '../../db/records/record-tags.ts';
 import { hasRecord } from '../../db/records/records.ts';
 import { fieldProblem } from '../../domain/objects/field-values.ts';
-import { closest } from '../../domain/objects/suggestions.ts';
+import { findClosest } from '../../domain/objects/suggestions.ts';
 import { findByName } from '../../domain/objects/workspace.ts';
 import type { StoredRecord } from '../../domain/records/draft.ts';
-import { manualTagsOf } from '../../domain/settings/record-tags.ts';
-import { conflict, found, notFound, validationFailed } from '../../runtime/errors.ts';
+import { findManualTags } from '../../domain/settings/record-tags.ts';
+import { conflict, notFound, orNotFound, validationFailed } from '../../runtime/errors.ts';
 import type { Call, Handler } from '../../runtime/handler.ts';
 import { pageOfWhole } from '../../runtime/paging.ts';
 import { lockForChange } from '../../services/records/locked-records.ts';
 import { prepareTags } from '../../services/records/preparation.ts';
-import { openObject, type Place } from '../../services/records/record-target.ts';
+import { openObject, type RecordTarget } from '../../services/records/record-target.ts';
 import { writeChange } from '../../services/records/record-writes.ts';
 
 export const listRecordTags: Handler<'listRecordTags'> = async (call) => {
   const { caller } = call;
   const { path } = call.request;
   const { sql } = call.db;
-  found((await call.services.loadWorkspace()).objects.get(path.object));
+  orNotFound((await call.services.loadWorkspace()).objects.get(path.object));
   const [visible, tags] = await Promise.all([
     hasRecord(sql, caller, path.object, path.id),
     listStored(sql, caller, path),
@@ -34,10 +34,10 @@ export const listRecordTags: Handler<'listRecordTags'> = async (call) => {
  */
 async function lockTagged(
   call: Call<'createRecordTag'> | Call<'deleteRecordTag'>,
-): Promise<{ place: Place; before: StoredRecord; manual: string[] }> {
+): Promise<{ place: RecordTarget; before: StoredRecord; manual: string[] }> {
   const place = await openObject(call);
-  const before = found(await lockForChange(call, place.object, call.request.path.id));
-  return { place, before, manual: manualTagsOf(before.tags ?? []) };
+  const before = orNotFound(await lockForChange(call, place.object, call.request.path.id));
+  return { place, before, manual: findManualTags(before.tags ?? []) };
 }
 
 export const createRecordTag: Handler<'createRecordTag'> = async (call) => {
@@ -54,7 +54,7 @@ export const createRecordTag: Handler<'createRecordTag'> = async (call) => {
   const tag = wanted && (await listStored(call.db.sql, call.caller, path)).find(({ id }) => id === wanted.id);
   if (!tag) {
     const allowed = tags.map(({ name }) => name);
-    const meant = closest(body.name, allowed);
+    const meant = findClosest(body.name, allowed);
     const rule = `must be the name of a tag of ${object}`;
     throw validationFailed([fieldProblem('name', 'INVALID_OPTION', rule, { allowed, meant })], 422);
   }

@@ -6,13 +6,13 @@ import { lockEntity } from '../../db/sales/activity-effects.ts';
 import { parseFilter } from '../../domain/objects/filter.ts';
 import { resolveRelativeDates } from '../../domain/objects/relative-dates.ts';
 import { parseSort } from '../../domain/objects/sort.ts';
-import { isVisible, parseReading, showRead, wantedBy } from '../../domain/records/reading.ts';
-import { etagOf, isMatch } from '../../domain/records/version.ts';
+import { isVisible, parseReading, showRead, toExpansionRequest } from '../../domain/records/reading.ts';
+import { isMatch, toEtag } from '../../domain/records/version.ts';
 import { showRecord } from '../../domain/records/view.ts';
 import { maxCounted } from '../../domain/service/request-limits.ts';
-import { found, validationFailed, versionMismatch } from '../../runtime/errors.ts';
+import { orNotFound, validationFailed, versionMismatch } from '../../runtime/errors.ts';
 import type { Handler } from '../../runtime/handler.ts';
-import { pageOf } from '../../runtime/paging.ts';
+import { readPage } from '../../runtime/paging.ts';
 import { openObject } from '../../services/records/record-target.ts';
 import { deleteEach, noteDeletions } from '../../services/records/record-writes.ts';
 import { change, create } from '../../services/records/single-record.ts';
@@ -36,7 +36,7 @@ export const listRecords: Handler<'listRecords'> = async (call) => {
   const clock = { now: call.now, timezone: workspace.timezone };
   const meant = { sort: sort.keys, filter: filter.filter && resolveRelativeDates(filter.filter, clock) };
   const [{ rows, ...rest }, counted] = await Promise.all([
-    pageOf(
+    readPage(
       call,
       ['records', object.object, asked],
       (after, limit) => listStored(sql, caller, object.object, { ...meant, after, limit }),
@@ -45,7 +45,7 @@ export const listRecords: Handler<'listRecords'> = async (call) => {
     query.count ? countRecords(sql, caller, object.object, meant.filter, maxCounted) : undefined,
   ]);
   const stored = rows.map(({ record }) => record);
-  const expansion = await findExpansion(sql, caller, wantedBy(reading, stored, object, workspace, caller));
+  const expansion = await findExpansion(sql, caller, toExpansionRequest(reading, stored, object, workspace, caller));
   const records = stored.map((record) => showRead(object, record, reading, expansion, workspace));
   const versions = stored.map(({ version }) => version);
   const total =
@@ -59,10 +59,10 @@ export const getRecord: Handler<'getRecord'> = async (call) => {
   const { workspace, object } = await openObject(call);
   const { reading, problems } = parseReading(call.request.query, object, workspace);
   if (problems.length > 0) throw validationFailed(problems, 400);
-  const record = found(await findRecord(sql, caller, object.object, call.request.path.id));
-  const expansion = await findExpansion(sql, caller, wantedBy(reading, [record], object, workspace, caller));
+  const record = orNotFound(await findRecord(sql, caller, object.object, call.request.path.id));
+  const expansion = await findExpansion(sql, caller, toExpansionRequest(reading, [record], object, workspace, caller));
   const shown = showRead(object, record, reading, expansion, workspace);
-  return { status: 200, etag: etagOf(record), data: { object: object.object, record: shown } };
+  return { status: 200, etag: toEtag(record), data: { object: object.object, record: shown } };
 };
 
 export const createRecord: Handler<'createRecord'> = async (call) => {
@@ -71,7 +71,7 @@ export const createRecord: Handler<'createRecord'> = async (call) => {
   const record = await create(call, place, call.request.body);
   return {
     status: 201,
-    etag: etagOf(record),
+    etag: toEtag(record),
     data: { object: object.object, record: showRecord(object, record) },
   };
 };
@@ -84,7 +84,7 @@ export const updateRecord: Handler<'updateRecord'> = async (call) => {
   });
   return {
     status: 200,
-    etag: etagOf(record),
+    etag: toEtag(record),
     data: { object: object.object, record: showRecord(object, record) },
   };
 };
@@ -96,7 +96,7 @@ export const deleteRecord: Handler<'deleteRecord'> = async (call) => {
   const { object } = place;
   if (object.object === 'activities') await lockEntity(sql, caller, call.request.path.id);
   const deletion = await deleteEach(call, place, [call.request.path.id]);
-  const gone = found(deletion.records[0]);
+  const gone = orNotFound(deletion.records[0]);
   // The error rolls back the deletion.
   if (!isMatch(call.request.headers['If-Match'], gone.version)) throw versionMismatch(gone.version);
   await noteDeletions(call, place, deletion);

@@ -1,9 +1,9 @@
 // Tasks on records. The rows are those of the object tasks.
 import { holdRecord, listRecords } from '../../db/records/records.ts';
 import type { Filter } from '../../domain/objects/filter.ts';
-import { checkTask, showTask, tasksOf } from '../../domain/records/tasks.ts';
-import { etagOf } from '../../domain/records/version.ts';
-import { found, notFound } from '../../runtime/errors.ts';
+import { checkTask, getTaskObject, showTask } from '../../domain/records/tasks.ts';
+import { toEtag } from '../../domain/records/version.ts';
+import { notFound, orNotFound } from '../../runtime/errors.ts';
 import type { Handler } from '../../runtime/handler.ts';
 import { pageOfRecord } from '../../services/records/open-record.ts';
 import { prepareNew, resolve } from '../../services/records/preparation.ts';
@@ -33,8 +33,8 @@ export const createRecordTask: Handler<'createRecordTask'> = async (call) => {
   const { path } = call.request;
   const { sql } = call.db;
   const workspace = await call.services.loadWorkspace();
-  found(workspace.objects.get(path.object));
-  const object = tasksOf(workspace);
+  orNotFound(workspace.objects.get(path.object));
+  const object = getTaskObject(workspace);
   const checked = checkTask(call.request.body, path, workspace, now);
   const [visible, item] = await Promise.all([holdRecord(sql, caller, path.object, path.id), resolve(call, checked)]);
   if (!visible) throw notFound();
@@ -43,5 +43,5 @@ export const createRecordTask: Handler<'createRecordTask'> = async (call) => {
 
   const place = { workspace, object };
   const stored = await writeNewRecord(call, place, await prepareNew(call, place, item));
-  return { status: 201, etag: etagOf(stored), data: { task: showTask(stored, workspace, now) } };
+  return { status: 201, etag: toEtag(stored), data: { task: showTask(stored, workspace, now) } };
 };

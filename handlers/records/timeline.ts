@@ -1,6 +1,6 @@
 // The timeline of a record: what happened on it, of all kinds, in one list.
 import { listStatusChanges } from '../../db/access/audit-logs.ts';
-import { actorOf } from '../../db/client/created-by.ts';
+import { toActor } from '../../db/client/created-by.ts';
 import { listMessages } from '../../db/messaging/messages.ts';
 import { listAttachments } from '../../db/records/attachments.ts';
 import { listLinks } from '../../db/records/links.ts';
@@ -22,7 +22,7 @@ import { showActivity } from '../../domain/sales/activities.ts';
 import { statusField } from '../../domain/sales/status-moves.ts';
 import { toBookingResponse } from '../../domain/scheduling/booking-view.ts';
 import type { components } from '../../generated/api.ts';
-import { found, validationFailed } from '../../runtime/errors.ts';
+import { orNotFound, validationFailed } from '../../runtime/errors.ts';
 import type { Call, Handler } from '../../runtime/handler.ts';
 import { type SeenLink, toLinkResponses, visibleRelations } from '../../services/records/link-writes.ts';
 import { pageOfRecord } from '../../services/records/open-record.ts';
@@ -39,7 +39,7 @@ type Entry = Item | { kind: 'link'; id: string; at: string; link: SeenLink };
 export const listRecordTimeline: Handler<'listRecordTimeline'> = async (call) => {
   const workspace = await call.services.loadWorkspace();
   const { object } = call.request.path;
-  found(workspace.objects.get(object));
+  orNotFound(workspace.objects.get(object));
   const { kinds: asked, problems } = parseKinds(call.request.query.kinds);
   if (problems.length > 0) throw validationFailed(problems, 400);
   for (const kind of asked ?? []) {
@@ -93,7 +93,7 @@ type Read = (
 const readers: Readonly<Record<TimelineKind, Read>> = {
   note: async ({ caller, request: { path }, db: { sql } }, _workspace, after, limit) =>
     (await listNotes(sql, caller, path, after, limit)).map((row) => {
-      const details = toNoteResponse(row, actorOf(row));
+      const details = toNoteResponse(row, toActor(row));
       const { id, created_at: at, created_by: actor } = details;
       return { kind: 'note', id, at, title: 'Note', summary: toSummary(row.content), actor, details };
     }),
@@ -124,7 +124,7 @@ const readers: Readonly<Record<TimelineKind, Read>> = {
       const details = showTask(record, workspace, now);
       const { id, created_at: at, title } = details;
       const { values } = record;
-      const actor = actorOf({
+      const actor = toActor({
         createdByKind: values._created_by_kind as components['schemas']['Actor']['kind'],
         createdById: values._created_by_id as string,
         createdByName: values._created_by_name as string | null,
@@ -143,7 +143,7 @@ const readers: Readonly<Record<TimelineKind, Read>> = {
 
   booking: async ({ caller, request: { path }, db: { sql } }, _workspace, after, limit) =>
     (await listBookingsOf(sql, caller, path, after, limit)).map((row) => {
-      const details = toBookingResponse(row, actorOf(row), caller.testMode);
+      const details = toBookingResponse(row, toActor(row), caller.testMode);
       const { id, start_at: at, meeting_title: title, created_by: actor } = details;
       return { kind: 'booking', id, at, title, summary: toSummary(details.meeting_description), actor, details };
     }),
@@ -171,7 +171,7 @@ const readers: Readonly<Record<TimelineKind, Read>> = {
 
   attachment: async ({ caller, request: { path }, db: { sql } }, _workspace, after, limit) =>
     (await listAttachments(sql, caller, path, after, limit)).map((row) => {
-      const details = toAttachmentResponse(row, actorOf(row), caller.testMode);
+      const details = toAttachmentResponse(row, toActor(row), caller.testMode);
       const { id, created_at: at, file_name: title, uploaded_by: actor } = details;
       return { kind: 'attachment', id, at, title, summary: null, actor, details };
     }),

@@ -2,12 +2,12 @@
 import { findMatches } from '../../db/records/matches.ts';
 import type { WorkspaceObject } from '../../domain/objects/workspace.ts';
 import { severalMatches } from '../../domain/records/batch.ts';
-import { changeable, type MatchedField, namedMatches, readMatch } from '../../domain/records/match.ts';
-import { etagOf } from '../../domain/records/version.ts';
+import { type MatchedField, namedMatches, pickChangeableFields, readMatch } from '../../domain/records/match.ts';
+import { toEtag } from '../../domain/records/version.ts';
 import { showRecord } from '../../domain/records/view.ts';
 import { conflict, validationFailed } from '../../runtime/errors.ts';
 import type { Handler } from '../../runtime/handler.ts';
-import { openObject, type Writing } from '../../services/records/record-target.ts';
+import { openObject, type WriteCall } from '../../services/records/record-target.ts';
 import { change, create } from '../../services/records/single-record.ts';
 
 export const upsertRecord: Handler<'upsertRecord'> = async (call) => {
@@ -19,9 +19,9 @@ export const upsertRecord: Handler<'upsertRecord'> = async (call) => {
   const record =
     id === null
       ? await create(call, place, fields)
-      : await change(call, place, id, fields, { adapt: (sent, before) => changeable(object, sent, before) });
+      : await change(call, place, id, fields, { adapt: (sent, before) => pickChangeableFields(object, sent, before) });
   const data = { object: object.object, record: showRecord(object, record), created: id === null };
-  return { status: id === null ? 201 : 200, etag: etagOf(record), data };
+  return { status: id === null ? 201 : 200, etag: toEtag(record), data };
 };
 
 /**
@@ -29,7 +29,7 @@ export const upsertRecord: Handler<'upsertRecord'> = async (call) => {
  * @throws ApiError 409 if there are several
  */
 async function onlyMatch(
-  { caller, db: { sql } }: Writing,
+  { caller, db: { sql } }: WriteCall,
   { object }: WorkspaceObject,
   fields: readonly MatchedField[],
 ): Promise<string | null> {

@@ -1,5 +1,5 @@
 // Reports over the records of an object, the pipeline, and saved definitions.
-import { actorOf } from '../../db/client/created-by.ts';
+import { toActor } from '../../db/client/created-by.ts';
 import { findExpansion } from '../../db/records/expansion.ts';
 import {
   countByStatus,
@@ -10,22 +10,22 @@ import {
 import { moduleState } from '../../domain/billing/plans.ts';
 import type { Field, Workspace, WorkspaceObject } from '../../domain/objects/workspace.ts';
 import { recordLabel } from '../../domain/records/label.ts';
-import { isVisible, relationsOf, wantedByReferences } from '../../domain/records/reading.ts';
+import { findRelationFields, isVisible, wantedByReferences } from '../../domain/records/reading.ts';
 import { showRecord } from '../../domain/records/view.ts';
 import { readReport, revealsTexts } from '../../domain/reports/reports.ts';
 import { listSearchedFields } from '../../domain/reports/search.ts';
 import { maxReportRows } from '../../domain/service/request-limits.ts';
 import type { Caller } from '../../runtime/caller.ts';
-import { ApiError, type FieldProblem, found, validationFailed } from '../../runtime/errors.ts';
+import { ApiError, type FieldProblem, orNotFound, validationFailed } from '../../runtime/errors.ts';
 import type { Call, Handler, Result } from '../../runtime/handler.ts';
-import { pageOf } from '../../runtime/paging.ts';
+import { readPage } from '../../runtime/paging.ts';
 
 export const searchReport: Handler<'searchReport'> = async (call) => {
   const { caller } = call;
   const workspace = await call.services.loadWorkspace();
   const body = pickValid(call.request.body, call.request.problems);
   if (body.object === undefined) throw call.request.rejection([]);
-  const object = found(workspace.objects.get(body.object));
+  const object = orNotFound(workspace.objects.get(body.object));
   assertModuleOn(object, caller);
   const { report, problems, inFilter } = readReport(
     body,
@@ -89,7 +89,7 @@ async function findLabels(
   groups: readonly { keys: readonly (string | null)[] }[],
   workspace: Workspace,
 ): Promise<(field: Field, keys: readonly (string | null)[], place: number) => string | null> {
-  const relations = relationsOf(object, groupBy);
+  const relations = findRelationFields(object, groupBy);
   const valuesOf = (keys: readonly (string | null)[]) => ({
     values: Object.fromEntries(groupBy.map(({ name }, place) => [name, keys[place] ?? null])),
   });
@@ -139,7 +139,7 @@ export const getPipeline: Handler<'getPipeline'> = async (call) => {
   const { caller } = call;
   const { query } = call.request;
   const workspace = await call.services.loadWorkspace();
-  const object = found(workspace.objects.get(query.object));
+  const object = orNotFound(workspace.objects.get(query.object));
   assertModuleOn(object, caller);
   const rows = await countByStatus(call.db.sql, caller, query.object);
   const ofDeals = query.object === 'deals';
@@ -175,7 +175,7 @@ export const listSavedReports: Handler<'listSavedReports'> = async (call) => {
   const visible = [...objects.values()]
     .filter((object) => findModuleState(object, caller) === 'on')
     .map(({ object }) => object);
-  const { rows, ...rest } = await pageOf(
+  const { rows, ...rest } = await readPage(
     call,
     ['saved reports', caller.userId, visible],
     (after, limit) => listDefinitions(sql, caller, visible, after, limit),
@@ -201,7 +201,7 @@ function savedReport(row: SavedReportRow): SavedReport {
       chart_type: config.chart_type ?? null,
     },
     is_shared: row.isShared,
-    created_by: actorOf(row),
+    created_by: toActor(row),
     created_at: row.createdAt.toISOString(),
     updated_at: row.updatedAt.toISOString(),
   };

@@ -7,7 +7,7 @@ import { showRecord } from '../../domain/records/view.ts';
 import { listSearchedFields, listSearchedTexts } from '../../domain/reports/search.ts';
 import { maxSearchHits } from '../../domain/service/request-limits.ts';
 import type { Caller } from '../../runtime/caller.ts';
-import { found } from '../../runtime/errors.ts';
+import { orNotFound } from '../../runtime/errors.ts';
 import type { Handler } from '../../runtime/handler.ts';
 
 const defaultHits = 5;
@@ -58,7 +58,7 @@ function findRequestedObjects(names: string | undefined, workspace: Workspace): 
   if (names === undefined) return [...workspace.objects.values()];
   const asked = new Set(names.split(',').map((name) => name.trim()));
   return [...asked].map((name) => {
-    return found(workspace.objects.get(name));
+    return orNotFound(workspace.objects.get(name));
   });
 }
 

@@ -4,20 +4,20 @@
 import { countRecords, findRecord, listRecords, lockRecord } from '../../db/records/records.ts';
 import { lockEntity } from '../../db/sales/activity-effects.ts';
 import { objectOfEntity } from '../../domain/records/entity-types.ts';
-import { etagOf, isMatch } from '../../domain/records/version.ts';
-import { contactOf, type LoggedContact } from '../../domain/records/writes.ts';
+import { isMatch, toEtag } from '../../domain/records/version.ts';
+import { type LoggedContact, toLoggedContact } from '../../domain/records/writes.ts';
 import {
-  activitiesOf,
   activityFilter,
   checkActivity,
   checkActivityChange,
+  getActivityObject,
   showActivity,
 } from '../../domain/sales/activities.ts';
 import { sendOnlyOneOf } from '../../domain/service/messages.ts';
 import type { components } from '../../generated/api.ts';
-import { found, notFound, problem, validationFailed, versionMismatch } from '../../runtime/errors.ts';
+import { notFound, orNotFound, problem, validationFailed, versionMismatch } from '../../runtime/errors.ts';
 import type { Call, Handler } from '../../runtime/handler.ts';
-import { pageLimit, pageOf } from '../../runtime/paging.ts';
+import { pageLimit, readPage } from '../../runtime/paging.ts';
 import { prepareChange, prepareNew, resolve } from '../../services/records/preparation.ts';
 import { writeChange, writeNewRecord } from '../../services/records/record-writes.ts';
 
@@ -33,7 +33,7 @@ export const listActivities: Handler<'listActivities'> = async (call) => {
   if (problems.length > 0) throw validationFailed(problems, 400);
 
   const sort = [{ field: 'performed_at', descending: true }];
-  const { rows, ...rest } = await pageOf(
+  const { rows, ...rest } = await readPage(
     call,
     ['activities', filter],
     (after, limit) => listRecords(sql, caller, 'activities', { sort, filter, after, limit, offset }),
@@ -49,7 +49,7 @@ export const createActivity: Handler<'createActivity'> = async (call) => {
   const { caller, now } = call;
   const { body } = call.request;
   const workspace = await call.services.loadWorkspace();
-  const object = activitiesOf(workspace);
+  const object = getActivityObject(workspace);
   const checked = checkActivity(body, workspace, now);
   if (call.request.problems.length > 0 || checked.problems.length > 0) throw call.request.rejection(checked.problems);
   const item = await resolve(call, checked);
@@ -62,8 +62,8 @@ export const createActivity: Handler<'createActivity'> = async (call) => {
   const activity = showActivity(stored, caller.testMode, workspace);
   return {
     status: 201,
-    etag: etagOf(stored),
-    data: { activity, entity: await entityOf(call, contactOf(stored.values)) },
+    etag: toEtag(stored),
+    data: { activity, entity: await entityOf(call, toLoggedContact(stored.values)) },
   };
 };
 
@@ -72,7 +72,7 @@ async function entityOf(
   { caller, db: { sql } }: Call<'createActivity'>,
   { entityType, entityId }: LoggedContact,
 ): Promise<components['schemas']['ActivityEntity']> {
-  const entity = found(await findRecord(sql, caller, objectOfEntity(entityType), entityId));
+  const entity = orNotFound(await findRecord(sql, caller, objectOfEntity(entityType), entityId));
   return {
     type: entityType,
     id: entity.id,
@@ -83,18 +83,18 @@ async function entityOf(
 
 export const getActivity: Handler<'getActivity'> = async (call) => {
   const workspace = await call.services.loadWorkspace();
-  const stored = found(await findRecord(call.db.sql, call.caller, 'activities', call.request.path.id));
+  const stored = orNotFound(await findRecord(call.db.sql, call.caller, 'activities', call.request.path.id));
   const activity = showActivity(stored, call.caller.testMode, workspace);
-  return { status: 200, etag: etagOf(stored), data: { activity } };
+  return { status: 200, etag: toEtag(stored), data: { activity } };
 };
 
 export const updateActivity: Handler<'updateActivity'> = async (call) => {
   const { caller, now } = call;
   const { sql } = call.db;
   const workspace = await call.services.loadWorkspace();
-  const object = activitiesOf(workspace);
+  const object = getActivityObject(workspace);
   await lockEntity(sql, caller, call.request.path.id);
-  const before = found(await lockRecord(sql, caller, 'activities', call.request.path.id));
+  const before = orNotFound(await lockRecord(sql, caller, 'activities', call.request.path.id));
   if (!isMatch(call.request.headers['If-Match'], before.version)) throw versionMismatch(before.version);
   const checked = checkActivityChange(call.request.body, before, workspace, now);
   if (call.request.problems.length > 0 || checked.problems.length > 0) throw call.request.rejection(checked.problems);
@@ -102,5 +102,5 @@ export const updateActivity: Handler<'updateActivity'> = async (call) => {
   const prepared = await prepareChange(call, place, before, await resolve(call, checked));
   const after = prepared ? await writeChange(call, place, prepared) : before;
   const activity = showActivity(after, caller.testMode, workspace);
-  return { status: 200, etag: etagOf(after), data: { activity } };
+  return { status: 200, etag: toEtag(after), data: { activity } };
 };

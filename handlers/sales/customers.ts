@@ -2,11 +2,11 @@
 
 import { findRecord } from '../../db/records/records.ts';
 import { findCustomerByEmail, findCustomerProfile } from '../../db/sales/customers.ts';
-import { builtinOf } from '../../domain/objects/workspace.ts';
-import { etagOf } from '../../domain/records/version.ts';
+import { getBuiltinObject } from '../../domain/objects/workspace.ts';
+import { toEtag } from '../../domain/records/version.ts';
 import { type IncludeGroup, parseInclude, showCustomer } from '../../domain/sales/customer-profile.ts';
 import type { components } from '../../generated/api.ts';
-import { found, validationFailed } from '../../runtime/errors.ts';
+import { orNotFound, validationFailed } from '../../runtime/errors.ts';
 import type { Call, Handler } from '../../runtime/handler.ts';
 
 export const getCustomer: Handler<'getCustomer'> = async (call) => {
@@ -17,7 +17,7 @@ export const getCustomer: Handler<'getCustomer'> = async (call) => {
 
 export const getCustomerByEmail: Handler<'getCustomerByEmail'> = async (call) => {
   const include = includeOf(call.request.query.include);
-  const match = found(await findCustomerByEmail(call.db.sql, call.caller, call.request.query.email.toLowerCase()));
+  const match = orNotFound(await findCustomerByEmail(call.db.sql, call.caller, call.request.query.email.toLowerCase()));
   const { customer, etag } = await profileOf(call, match.id, include);
   return { status: 200, etag, data: { customer, other_matches: match.others } };
 };
@@ -38,8 +38,8 @@ async function profileOf(
   const { caller } = call;
   const { sql } = call.db;
   const workspace = await call.services.loadWorkspace();
-  const object = builtinOf('customers', workspace);
-  const record = found(await findRecord(sql, caller, 'customers', id));
-  const profile = found(await findCustomerProfile(sql, caller, record.id, include));
-  return { customer: showCustomer(object, record, profile, include), etag: etagOf(record) };
+  const object = getBuiltinObject('customers', workspace);
+  const record = orNotFound(await findRecord(sql, caller, 'customers', id));
+  const profile = orNotFound(await findCustomerProfile(sql, caller, record.id, include));
+  return { customer: showCustomer(object, record, profile, include), etag: toEtag(record) };
 }

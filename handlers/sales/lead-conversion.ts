@@ -3,18 +3,24 @@
 import { findRecord } from '../../db/records/records.ts';
 import { findDealOfLead, findMatches, moveToCustomer } from '../../db/sales/lead-conversion.ts';
 import type { Status } from '../../domain/objects/configuration.ts';
-import { builtinOf, type Workspace } from '../../domain/objects/workspace.ts';
+import { getBuiltinObject, type Workspace } from '../../domain/objects/workspace.ts';
 import type { CheckedRecord, StoredRecord } from '../../domain/records/draft.ts';
-import { tasksOf } from '../../domain/records/tasks.ts';
-import { etagOf } from '../../domain/records/version.ts';
-import { type ShownRecord, showRecord, updateOf } from '../../domain/records/view.ts';
-import { accountOf, checkDeal, convertedStatus, customerOf, matchKeys } from '../../domain/sales/lead-conversion.ts';
+import { getTaskObject } from '../../domain/records/tasks.ts';
+import { toEtag } from '../../domain/records/version.ts';
+import { describeUpdate, type ShownRecord, showRecord } from '../../domain/records/view.ts';
+import {
+  buildAccount,
+  buildCustomer,
+  checkDeal,
+  convertedStatus,
+  matchKeys,
+} from '../../domain/sales/lead-conversion.ts';
 import type { components } from '../../generated/api.ts';
-import { type ApiError, conflict, found, problem, validationFailed } from '../../runtime/errors.ts';
+import { type ApiError, conflict, orNotFound, problem, validationFailed } from '../../runtime/errors.ts';
 import type { Call, Handler } from '../../runtime/handler.ts';
 import { lockForChange } from '../../services/records/locked-records.ts';
 import { prepareChange, prepareNew, type ResolvedRecord, resolve } from '../../services/records/preparation.ts';
-import type { Place } from '../../services/records/record-target.ts';
+import type { RecordTarget } from '../../services/records/record-target.ts';
 import { type Traced, writeChange, writeNewRecord } from '../../services/records/record-writes.ts';
 
 type Convert = Call<'convertLead'>;
@@ -27,7 +33,7 @@ interface Party {
 
 export const convertLead: Handler<'convertLead'> = async (call) => {
   const workspace = await call.services.loadWorkspace();
-  const lead = found(await lockForChange(call, builtinOf('leads', workspace), call.request.path.id));
+  const lead = orNotFound(await lockForChange(call, getBuiltinObject('leads', workspace), call.request.path.id));
   const deal = await wantedDeal(call, lead, workspace);
   if (lead.values.converted_at !== null && lead.values.converted_customer_id !== null)
     throw await alreadyConverted(call, lead);
@@ -49,13 +55,13 @@ export const convertLead: Handler<'convertLead'> = async (call) => {
   // After the pre-conditions of the status, which count what the lead has.
   const moved = await moveItems(call, lead.id, customer.id, workspace);
   const data = {
-    lead: showRecord(builtinOf('leads', workspace), converted),
+    lead: showRecord(getBuiltinObject('leads', workspace), converted),
     customer,
     account,
     deal: made ?? null,
     moved,
   };
-  return { status: 200, etag: etagOf(converted), data };
+  return { status: 200, etag: toEtag(converted), data };
 };
 
 /**
@@ -97,13 +103,13 @@ async function moveItems(
     customerId,
     call.currentTime(),
   );
-  const object = tasksOf(workspace);
+  const object = getTaskObject(workspace);
   const changes = {
     object: { from: 'leads', to: 'customers' },
     record_id: { from: leadId, to: customerId },
   };
   for (const { id, changedAt } of tasks)
-    call.db.record({ ...updateOf(object, id, changes, changedAt), occurredAt: changedAt });
+    call.db.record({ ...describeUpdate(object, id, changes, changedAt), occurredAt: changedAt });
   const moved = { notes, tasks: tasks.length, attachments };
   const metadata = { customer_id: customerId, moved };
   if (notes + tasks.length + attachments > 0)
@@ -139,13 +145,13 @@ async function partiesOf(
   if (accountId !== undefined) account = { id: accountId, created: false };
   else if (keys.company !== null) {
     call.authorize('accounts:create');
-    account = await makeParty(call, 'accounts', accountOf(lead, keys.company, workspace), workspace);
+    account = await makeParty(call, 'accounts', buildAccount(lead, keys.company, workspace), workspace);
   }
   if (!known) {
-    const content = customerOf(lead, account?.id ?? null, workspace);
+    const content = buildCustomer(lead, account?.id ?? null, workspace);
     return { customer: await makeParty(call, 'customers', content, workspace), account };
   }
-  const place = { workspace, object: builtinOf('customers', workspace) };
+  const place = { workspace, object: getBuiltinObject('customers', workspace) };
   const before = account && (await lockForChange(call, place.object, known.id));
   if (account && before) {
     await writeOwn(call, place, before, { account_id: account.id });
@@ -159,7 +165,7 @@ async function makeParty(
   content: Pick<CheckedRecord, 'values' | 'custom'>,
   workspace: Workspace,
 ): Promise<Party> {
-  const place = { workspace, object: builtinOf(name, workspace) };
+  const place = { workspace, object: getBuiltinObject(name, workspace) };
   const prepared = await prepareNew(call, place, await resolve(call, ours(content)));
   return { id: (await writeNewRecord(call, place, prepared)).id, created: true };
 }
@@ -176,7 +182,7 @@ const ours = ({ values, custom }: Pick<CheckedRecord, 'values' | 'custom'>): Che
 /** @throws ApiError 422 if the record does not meet the pre-conditions of the status */
 async function writeOwn(
   call: Convert,
-  place: Place,
+  place: RecordTarget,
   before: StoredRecord,
   values: CheckedRecord['values'],
   traced?: Traced,
@@ -195,7 +201,7 @@ async function makeDeal(
   links: Record<'lead_id' | 'customer_id' | 'account_id', string | null>,
   workspace: Workspace,
 ): Promise<ShownRecord> {
-  const place = { workspace, object: builtinOf('deals', workspace), inside: 'deal' };
+  const place = { workspace, object: getBuiltinObject('deals', workspace), inside: 'deal' };
   Object.assign(deal.checked.values, links);
   return showRecord(place.object, await writeNewRecord(call, place, await prepareNew(call, place, deal)));
 }
@@ -213,6 +219,6 @@ function markConverted(
     converted_customer_id: ids.customer_id,
     converted_at: lead.values.converted_at ?? call.now.toISOString(),
   };
-  const place = { workspace, object: builtinOf('leads', workspace) };
+  const place = { workspace, object: getBuiltinObject('leads', workspace) };
   return writeOwn(call, place, lead, values, { action: 'lead.convert', metadata: ids });
 }

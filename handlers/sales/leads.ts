@@ -1,8 +1,8 @@
 // Lead intake: resolves names, rejects duplicates, and stores one lead.
 import { type Assignee, findAssignee } from '../../db/sales/leads.ts';
-import { builtinOf, type Workspace } from '../../domain/objects/workspace.ts';
+import { getBuiltinObject, type Workspace } from '../../domain/objects/workspace.ts';
 import type { NewRecord } from '../../domain/records/draft.ts';
-import { etagOf } from '../../domain/records/version.ts';
+import { toEtag } from '../../domain/records/version.ts';
 import { checkLead } from '../../domain/sales/lead-intake.ts';
 import type { components } from '../../generated/api.ts';
 import { problem } from '../../runtime/errors.ts';
@@ -15,7 +15,7 @@ export const createLead: Handler<'createLead'> = async (call) => {
   const { body } = call.request;
   const { sql } = call.db;
   const workspace = await call.services.loadWorkspace();
-  const place = { workspace, object: builtinOf('leads', workspace) };
+  const place = { workspace, object: getBuiltinObject('leads', workspace) };
   const lead = checkLead(body, workspace, now);
   const refused = call.request.problems.length > 0 || lead.problems.length > 0;
   // Also runs for a body that will be rejected, so that an unknown assignee is reported with the
@@ -36,7 +36,7 @@ export const createLead: Handler<'createLead'> = async (call) => {
   const tagIds = writeLead(call, place, prepared, lead.tagIds, metadata);
   const tags = workspace.tags.filter((tag) => tagIds.has(tag.id));
   const shown = toLead(call, prepared.content, tags, assignee, workspace);
-  return { status: 201, etag: etagOf({ version: 1 }), data: { lead: shown } };
+  return { status: 201, etag: toEtag({ version: 1 }), data: { lead: shown } };
 };
 
 function toLead(
@@ -46,7 +46,7 @@ function toLead(
   assignee: Assignee | undefined,
   workspace: Workspace,
 ): components['schemas']['Lead'] {
-  const own = [...builtinOf('leads', workspace).fields.values()].filter((field) => field.custom);
+  const own = [...getBuiltinObject('leads', workspace).fields.values()].filter((field) => field.custom);
   const text = (field: string) => (values[field] ?? null) as string | null;
   // Required fields and fields with defaults are set.
   const [firstName, statusId] = [values.first_name as string, values.lead_status as string];

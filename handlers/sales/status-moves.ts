@@ -1,17 +1,17 @@
 // Moves deals through their stages and leads through their statuses.
 
 import type { Status } from '../../domain/objects/configuration.ts';
-import { builtinOf } from '../../domain/objects/workspace.ts';
+import { getBuiltinObject } from '../../domain/objects/workspace.ts';
 import type { StoredRecord } from '../../domain/records/draft.ts';
-import { changeTime, etagOf } from '../../domain/records/version.ts';
-import { actionOf, type ShownRecord, showRecord } from '../../domain/records/view.ts';
+import { changeTime, toEtag } from '../../domain/records/version.ts';
+import { auditActionName, type ShownRecord, showRecord } from '../../domain/records/view.ts';
 import { checkMove, statusField } from '../../domain/sales/status-moves.ts';
 import { statusItem } from '../../domain/settings/status-effects.ts';
-import { conflict, found, validationFailed } from '../../runtime/errors.ts';
+import { conflict, orNotFound, validationFailed } from '../../runtime/errors.ts';
 import type { Call, Handler } from '../../runtime/handler.ts';
 import { lockForChange } from '../../services/records/locked-records.ts';
 import { holdReferences, type PreparedChange, prepareChange, resolve } from '../../services/records/preparation.ts';
-import type { Place } from '../../services/records/record-target.ts';
+import type { RecordTarget } from '../../services/records/record-target.ts';
 import { writeChange } from '../../services/records/record-writes.ts';
 
 type MoveCall = Call<'updateDealStage'> | Call<'updateLeadStatus'>;
@@ -38,12 +38,12 @@ async function move(call: MoveCall, name: 'deals' | 'leads'): Promise<Move> {
   const { now } = call;
   const { body } = call.request;
   const workspace = await call.services.loadWorkspace();
-  const object = builtinOf(name, workspace);
+  const object = getBuiltinObject(name, workspace);
   const [, locked] = await Promise.all([
     holdReferences(call, { workspace, object }, [body.fields]),
     lockForChange(call, object, call.request.path.id),
   ]);
-  const before = found(locked);
+  const before = orNotFound(locked);
   const { status, change, ...checked } = checkMove(object, { ...body }, before, workspace, now);
   const item = await resolve(call, change);
   const inFields = item.checked.problems.map((each) => ({ ...each, field: `fields.${each.field}` }));
@@ -63,7 +63,7 @@ async function move(call: MoveCall, name: 'deals' | 'leads'): Promise<Move> {
   const stored = await write(call, place, before, await prepareChange(call, place, before, item));
   return {
     record: showRecord(object, stored),
-    etag: etagOf(stored),
+    etag: toEtag(stored),
     previous: previous ? { id: previous.id, name: previous.name } : null,
     status: toStatusResponse(status),
     changed: previous?.id !== status.id,
@@ -73,7 +73,7 @@ async function move(call: MoveCall, name: 'deals' | 'leads'): Promise<Move> {
 /** Writes the changes of the move, if any. The reason is stored in the audit log either way. */
 async function write(
   call: MoveCall,
-  place: Place,
+  place: RecordTarget,
   before: StoredRecord,
   prepared: PreparedChange | undefined,
 ): Promise<StoredRecord> {
@@ -82,7 +82,12 @@ async function write(
   const metadata = reason === undefined ? {} : { metadata: { reason } };
   if (prepared) return writeChange(call, place, prepared, metadata);
   if (reason !== undefined) {
-    const noted = { action: actionOf(object, 'update'), object: object.object, recordId: before.id, ...metadata };
+    const noted = {
+      action: auditActionName(object, 'update'),
+      object: object.object,
+      recordId: before.id,
+      ...metadata,
+    };
     call.db.record({ ...noted, occurredAt: changeTime(before, call.currentTime()) });
   }
   return before;

@@ -2,12 +2,12 @@
 import { v7 as uuidv7 } from 'uuid';
 import { countTurn, findTurns, insertAssignment, lockTurns } from '../../db/scheduling/pools.ts';
 import { chooseMember } from '../../domain/scheduling/assignment.ts';
-import { canTake, type Refusal, type SlotDemand } from '../../domain/scheduling/slots.ts';
+import { canTake, type SlotDemand, type SlotRejection } from '../../domain/scheduling/slots.ts';
 import type { components } from '../../generated/api.ts';
-import { conflict, found } from '../../runtime/errors.ts';
+import { conflict, orNotFound } from '../../runtime/errors.ts';
 import type { Call, Handler } from '../../runtime/handler.ts';
-import { aboutRecord } from '../../services/records/about-record.ts';
-import { demandOf, type Person } from '../../services/scheduling/bookable-users.ts';
+import { requireAboutRecord } from '../../services/records/about-record.ts';
+import { type Person, toSlotDemand } from '../../services/scheduling/bookable-users.ts';
 import { type OpenPool, openPool } from '../../services/scheduling/slot-offers.ts';
 
 type Reason = components['schemas']['UnavailableReason'];
@@ -44,10 +44,10 @@ export const createSchedulingAssignment: Handler<'createSchedulingAssignment'> =
   const { path } = call.request;
   const { sql } = call.db;
   const body = call.request.body ?? {};
-  const about = await aboutRecord(call, body);
+  const about = await requireAboutRecord(call, body);
   const at = body.at === undefined ? undefined : Date.parse(body.at);
   // Locked before any other read, so that all earlier turns are visible.
-  const rotation = found(await lockTurns(sql, caller.companyId, path.id));
+  const rotation = orNotFound(await lockTurns(sql, caller.companyId, path.id));
   const opened = await openPoolAt(call, body.policy_id, at);
   const choice = findEligible(opened, at, body.exclude_user_ids ?? []);
   const userId = chooseMember(opened.strategy, opened.candidates, choice.eligible);
@@ -111,7 +111,7 @@ function findEligible(opened: OpenPool, at: number | undefined, without: readonl
       : left.has(user_id)
         ? 'excluded_by_caller'
         : (unknown.get(user_id) ??
-          (person && at !== undefined ? findRejection(person, demandOf(opened.policy), at) : undefined));
+          (person && at !== undefined ? findRejection(person, toSlotDemand(opened.policy), at) : undefined));
     if (reason) choice.excluded.push({ user_id, reason });
     else if (person) choice.eligible.add(user_id);
   }
@@ -119,7 +119,7 @@ function findEligible(opened: OpenPool, at: number | undefined, without: readonl
 }
 
 /** Returns why a person cannot be booked; `buffer` only if nothing but buffers is in the way. */
-function findRejection(person: Person, demand: SlotDemand, start: number): Refusal | undefined {
+function findRejection(person: Person, demand: SlotDemand, start: number): SlotRejection | undefined {
   const refusal = canTake(person, demand, start);
   if (refusal !== 'buffer') return refusal;
   const end = start + demand.durationMinutes * 60_000;

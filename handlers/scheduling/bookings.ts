@@ -1,6 +1,6 @@
 // Bookings: create from a hold or for the first free user, read, reschedule and cancel.
 import { v7 as uuidv7 } from 'uuid';
-import { actorOf } from '../../db/client/created-by.ts';
+import { toActor } from '../../db/client/created-by.ts';
 import * as db from '../../db/scheduling/bookings.ts';
 import { findCalendar } from '../../db/scheduling/calendars.ts';
 import { findMembers } from '../../db/scheduling/members.ts';
@@ -14,33 +14,38 @@ import { type BookingProvider, meetingUrl, type StoredBooking } from '../../doma
 import type { FreeSlot } from '../../domain/scheduling/slots.ts';
 import { isKnown } from '../../domain/scheduling/user-availability.ts';
 import type { Interval } from '../../domain/service/intervals.ts';
-import { conflict, found, notFound, problem, validationFailed } from '../../runtime/errors.ts';
+import { conflict, notFound, orNotFound, problem, validationFailed } from '../../runtime/errors.ts';
 import type { Call, Handler } from '../../runtime/handler.ts';
-import { pageOf } from '../../runtime/paging.ts';
-import { aboutRecord } from '../../services/records/about-record.ts';
+import { readPage } from '../../runtime/paging.ts';
+import { requireAboutRecord } from '../../services/records/about-record.ts';
 import {
-  demandOf,
+  findPeople,
+  findPolicies,
+  findUsersIn,
   type Person,
   type Policies,
-  peopleOf,
-  policiesOf,
+  resolveWindow,
+  toSlotDemand,
   unknownUsers,
-  usersIn,
-  windowOf,
 } from '../../services/scheduling/bookable-users.ts';
-import { type BookingCall, tellOf } from '../../services/scheduling/booking-changes.ts';
-import { filterOf, phoneOf, refuseOtherTime } from '../../services/scheduling/booking-requests.ts';
-import { aheadOf, liveTimes, takenThen, withBuffers } from '../../services/scheduling/live-alternatives.ts';
+import { type BookingCall, recordBookingChange } from '../../services/scheduling/booking-changes.ts';
+import { filterOf, readPhone, refuseOtherTime } from '../../services/scheduling/booking-requests.ts';
+import {
+  alternativesInterval,
+  conflictWithAlternatives,
+  liveTimes,
+  withBuffers,
+} from '../../services/scheduling/live-alternatives.ts';
 import { askCalendar, type LiveTimes, readAhead } from '../../services/scheduling/outside-calendars.ts';
 import {
-  alternativesFrom,
   claimOf,
+  findAlternatives,
+  findSlot,
   firstStretch,
   nextSlots,
   noCalendar,
   openPool,
   slotsWithin,
-  slotThatIs,
   unknownAmong,
 } from '../../services/scheduling/slot-offers.ts';
 import { takeFor } from '../../services/scheduling/taking-times.ts';
@@ -55,7 +60,7 @@ export const listBookings: Handler<'listBookings'> = async (call) => {
   const { query } = call.request;
   const { sql } = call.db;
   const filter = filterOf(call);
-  const { rows, ...rest } = await pageOf(
+  const { rows, ...rest } = await readPage(
     call,
     ['bookings', query.user_id, query.status, query.from, query.to],
     (after, limit) => db.listBookings(sql, caller, filter, after, limit),
@@ -65,18 +70,18 @@ export const listBookings: Handler<'listBookings'> = async (call) => {
 };
 
 export const getBooking: Handler<'getBooking'> = async ({ caller, request: { path }, db: { sql } }) => {
-  const row = found(await db.findBooking(sql, caller, path.id));
+  const row = orNotFound(await db.findBooking(sql, caller, path.id));
   return { status: 200, data: { booking: toResponse(row, caller.testMode) } };
 };
 
 export const createBooking: Handler<'createBooking'> = async (call) => {
   const { body } = call.request;
-  const phone = await phoneOf(call);
+  const phone = await readPhone(call);
   const id = uuidv7();
   const { userId, userName, provider, policies, poolId, start, end, timezone } =
     body.reservation_id === undefined ? await takeEarliest(call, id) : await takeHeld(call, id, body.reservation_id);
   const { caller, now } = call;
-  const about = await aboutRecord(call, body);
+  const about = await requireAboutRecord(call, body);
   const { attendee } = body;
   const meeting = {
     title: body.meeting.title.trim(),
@@ -118,7 +123,7 @@ export const createBooking: Handler<'createBooking'> = async (call) => {
   };
   await db.insertBooking(call.db.sql, caller, booking, caller.actor);
   const row = { ...booking, userName, ...toCreator(caller.actor) };
-  await tellOf(call, 'scheduled', row, {});
+  await recordBookingChange(call, 'scheduled', row, {});
   return { status: 201, data: { booking: toResponse(row, caller.testMode) } };
 };
 
@@ -126,14 +131,14 @@ export const rescheduleBooking: Handler<'rescheduleBooking'> = async (call) => {
   const { caller, now } = call;
   const { body, path } = call.request;
   const [start, end] = [Date.parse(body.from), Date.parse(body.to)];
-  const before = found(await db.findBooking(call.db.sql, caller, path.id));
+  const before = orNotFound(await db.findBooking(call.db.sql, caller, path.id));
   assertConfirmed(before);
   refuseOtherTime(before, start, end, now);
   const [user] = await findMembers(call.db.sql, { ...caller, reach: { kind: 'company' } }, [before.userId]);
   if (!user?.isActive) throw inactive(before.userName);
   if (await askCalendar(call, before.userId, { start, end }, before.id))
-    throw await takenThen(call, before, start, 'outside');
-  const row = found(await db.lockBooking(call.db.sql, caller, path.id));
+    throw await conflictWithAlternatives(call, before, start, 'outside');
+  const row = orNotFound(await db.lockBooking(call.db.sql, caller, path.id));
   assertConfirmed(row);
   const id = uuidv7();
   const move = {
@@ -144,7 +149,7 @@ export const rescheduleBooking: Handler<'rescheduleBooking'> = async (call) => {
     endAt: new Date(end),
     later: start - row.startAt.getTime(),
   };
-  if (!(await moveTime(call.db.sql, caller, move, now))) throw await takenThen(call, row, start, 'here');
+  if (!(await moveTime(call.db.sql, caller, move, now))) throw await conflictWithAlternatives(call, row, start, 'here');
   const sequence = row.invitationSequence + 1;
   const { userName, createdByKind: _kind, createdById: _id, createdByName: _name, ...stored } = row;
   const moved: StoredBooking = {
@@ -163,7 +168,7 @@ export const rescheduleBooking: Handler<'rescheduleBooking'> = async (call) => {
   await db.endBooking(call.db.sql, caller, row.id, { ...ended, invitationSequence: sequence }, now);
   await db.insertBooking(call.db.sql, caller, moved, caller.actor);
   const created = { ...moved, userName, ...toCreator(caller.actor) };
-  await tellOf(call, 'rescheduled', created, { before: row, reason: body.reason });
+  await recordBookingChange(call, 'rescheduled', created, { before: row, reason: body.reason });
   return { status: 200, data: { booking: toResponse(created, caller.testMode) } };
 };
 
@@ -171,7 +176,7 @@ export const cancelBooking: Handler<'cancelBooking'> = async (call) => {
   const { caller, now } = call;
   const { body, path } = call.request;
   const { sql } = call.db;
-  const row = found(await db.lockBooking(sql, caller, path.id));
+  const row = orNotFound(await db.lockBooking(sql, caller, path.id));
   if (row.status === 'cancelled') return { status: 200, data: { booking: toResponse(row, caller.testMode) } };
   assertConfirmed(row);
   const end = {
@@ -184,7 +189,7 @@ export const cancelBooking: Handler<'cancelBooking'> = async (call) => {
   await db.endBooking(sql, caller, row.id, end, now);
   await freeTime(sql, caller, { id: row.id, userId: row.userId });
   const cancelled = { ...row, ...end, updatedAt: now };
-  await tellOf(call, 'cancelled', cancelled, { reason: body?.reason });
+  await recordBookingChange(call, 'cancelled', cancelled, { reason: body?.reason });
   return { status: 200, data: { booking: toResponse(cancelled, caller.testMode) } };
 };
 
@@ -196,7 +201,7 @@ async function findProvider({ caller, db: { sql } }: BookingCall, userId: string
   return (await findCalendar(sql, caller.companyId, userId))?.provider ?? 'internal';
 }
 
-const toResponse = (row: db.BookingRow, testMode: boolean) => toBookingResponse(row, actorOf(row), testMode);
+const toResponse = (row: db.BookingRow, testMode: boolean) => toBookingResponse(row, toActor(row), testMode);
 
 const toCreator = ({ kind, id, name }: Call['caller']['actor']) => ({
   createdByKind: kind,
@@ -225,14 +230,14 @@ interface Taken {
 async function takeHeld(call: CreateCall, id: string, reservationId: string): Promise<Taken> {
   const { caller, now } = call;
   const claim = claimOf(call, call.request.body.slot_token ?? '');
-  const held = found(await findHeld(call.db.sql, caller, reservationId, now));
+  const held = orNotFound(await findHeld(call.db.sql, caller, reservationId, now));
   if (!isOf(held, claim))
     throw validationFailed(
       [problem('reservation_id', 'INVALID_FORMAT', 'reservation_id and slot_token must refer to the same slot')],
       400,
     );
   const [policies, [user]] = await Promise.all([
-    policiesOf(call, held.policyId),
+    findPolicies(call, held.policyId),
     findMembers(call.db.sql, caller, [held.userId]),
   ]);
   if (!user?.isActive) throw inactive(user?.fullName ?? 'The reserved user');
@@ -240,7 +245,7 @@ async function takeHeld(call: CreateCall, id: string, reservationId: string): Pr
     const live = await liveTimes(call, user.id, claim.start, policies.policy);
     const opened = await openPool(call, held.poolId, held.policyId, claim, { live });
     const terms = { exposure: claim.exposure, minutes: (claim.end - claim.start) / 60_000, timezone: claim.timezone };
-    const alternatives = await alternativesFrom(call, opened, claim.start, terms, live);
+    const alternatives = await findAlternatives(call, opened, claim.start, terms, live);
     throw conflict('slot_conflict', `${user.fullName} has another event in the calendar at this time.`, {
       alternatives,
     });
@@ -280,20 +285,20 @@ function isOf(held: ReservationRow, claim: ReturnType<typeof claimOf>): boolean 
 async function takeEarliest(call: CreateCall, id: string): Promise<Taken> {
   const { caller, now } = call;
   const { body } = call.request;
-  const within = windowOf(now, body.from, body.to);
+  const within = resolveWindow(now, body.from, body.to);
   const ids = (body.member_ids ?? []).map((each) => each.toLowerCase());
-  const users = await usersIn(call, 'member_ids', ids, caller.reach);
+  const users = await findUsersIn(call, 'member_ids', ids, caller.reach);
   const inactive = users.filter(({ isActive }) => !isActive).map((user) => user.id);
   if (inactive.length > 0) throw unknownUsers('member_ids', inactive);
-  const policies = await policiesOf(call, body.policy_id);
+  const policies = await findPolicies(call, body.policy_id);
   const { policy } = policies;
   const live = new Map<string, readonly Interval[] | null>();
   // Each pass ends the search, or reads one more calendar that has changed since it was last read.
   for (;;) {
-    const people = await peopleOf(call, users, policies, firstStretch(within), { live });
+    const people = await findPeople(call, users, policies, firstStretch(within), { live });
     const usable = people.filter(({ calendar }) => isKnown(calendar));
     if (usable.length === 0) throw noCalendar('these users', unknownAmong(people));
-    const named = slotThatIs(within, policy, usable, now);
+    const named = findSlot(within, policy, usable, now);
     const { slots } = named
       ? { slots: [named] }
       : await slotsWithin(call, policies, users, within, undefined, maxTimes, { people, live });
@@ -310,7 +315,7 @@ async function takeEarliest(call: CreateCall, id: string): Promise<Taken> {
         timezone: null,
       };
     if (!found) break;
-    live.set(found.changed, await readAhead(call, found.changed, aheadOf(call, within.start, policy)));
+    live.set(found.changed, await readAhead(call, found.changed, alternativesInterval(call, within.start, policy)));
   }
   const slots = await nextSlots(call, policies, users, within.end, undefined, live);
   const alternatives = slots.map((slot) => ({
@@ -348,7 +353,7 @@ async function takeFirstFree(
         if (live.has(userId)) continue;
         return { person: undefined, changed: userId };
       }
-      const attempt = { id, start: slot.start, demand: demandOf(policy), expiresAt: null };
+      const attempt = { id, start: slot.start, demand: toSlotDemand(policy), expiresAt: null };
       if ((await takeFor(call, person, attempt)) === 'taken') return { slot, person };
     }
   }

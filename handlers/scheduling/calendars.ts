@@ -4,7 +4,7 @@ import { findUser } from '../../db/people/users.ts';
 import * as db from '../../db/scheduling/calendars.ts';
 import { CalendarFault, openConnection, type SealedConnection } from '../../domain/scheduling/calendars.ts';
 import type { components } from '../../generated/api.ts';
-import { calendarFailed, type FieldProblem, found, problem, validationFailed } from '../../runtime/errors.ts';
+import { calendarFailed, type FieldProblem, orNotFound, problem, validationFailed } from '../../runtime/errors.ts';
 import type { Call, Handler } from '../../runtime/handler.ts';
 import { openUser } from '../../services/people/own-user.ts';
 
@@ -47,7 +47,7 @@ type AnyCall = Call<'getCalendar'> | Call<'connectCalendar'> | Call<'deleteCalen
  */
 async function findVisibleUser(call: AnyCall): Promise<string> {
   openUser(call);
-  return found(await findUser(call.db.sql, call.caller, call.request.path.id)).id;
+  return orNotFound(await findUser(call.db.sql, call.caller, call.request.path.id)).id;
 }
 
 async function addressProblems(call: Call<'connectCalendar'>): Promise<FieldProblem[]> {

@@ -5,7 +5,7 @@ import * as db from '../../db/scheduling/policies.ts';
 import { findPolicyProblems, type PolicySettings, standardPolicy } from '../../domain/scheduling/policies.ts';
 import { configurationLimits } from '../../domain/service/request-limits.ts';
 import type { components } from '../../generated/api.ts';
-import { conflict, found, validationFailed } from '../../runtime/errors.ts';
+import { conflict, orNotFound, validationFailed } from '../../runtime/errors.ts';
 import type { Handler } from '../../runtime/handler.ts';
 import { pageOfWhole } from '../../runtime/paging.ts';
 import { recordChange, refuseFull, refuseTwin } from '../../services/settings/setting-changes.ts';
@@ -17,7 +17,7 @@ export const listSchedulingPolicies: Handler<'listSchedulingPolicies'> = async (
 };
 
 export const getSchedulingPolicy: Handler<'getSchedulingPolicy'> = async (call) => {
-  const policy = found(await db.findPolicy(call.db.sql, call.caller.companyId, call.request.path.id));
+  const policy = orNotFound(await db.findPolicy(call.db.sql, call.caller.companyId, call.request.path.id));
   return { status: 200, data: { policy: toPolicyResponse(policy) } };
 };
 
@@ -54,7 +54,7 @@ export const updateSchedulingPolicy: Handler<'updateSchedulingPolicy'> = async (
   const { companyId } = call.caller;
   await db.lockScheduling(sql, companyId);
   const policies = await db.listPolicies(sql, companyId);
-  const before = found(policies.find(({ id }) => id === path.id.toLowerCase()));
+  const before = orNotFound(policies.find(({ id }) => id === path.id.toLowerCase()));
   const after = {
     ...before,
     ...camelKeys(body),
@@ -78,7 +78,7 @@ export const deleteSchedulingPolicy: Handler<'deleteSchedulingPolicy'> = async (
   const { sql } = call.db;
   const { companyId } = call.caller;
   await db.lockScheduling(sql, companyId);
-  const policy = found(await db.findPolicy(sql, companyId, path.id));
+  const policy = orNotFound(await db.findPolicy(sql, companyId, path.id));
   if (policy.isDefault) throw isDefault(policy.name);
   const pools = await db.countPoolsOf(sql, companyId, policy.id);
   if (pools > 0)

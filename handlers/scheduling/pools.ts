@@ -5,7 +5,7 @@ import * as db from '../../db/scheduling/pools.ts';
 import { countHeld } from '../../db/scheduling/reservations.ts';
 import { configurationLimits } from '../../domain/service/request-limits.ts';
 import type { components } from '../../generated/api.ts';
-import { conflict, found, problem, validationFailed } from '../../runtime/errors.ts';
+import { conflict, orNotFound, problem, validationFailed } from '../../runtime/errors.ts';
 import type { Call, Handler } from '../../runtime/handler.ts';
 import { pageOfWhole } from '../../runtime/paging.ts';
 import { requireCompanyReach } from '../../services/people/company-reach.ts';
@@ -25,7 +25,7 @@ export const listSchedulingPools: Handler<'listSchedulingPools'> = async (call) 
 };
 
 export const getSchedulingPool: Handler<'getSchedulingPool'> = async (call) => {
-  const pool = found(await db.findPool(call.db.sql, call.caller, call.request.path.id));
+  const pool = orNotFound(await db.findPool(call.db.sql, call.caller, call.request.path.id));
   return { status: 200, data: { pool: toPoolResponse(pool) } };
 };
 
@@ -54,7 +54,7 @@ export const createSchedulingPool: Handler<'createSchedulingPool'> = async (call
   };
   await db.insertPool(sql, companyId, pool);
   await db.replaceMembers(sql, companyId, pool.id, members);
-  const created = toPoolResponse(found(await db.findPool(sql, caller, pool.id)));
+  const created = toPoolResponse(orNotFound(await db.findPool(sql, caller, pool.id)));
   recordChange(call, 'scheduling_pool', undefined, created);
   return { status: 201, data: { pool: created } };
 };
@@ -67,7 +67,7 @@ export const updateSchedulingPool: Handler<'updateSchedulingPool'> = async (call
   requireCompanyReach(call);
   await lockScheduling(sql, companyId);
   const pools = await db.listPools(sql, caller);
-  const before = found(pools.find(({ id }) => id === path.id.toLowerCase()));
+  const before = orNotFound(pools.find(({ id }) => id === path.id.toLowerCase()));
   const name = body.name?.trim() ?? before.name;
   refuseTwin('A pool', name, pools, before.id);
   const members = await findRequestedMembers(call, before.members);
@@ -90,7 +90,7 @@ export const updateSchedulingPool: Handler<'updateSchedulingPool'> = async (call
   if (isSame && !differs) return { status: 200, data: { pool: toPoolResponse(before) } };
   await db.updatePool(sql, companyId, after);
   if (!isSame) await db.replaceMembers(sql, companyId, before.id, members);
-  const changed = found(await db.findPool(sql, caller, before.id));
+  const changed = orNotFound(await db.findPool(sql, caller, before.id));
   recordChange(call, 'scheduling_pool', toPoolResponse(before), toPoolResponse(changed));
   return { status: 200, data: { pool: toPoolResponse(changed) } };
 };
@@ -102,7 +102,7 @@ export const deleteSchedulingPool: Handler<'deleteSchedulingPool'> = async (call
   const { companyId } = caller;
   requireCompanyReach(call);
   await lockScheduling(sql, companyId);
-  const pool = found(await db.findPool(sql, caller, path.id));
+  const pool = orNotFound(await db.findPool(sql, caller, path.id));
   const reservations = await countHeld(sql, caller, pool.id, now);
   if (reservations > 0)
     throw conflict('in_use', `The pool ${pool.name} has active holds. Try again later.`, {

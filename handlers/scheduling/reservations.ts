@@ -1,14 +1,14 @@
 // Reservations: slots held for a few minutes, extended and released.
 import { v7 as uuidv7 } from 'uuid';
-import { actorOf } from '../../db/client/created-by.ts';
+import { toActor } from '../../db/client/created-by.ts';
 import { findPolicy } from '../../db/scheduling/policies.ts';
 import * as db from '../../db/scheduling/reservations.ts';
 import { extendTime, freeTime } from '../../db/scheduling/taken-times.ts';
 import type { components } from '../../generated/api.ts';
-import { conflict, found, notFound, problem, validationFailed } from '../../runtime/errors.ts';
+import { conflict, notFound, orNotFound, problem, validationFailed } from '../../runtime/errors.ts';
 import type { Call, Handler } from '../../runtime/handler.ts';
-import { demandOf } from '../../services/scheduling/bookable-users.ts';
-import { alternativesFrom, claimOf, openPool } from '../../services/scheduling/slot-offers.ts';
+import { toSlotDemand } from '../../services/scheduling/bookable-users.ts';
+import { claimOf, findAlternatives, openPool } from '../../services/scheduling/slot-offers.ts';
 import { type SlotToTake, takeForSomebody } from '../../services/scheduling/taking-times.ts';
 
 const minute = 60_000;
@@ -24,14 +24,14 @@ export const createReservation: Handler<'createReservation'> = async (call) => {
   const { policy } = opened;
   const ttl = resolveTtl(body.ttl_seconds, policy.reservationTtlSeconds);
   const expiresAt = new Date(now.getTime() + ttl * 1000);
-  const demand = demandOf(policy, (claim.end - claim.start) / minute);
+  const demand = toSlotDemand(policy, (claim.end - claim.start) / minute);
   const slot: SlotToTake = { id: uuidv7(), start: claim.start, demand, expiresAt };
   const named = claim.userId === null ? opened.people : opened.people.filter(({ userId }) => userId === claim.userId);
   const taken = await takeForSomebody(call, named, opened, slot);
   if (!taken.person) {
     if (taken.isReserved) throw conflict('slot_reserved', 'This slot is held by another reservation. Search again.');
     const terms = { exposure: claim.exposure, minutes: demand.durationMinutes, timezone: claim.timezone };
-    const alternatives = await alternativesFrom(call, opened, claim.start, terms);
+    const alternatives = await findAlternatives(call, opened, claim.start, terms);
     throw conflict('slot_conflict', 'This slot is no longer free. Search again.', { alternatives });
   }
   const { person } = taken;
@@ -57,7 +57,7 @@ export const createReservation: Handler<'createReservation'> = async (call) => {
 };
 
 export const getReservation: Handler<'getReservation'> = async ({ caller, now, request: { path }, db: { sql } }) => {
-  const row = found(await db.findHeld(sql, caller, path.id, now));
+  const row = orNotFound(await db.findHeld(sql, caller, path.id, now));
   return { status: 200, data: { reservation: toReservationResponse(row, caller.testMode) } };
 };
 
@@ -65,7 +65,7 @@ export const extendReservation: Handler<'extendReservation'> = async (call) => {
   const { caller, now } = call;
   const { body, path } = call.request;
   const { sql } = call.db;
-  const row = found(await db.findHeld(sql, caller, path.id, now));
+  const row = orNotFound(await db.findHeld(sql, caller, path.id, now));
   const policy = await findPolicy(sql, caller.companyId, row.policyId);
   const ttl = resolveTtl(body?.ttl_seconds, policy?.reservationTtlSeconds ?? row.ttlSeconds);
   if (row.expiresAt >= row.hardCapAt)
@@ -88,7 +88,7 @@ export const deleteReservation: Handler<'deleteReservation'> = async (call) => {
   const { caller, now } = call;
   const { path } = call.request;
   const { sql } = call.db;
-  const row = found(await db.findHeld(sql, caller, path.id, now));
+  const row = orNotFound(await db.findHeld(sql, caller, path.id, now));
   // Another call may have booked or released it since it was read.
   if (!(await freeTime(sql, caller, { id: row.id, userId: row.userId }))) throw notFound();
   await db.endReservation(sql, caller, row.id, 'released');
@@ -124,7 +124,7 @@ function toReservationResponse(row: db.ReservationRow, testMode: boolean): compo
     ttl_seconds: row.ttlSeconds,
     expires_at: row.expiresAt.toISOString(),
     hard_cap_at: row.hardCapAt.toISOString(),
-    created_by: actorOf(row),
+    created_by: toActor(row),
     created_at: row.createdAt.toISOString(),
     test_mode: testMode,
   };

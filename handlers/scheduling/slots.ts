@@ -3,12 +3,12 @@
 import { timezoneProblems } from '../../domain/scheduling/policies.ts';
 import { validationFailed } from '../../runtime/errors.ts';
 import type { Handler } from '../../runtime/handler.ts';
-import { idsIn, policiesOf, usersIn, windowOf } from '../../services/scheduling/bookable-users.ts';
+import { findPolicies, findUsersIn, idsIn, resolveWindow } from '../../services/scheduling/bookable-users.ts';
 import {
-  alternativesFrom,
+  findAlternatives,
+  findOffers,
   firstStretch,
   type OfferTerms,
-  offersOf,
   openPool,
   slotsWithin,
 } from '../../services/scheduling/slot-offers.ts';
@@ -18,10 +18,10 @@ const mostPlainSlots = 500;
 export const getSlots: Handler<'getSlots'> = async (call) => {
   const { now } = call;
   const { query } = call.request;
-  const within = windowOf(now, query.from, query.to);
+  const within = resolveWindow(now, query.from, query.to);
   const ids = idsIn('member_ids', query.member_ids);
-  const users = await usersIn(call, 'member_ids', ids, { kind: 'company' });
-  const policies = await policiesOf(call, query.policy_id);
+  const users = await findUsersIn(call, 'member_ids', ids, { kind: 'company' });
+  const policies = await findPolicies(call, query.policy_id);
   const { slots, truncated } = await slotsWithin(call, policies, users, within, undefined, mostPlainSlots);
   return {
     status: 200,
@@ -42,7 +42,7 @@ export const getSlots: Handler<'getSlots'> = async (call) => {
 export const searchSlots: Handler<'searchSlots'> = async (call) => {
   const { now } = call;
   const { body } = call.request;
-  const within = windowOf(now, body.from, body.to);
+  const within = resolveWindow(now, body.from, body.to);
   const problems = body.timezone === undefined ? [] : timezoneProblems('timezone', body.timezone);
   if (problems.length > 0) throw validationFailed(problems, 400);
   const opened = await openPool(call, body.pool_id, body.policy_id, firstStretch(within));
@@ -59,8 +59,8 @@ export const searchSlots: Handler<'searchSlots'> = async (call) => {
       pool_id: opened.pool.id,
       policy_id: policy.id,
       exposure: terms.exposure,
-      slots: offersOf(call, opened, slots, terms),
-      alternatives: slots.length === 0 ? await alternativesFrom(call, opened, within.end, terms) : [],
+      slots: findOffers(call, opened, slots, terms),
+      alternatives: slots.length === 0 ? await findAlternatives(call, opened, within.end, terms) : [],
     },
   };
 };

@@ -6,19 +6,25 @@ import type { Interval } from '../../domain/service/intervals.ts';
 import { ZoneClocks } from '../../domain/service/zone-clocks.ts';
 import type { components } from '../../generated/api.ts';
 import type { Handler } from '../../runtime/handler.ts';
-import { idsIn, type Person, peopleOf, usersIn, windowOf } from '../../services/scheduling/bookable-users.ts';
+import {
+  findPeople,
+  findUsersIn,
+  idsIn,
+  type Person,
+  resolveWindow,
+} from '../../services/scheduling/bookable-users.ts';
 
 export const getUserAvailability: Handler<'getUserAvailability'> = async (call) => {
   const { now } = call;
   const { query } = call.request;
-  const within = windowOf(now, query.from, query.to);
+  const within = resolveWindow(now, query.from, query.to);
   const ids = idsIn('user_ids', query.user_ids);
   const [users, standard] = await Promise.all([
-    usersIn(call, 'user_ids', ids, { kind: 'company' }),
+    findUsersIn(call, 'user_ids', ids, { kind: 'company' }),
     findDefaultPolicy(call.db.sql, call.caller.companyId),
   ]);
   const clocks = new ZoneClocks();
-  const people = await peopleOf(call, users, { policy: undefined, standard }, within, { separateBuffers: true });
+  const people = await findPeople(call, users, { policy: undefined, standard }, within, { separateBuffers: true });
   return {
     status: 200,
     data: {

@@ -4,10 +4,10 @@ import { findDefaultPolicy } from '../../db/scheduling/policies.ts';
 import { findDayOffProblems, findWindowProblems, timezoneProblems } from '../../domain/scheduling/policies.ts';
 import { settingChanges } from '../../domain/settings/setting-changes.ts';
 import type { components } from '../../generated/api.ts';
-import { found, validationFailed } from '../../runtime/errors.ts';
+import { orNotFound, validationFailed } from '../../runtime/errors.ts';
 import type { Call, Handler } from '../../runtime/handler.ts';
 import { openUser } from '../../services/people/own-user.ts';
-import { hoursOf } from '../../services/scheduling/bookable-users.ts';
+import { findHours } from '../../services/scheduling/bookable-users.ts';
 
 type Hours = components['schemas']['WorkingHours'];
 
@@ -51,7 +51,7 @@ export const updateWorkingHours: Handler<'updateWorkingHours'> = async (call) =>
 async function findMember(call: Call<'getWorkingHours'> | Call<'updateWorkingHours'>): Promise<MemberRow> {
   openUser(call);
   const [member] = await findMembers(call.db.sql, call.caller, [call.request.path.id]);
-  return found(member);
+  return orNotFound(member);
 }
 
 async function toWorkingHoursResponse(
@@ -59,7 +59,7 @@ async function toWorkingHoursResponse(
   member: MemberRow,
 ): Promise<Hours> {
   const standard = member.timezone === null ? await findDefaultPolicy(sql, caller.companyId) : undefined;
-  const { timezone, weekly } = hoursOf(member, undefined, standard);
+  const { timezone, weekly } = findHours(member, undefined, standard);
   return {
     user_id: member.id,
     timezone,

@@ -24,7 +24,7 @@ import {
   schedulingLimits,
   uploadLimits,
 } from '../../domain/service/request-limits.ts';
-import { found } from '../../runtime/errors.ts';
+import { orNotFound } from '../../runtime/errors.ts';
 import type { Handler } from '../../runtime/handler.ts';
 import { pageOfWhole } from '../../runtime/paging.ts';
 
@@ -70,7 +70,7 @@ export const getLimits: Handler<'getLimits'> = async ({ caller, now, db: { sql }
     findQuota(sql, caller.companyId, { callsPerMonth, extraCalls }, now),
     findSeats(sql, caller.companyId),
   ]);
-  const quota = found(counted);
+  const quota = orNotFound(counted);
   return {
     status: 200,
     data: {

@@ -9,7 +9,7 @@ import type { Workspace } from '../../domain/objects/workspace.ts';
 import { configurationLimits } from '../../domain/service/request-limits.ts';
 import { placeAt } from '../../domain/settings/positions.ts';
 import type { components } from '../../generated/api.ts';
-import { conflict, found } from '../../runtime/errors.ts';
+import { conflict, orNotFound } from '../../runtime/errors.ts';
 import type { Handler } from '../../runtime/handler.ts';
 import { pageOfWhole } from '../../runtime/paging.ts';
 import { lockSettings, recordChange, refuseFull, refuseTwin } from '../../services/settings/setting-changes.ts';
@@ -53,7 +53,7 @@ export const updateActivityType: Handler<'updateActivityType'> = async (call) =>
   const { sql } = call.db;
   const { companyId } = call.caller;
   const { activityTypes: types } = await lockSettings(call);
-  const before = found(types.find((type) => type.id === call.request.path.id.toLowerCase()));
+  const before = orNotFound(types.find((type) => type.id === call.request.path.id.toLowerCase()));
   const order = placeAt(toIds(types), before.id, body.order_position ?? before.position);
   const after: ActivityType = {
     ...before,

@@ -11,11 +11,11 @@ import {
 } from '../../db/settings/link-types.ts';
 import { type FieldProblem, fieldProblem } from '../../domain/objects/field-values.ts';
 import { listRelations, type SystemLinkType, systemLinkTypes } from '../../domain/objects/relations.ts';
-import { closest } from '../../domain/objects/suggestions.ts';
+import { findClosest } from '../../domain/objects/suggestions.ts';
 import type { Workspace } from '../../domain/objects/workspace.ts';
 import { configurationLimits } from '../../domain/service/request-limits.ts';
 import type { components } from '../../generated/api.ts';
-import { alreadyExists, conflict, found } from '../../runtime/errors.ts';
+import { alreadyExists, conflict, orNotFound } from '../../runtime/errors.ts';
 import type { Call, Handler } from '../../runtime/handler.ts';
 import { pageOfWhole } from '../../runtime/paging.ts';
 import { lockSettings, recordChange, refuseFull } from '../../services/settings/setting-changes.ts';
@@ -33,7 +33,7 @@ export const getLinkType: Handler<'getLinkType'> = async (call) => {
   const { id } = call.request.path;
   const system = systemLinkTypes.find((type) => type.id === id);
   if (system) return { status: 200, data: { link_type: toSystemLinkTypeResponse(system) } };
-  const row = found(await findLinkType(call.db.sql, call.caller.companyId, id));
+  const row = orNotFound(await findLinkType(call.db.sql, call.caller.companyId, id));
   return { status: 200, data: { link_type: toLinkTypeResponse(row) } };
 };
 
@@ -108,7 +108,7 @@ async function findOwn(call: Call<'updateLinkType'> | Call<'deleteLinkType'>): P
   const { id } = call.request.path;
   if (systemLinkTypes.some((type) => type.id === id))
     throw conflict('system_link_type', 'System link types cannot be changed or deleted.');
-  return found(await findLinkType(call.db.sql, call.caller.companyId, id));
+  return orNotFound(await findLinkType(call.db.sql, call.caller.companyId, id));
 }
 
 /**
@@ -122,7 +122,7 @@ function checkBody(call: Call<'createLinkType'>, workspace: Workspace): void {
     const object = body[field];
     if (typeof object !== 'string' || workspace.objects.has(object)) continue;
     const rule = 'must be the name of an object that is enabled';
-    problems.push(fieldProblem(field, 'INVALID_OPTION', rule, { allowed, meant: closest(object, allowed) }));
+    problems.push(fieldProblem(field, 'INVALID_OPTION', rule, { allowed, meant: findClosest(object, allowed) }));
   }
   if (body.from_object === body.to_object && body.name === body.inverse_name && typeof body.name === 'string')
     problems.push(fieldProblem('inverse_name', 'DUPLICATE', 'must differ from name if both sides are the same object'));

@@ -5,7 +5,7 @@ import * as db from '../../db/settings/sla-policies.ts';
 import { configurationLimits } from '../../domain/service/request-limits.ts';
 import { findPolicyProblems } from '../../domain/settings/sla-policies.ts';
 import type { components } from '../../generated/api.ts';
-import { conflict, type FieldProblem, found, problem } from '../../runtime/errors.ts';
+import { conflict, type FieldProblem, orNotFound, problem } from '../../runtime/errors.ts';
 import type { Call, Handler } from '../../runtime/handler.ts';
 import { pageOfWhole } from '../../runtime/paging.ts';
 import { lockSettings, recordChange, refuseFull, refuseTwin } from '../../services/settings/setting-changes.ts';
@@ -19,7 +19,7 @@ export const listSlaPolicies: Handler<'listSlaPolicies'> = async (call) => {
 };
 
 export const getSlaPolicy: Handler<'getSlaPolicy'> = async ({ caller, request: { path }, db: { sql } }) => {
-  const policy = found(await db.findPolicy(sql, caller.companyId, path.id));
+  const policy = orNotFound(await db.findPolicy(sql, caller.companyId, path.id));
   return { status: 200, data: { sla_policy: toPolicy(policy) } };
 };
 
@@ -59,7 +59,7 @@ export const updateSlaPolicy: Handler<'updateSlaPolicy'> = async (call) => {
   const { body } = call.request;
   const { sql } = call.db;
   const { slaPolicies } = await lockSettings(call);
-  const before = found(await db.findPolicy(sql, caller.companyId, call.request.path.id));
+  const before = orNotFound(await db.findPolicy(sql, caller.companyId, call.request.path.id));
   const after: db.SlaPolicyRow = {
     ...before,
     ...camelKeys(body),
@@ -85,7 +85,7 @@ export const deleteSlaPolicy: Handler<'deleteSlaPolicy'> = async (call) => {
   const { path } = call.request;
   const { sql } = call.db;
   await lockSettings(call);
-  const policy = found(await db.findPolicy(sql, caller.companyId, path.id));
+  const policy = orNotFound(await db.findPolicy(sql, caller.companyId, path.id));
   const open = await db.countOpenClocks(sql, caller.companyId, policy.id);
   if (open > 0)
     throw conflict(

@@ -11,7 +11,7 @@ import {
 } from '../../db/settings/sources.ts';
 import { configurationLimits } from '../../domain/service/request-limits.ts';
 import type { components } from '../../generated/api.ts';
-import { conflict, found } from '../../runtime/errors.ts';
+import { conflict, orNotFound } from '../../runtime/errors.ts';
 import type { Handler } from '../../runtime/handler.ts';
 import { pageOfWhole } from '../../runtime/paging.ts';
 import { lockSettings, recordChange, refuseFull, refuseTwin } from '../../services/settings/setting-changes.ts';
@@ -23,7 +23,7 @@ export const listSources: Handler<'listSources'> = async (call) => {
 };
 
 export const getSource: Handler<'getSource'> = async (call) => {
-  const source = found(await findSource(call.db.sql, call.caller.companyId, call.request.path.id));
+  const source = orNotFound(await findSource(call.db.sql, call.caller.companyId, call.request.path.id));
   return { status: 200, data: { source: toSource(source) } };
 };
 
@@ -54,7 +54,7 @@ export const updateSource: Handler<'updateSource'> = async (call) => {
   const { sql } = call.db;
   const { companyId } = call.caller;
   const { sources } = await lockSettings(call);
-  const before = found(await findSource(sql, companyId, call.request.path.id));
+  const before = orNotFound(await findSource(sql, companyId, call.request.path.id));
   const name = body.name?.trim() ?? before.name;
   refuseTwin('A source', name, sources, before.id);
   const after: SourceRow = {
@@ -74,7 +74,7 @@ export const deleteSource: Handler<'deleteSource'> = async (call) => {
   const { caller } = call;
   const { sql } = call.db;
   await lockSettings(call);
-  const source = found(await findSource(sql, caller.companyId, call.request.path.id));
+  const source = orNotFound(await findSource(sql, caller.companyId, call.request.path.id));
   const { counts, capped } = await countReferences(sql, caller, 'sources', source.id, referencesTo.sources);
   if (Object.values(counts).some((count) => count > 0)) {
     const { leads = 0, deals = 0, customers = 0 } = counts;

@@ -9,7 +9,7 @@ import {
   type StatusRow,
   updateStatus as updateStored,
 } from '../../db/settings/statuses.ts';
-import { builtinOf, type Workspace } from '../../domain/objects/workspace.ts';
+import { getBuiltinObject, type Workspace } from '../../domain/objects/workspace.ts';
 import { configurationLimits } from '../../domain/service/request-limits.ts';
 import { placeAt } from '../../domain/settings/positions.ts';
 import {
@@ -20,7 +20,7 @@ import {
   toRuleResponse,
 } from '../../domain/settings/statuses.ts';
 import type { components } from '../../generated/api.ts';
-import { conflict, found } from '../../runtime/errors.ts';
+import { conflict, orNotFound } from '../../runtime/errors.ts';
 import type { Call, Handler } from '../../runtime/handler.ts';
 import { pageOfWhole } from '../../runtime/paging.ts';
 import { lockSettings, recordChange, refuseFull, refuseTwin } from '../../services/settings/setting-changes.ts';
@@ -166,7 +166,7 @@ async function lock(call: WriteCall): Promise<{ workspace: Workspace; statuses: 
  */
 function checkBody(call: Call<'createStatus'> | Call<'updateStatus'>, workspace: Workspace): KeptRule[] | undefined {
   const { body } = call.request;
-  const object = builtinOf(call.request.path.object, workspace);
+  const object = getBuiltinObject(call.request.path.object, workspace);
   const checked = checkRules(object, workspace, body.pre_condition_rules);
   const outcome = findOutcomeProblem(call.request.path.object, body.outcome);
   const documented = [...checked.missing, ...(outcome ? [outcome] : [])];
@@ -178,7 +178,7 @@ function checkBody(call: Call<'createStatus'> | Call<'updateStatus'>, workspace:
 
 /** @throws ApiError 404 */
 function findStatus(statuses: readonly StatusRow[], id: string): StatusRow {
-  return found(statuses.find((each) => each.id === id.toLowerCase()));
+  return orNotFound(statuses.find((each) => each.id === id.toLowerCase()));
 }
 
 /** @throws ApiError 409 if no other status is active */
@@ -188,7 +188,7 @@ function assertOtherActive(others: readonly StatusRow[]): void {
 }
 
 function toStatus(row: StatusRow, workspace: Workspace): Status {
-  const object = builtinOf(row.object, workspace);
+  const object = getBuiltinObject(row.object, workspace);
   const rules = row.preConditionRules as KeptRule[];
   return {
     id: row.id,

@@ -9,11 +9,11 @@ import {
   updateTag as updateStored,
 } from '../../db/settings/tags.ts';
 import type { KeptComparison } from '../../domain/objects/configuration.ts';
-import { builtinOf, type Workspace } from '../../domain/objects/workspace.ts';
+import { getBuiltinObject, type Workspace } from '../../domain/objects/workspace.ts';
 import { configurationLimits } from '../../domain/service/request-limits.ts';
 import { checkTagRule, type TagRule, toConditionResponse } from '../../domain/settings/tags.ts';
 import type { components } from '../../generated/api.ts';
-import { conflict, found } from '../../runtime/errors.ts';
+import { conflict, orNotFound } from '../../runtime/errors.ts';
 import type { Call, Handler } from '../../runtime/handler.ts';
 import { pageOfWhole } from '../../runtime/paging.ts';
 import { lockSettings, recordChange, refuseFull, refuseTwin } from '../../services/settings/setting-changes.ts';
@@ -34,7 +34,7 @@ export const getTag: Handler<'getTag'> = async (call) => {
   const { caller } = call;
   const { path } = call.request;
   const { sql } = call.db;
-  const row = found(await findTag(sql, caller.companyId, path.object, path.id));
+  const row = orNotFound(await findTag(sql, caller.companyId, path.object, path.id));
   return { status: 200, data: { tag: toTag(row, await call.services.loadWorkspace()) } };
 };
 
@@ -76,7 +76,7 @@ export const updateTag: Handler<'updateTag'> = async (call) => {
   const { object, id } = call.request.path;
   const { companyId } = call.caller;
   const workspace = await lockSettings(call);
-  const before = found(await findTag(sql, companyId, object, id));
+  const before = orNotFound(await findTag(sql, companyId, object, id));
   const rule = checkBody(call, workspace, toRule(before));
   const name = body.name?.trim() ?? before.name;
   const others = workspace.tags.filter((tag) => tag.object === object && tag.id !== before.id);
@@ -101,14 +101,14 @@ export const updateTag: Handler<'updateTag'> = async (call) => {
 export const deleteTag: Handler<'deleteTag'> = async (call) => {
   const { object, id } = call.request.path;
   const workspace = await lockSettings(call);
-  const row = found(await deleteStored(call.db.sql, call.caller.companyId, object, id));
+  const row = orNotFound(await deleteStored(call.db.sql, call.caller.companyId, object, id));
   recordChange(call, 'tag', toTag(row, workspace), undefined);
   return { status: 200, data: { id: row.id, deleted: true } };
 };
 
 /** @throws ApiError 400 or 422 with every problem, including those of the OpenAPI document */
 function checkBody(call: Call<'createTag'> | Call<'updateTag'>, workspace: Workspace, before: TagRule): TagRule {
-  const object = builtinOf(call.request.path.object, workspace);
+  const object = getBuiltinObject(call.request.path.object, workspace);
   const { rule, problems, contradictions } = checkTagRule(object, call.request.body, before);
   if (call.request.problems.length + problems.length + contradictions.length > 0)
     throw call.request.rejection(problems, contradictions);
@@ -145,7 +145,7 @@ function toRule(row: TagRow): TagRule {
 }
 
 function toTag(row: TagRow, workspace: Workspace): Tag {
-  const object = builtinOf(row.object, workspace);
+  const object = getBuiltinObject(row.object, workspace);
   const rule = toRule(row);
   const conditions = rule.conditions.map((each) => toConditionResponse(object, each)) as NonNullable<Tag['conditions']>;
   return {

@@ -4,7 +4,7 @@ import { findCompanyOfCustomer, takeEvent } from '../../db/billing/provider-cust
 import { inTransaction } from '../../db/client/in-transaction.ts';
 import type { Pool } from '../../db/client/pool.ts';
 import { ApiError, providerFailed } from '../../runtime/errors.ts';
-import type { Screen, ScreenRequest } from '../../runtime/http/page-routes.ts';
+import type { PageRequest, PageRoute } from '../../runtime/http/page-routes.ts';
 
 export interface EventParts {
   stripe: Stripe;
@@ -40,7 +40,7 @@ const handledPrefixes = [
   'refund.',
 ];
 
-export function eventDoorbell(parts: EventParts): Screen {
+export function stripeWebhookHandler(parts: EventParts): PageRoute {
   return {
     name: 'provider-event',
     path: /^\/v1\/billing\/provider-events$/,
@@ -64,7 +64,7 @@ export function eventDoorbell(parts: EventParts): Screen {
  * @throws ApiError 400 if the signature is missing, wrong or outdated, or if the body is not an
  * event
  */
-function readEvent({ stripe, webhookSecret }: EventParts, { body, headers, now }: ScreenRequest): Stripe.Event {
+function readEvent({ stripe, webhookSecret }: EventParts, { body, headers, now }: PageRequest): Stripe.Event {
   const signature = headers['stripe-signature'];
   if (body && typeof signature === 'string') {
     const signedAt = Number(/(?:^|,)t=(\d+)/.exec(signature)?.[1] ?? 0);

@@ -5,10 +5,16 @@ import { completeCheckout, findNewestOpenCheckout } from '../../db/billing/check
 import { mirrorInvoice } from '../../db/billing/invoices.ts';
 import { findPendingOperation } from '../../db/billing/operations.ts';
 import { saveProviderBill } from '../../db/billing/provider-bills.ts';
-import { askForLook, beginLook, endLook, type Look, saveDuplicates } from '../../db/billing/provider-customers.ts';
+import {
+  askForLook,
+  beginProviderLookup,
+  endLook,
+  type ProviderLookup,
+  saveDuplicates,
+} from '../../db/billing/provider-customers.ts';
 import { lockSubscription, saveSubscription } from '../../db/billing/subscriptions.ts';
 import { addToWallet } from '../../db/billing/wallet.ts';
-import { ownAuditRow } from '../../db/client/change-log.ts';
+import { buildSystemAuditRow } from '../../db/client/change-log.ts';
 import { inTransaction } from '../../db/client/in-transaction.ts';
 import type { Pool, Sql } from '../../db/client/pool.ts';
 import { selectMail } from '../../domain/billing/life-cycle.ts';
@@ -61,7 +67,7 @@ export async function follow(
   const { tenants, stripe } = parts;
   const scope = { companyId, testMode: false };
   const dueBy = ifDue ? now : null;
-  const look = await inTransaction(tenants, scope, timeoutMs, (sql) => beginLook(sql, companyId, dueBy, now));
+  const look = await inTransaction(tenants, scope, timeoutMs, (sql) => beginProviderLookup(sql, companyId, dueBy, now));
   if (!look) return undefined;
   const state = await fetchState(stripe, look.customerId);
   return inTransaction(tenants, scope, timeoutMs, async (sql, tell, note) => {
@@ -75,7 +81,7 @@ export async function follow(
     await takeBackCredit(sql, scope, after.currency, payments, now, tell, note);
     if (isTurned) {
       const changes = { status: { from: before.status, to: after.status } };
-      note(ownAuditRow(scope, 'billing', 'subscription.turn', { object: 'subscription', changes }, now));
+      note(buildSystemAuditRow(scope, 'billing', 'subscription.turn', { object: 'subscription', changes }, now));
     }
     return after;
   });
@@ -86,7 +92,7 @@ async function writeLook(
   sql: Sql,
   { alert }: FollowParts,
   companyId: string,
-  look: Look,
+  look: ProviderLookup,
   state: CustomerState,
   before: Subscription,
   now: Date,

@@ -3,7 +3,7 @@ import type Stripe from 'stripe';
 import type { MirroredInvoice } from '../../db/billing/invoices.ts';
 import type { DuplicateSubscription } from '../../db/billing/provider-customers.ts';
 import type { ProviderBill } from '../../domain/billing/bills.ts';
-import { ended } from '../../domain/billing/life-cycle.ts';
+import { endSubscription } from '../../domain/billing/life-cycle.ts';
 import type { Items } from '../../domain/billing/proration.ts';
 import type { PaymentMethod, Subscription } from '../../domain/billing/subscription.ts';
 import { readAmounts, readBill } from './bills.ts';
@@ -96,7 +96,7 @@ function projectSubscription({ customer, subscriptions }: CustomerState, before:
   const endedAt = time(last.ended_at ?? last.created);
   // The steps after an end are ours: the reminder and the deletion.
   if (before.endedAt?.getTime() === endedAt.getTime()) return { ...before, creditMinor };
-  return { ...ended(toSubscription(last, customer, before), endedAt), creditMinor };
+  return { ...endSubscription(toSubscription(last, customer, before), endedAt), creditMinor };
 }
 
 /** Converts a live subscription. It has no due date here, because Stripe renews it. */

@@ -3,7 +3,7 @@ import type Stripe from 'stripe';
 import { takeCheckoutLook } from '../../db/billing/checkout-sessions.ts';
 import { findCustomer, findPayer, keepCustomer } from '../../db/billing/provider-customers.ts';
 import { inTransaction } from '../../db/client/in-transaction.ts';
-import { consequenceOf } from '../../domain/billing/changes.ts';
+import { computeConsequence } from '../../domain/billing/changes.ts';
 import type {
   BillingOperation,
   NewCheckout,
@@ -229,7 +229,7 @@ async function settle(parts: StripeParts, operation: BillingOperation): Promise<
  * be charged.
  */
 function settleLocally({ change: asked, subscription, openMinor, askedAt }: BillingOperation): OperationResult {
-  const { charge, paid, refused } = consequenceOf(asked, subscription, openMinor, askedAt);
+  const { charge, paid, refused } = computeConsequence(asked, subscription, openMinor, askedAt);
   if (charge === 0) return { settlement: { ...paid, isPaid: true } };
   return refused ? { settlement: { ...refused, isPaid: false } } : { declined: { actionUrl: null } };
 }
@@ -243,7 +243,7 @@ async function settleAtStripe(
 ): Promise<OperationResult> {
   const { stripe } = parts;
   const { id, subscription, openMinor, askedAt, attempt } = operation;
-  const target = consequenceOf(operation.change, subscription, openMinor, askedAt).paid.after;
+  const target = computeConsequence(operation.change, subscription, openMinor, askedAt).paid.after;
   const key = `${id}:${attempt}`;
   // Restoring the schedule is not part of the operation, so the mark of the previous operation
   // stays.

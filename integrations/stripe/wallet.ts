@@ -1,6 +1,6 @@
 // Takes back wallet credit after refunds and lost disputes.
 import { type Reversal, reversePayments, walletBalance } from '../../db/billing/wallet.ts';
-import { type AuditRow, type EventRow, ownAuditRow } from '../../db/client/change-log.ts';
+import { type AuditRow, buildSystemAuditRow, type EventRow } from '../../db/client/change-log.ts';
 import type { Sql } from '../../db/client/pool.ts';
 import type { TenantScope } from '../../db/client/tenant.ts';
 import type { WalletPayment } from './projection.ts';
@@ -39,6 +39,6 @@ export async function takeBackCredit(
       data: { ...data, occurred_at: now.toISOString() },
     });
     const metadata = { ...data, payment: paymentId };
-    note(ownAuditRow(scope, 'billing', 'wallet.adjust', { object: 'wallet', metadata }, now));
+    note(buildSystemAuditRow(scope, 'billing', 'wallet.adjust', { object: 'wallet', metadata }, now));
   }
 }

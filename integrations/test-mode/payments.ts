@@ -2,7 +2,7 @@
 import { chargeOnce } from '../../db/billing/test-charges.ts';
 import { inTransaction } from '../../db/client/in-transaction.ts';
 import type { Pool } from '../../db/client/pool.ts';
-import { consequenceOf } from '../../domain/billing/changes.ts';
+import { computeConsequence } from '../../domain/billing/changes.ts';
 import type { BillingOperation, NewPage, OperationResult, PaymentProvider } from '../../domain/billing/provider.ts';
 
 /** Cards that end in these digits are declined. */
@@ -29,7 +29,7 @@ export function testProvider(pool: Pool, baseUrl: () => string): PaymentProvider
 
 async function settle(pool: Pool, operation: BillingOperation): Promise<OperationResult> {
   const { change, subscription, openMinor, askedAt } = operation;
-  const { charge, paid, refused } = consequenceOf(change, subscription, openMinor, askedAt);
+  const { charge, paid, refused } = computeConsequence(change, subscription, openMinor, askedAt);
   if (charge === 0 || (await isCharged(pool, operation, charge))) return { settlement: { ...paid, isPaid: true } };
   return refused ? { settlement: { ...refused, isPaid: false } } : { declined: { actionUrl: null } };
 }

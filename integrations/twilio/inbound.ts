@@ -6,8 +6,8 @@ import type { TenantScope } from '../../db/client/tenant.ts';
 import { findActiveNumber } from '../../db/messaging/phone-numbers.ts';
 import { readReport } from '../../domain/messaging/reports.ts';
 import { readTwilioRequest, type TwilioReport } from '../../domain/messaging/twilio-reports.ts';
-import { ApiError, found, notFound, validationFailed } from '../../runtime/errors.ts';
-import type { Screen, ScreenRequest } from '../../runtime/http/page-routes.ts';
+import { ApiError, notFound, orNotFound, validationFailed } from '../../runtime/errors.ts';
+import type { PageRequest, PageRoute } from '../../runtime/http/page-routes.ts';
 import { noteReport, receiveReport } from '../../services/messaging/received-reports.ts';
 
 export interface TwilioParts {
@@ -41,7 +41,7 @@ export function twilioSignature(authToken: string, url: string, form: ReadonlyMa
     .digest('base64');
 }
 
-export function twilioDoor(parts: TwilioParts): Screen {
+export function twilioInboundWebhook(parts: TwilioParts): PageRoute {
   return {
     name: 'twilio',
     path: /^\/v1\/inbound\/twilio$/,
@@ -63,7 +63,7 @@ export function twilioDoor(parts: TwilioParts): Screen {
 /** @throws ApiError 401 if the signature is not from Twilio */
 function assertSigned(
   { authToken, baseUrl }: TwilioParts,
-  { headers, address }: ScreenRequest,
+  { headers, address }: PageRequest,
   form: ReadonlyMap<string, string>,
 ): void {
   const expected = Buffer.from(twilioSignature(authToken, baseUrl() + address, form));
@@ -93,7 +93,7 @@ async function store(
   const read = readReport(body, null, now);
   if ('problems' in read) throw validationFailed(read.problems, 400);
   await inTransaction(tenants, scope, timeoutMs, async (sql, tell, note) => {
-    found(await findActiveNumber(sql, scope, ownNumber));
+    orNotFound(await findActiveNumber(sql, scope, ownNumber));
     const { changes } = await receiveReport(sql, scope, 'twilio', read.report, now);
     noteReport(scope, changes, now, tell, note);
   });

@@ -13,7 +13,7 @@ import { findWaiting } from '../../db/client/waiting.ts';
 import { findEvents } from '../../db/records/feed.ts';
 import { maxAttempts } from '../../domain/automation/webhook-attempts.ts';
 import { composeBody, type HappenedEvent, originOf } from '../../domain/automation/webhook-bodies.ts';
-import { matcherOf } from '../../domain/automation/webhook-matching.ts';
+import { createMatcher } from '../../domain/automation/webhook-matching.ts';
 import type { LoadShedder } from '../load-shedder.ts';
 import { TenantQueue } from '../records/tenant-queue.ts';
 import type { TenantJobContext } from '../runner.ts';
@@ -91,7 +91,7 @@ function deliveriesOf(
   events: readonly HappenedEvent[],
   messages: Messages,
 ): DeliveryOfEvent[] {
-  const isWanted = matcherOf(subscription);
+  const isWanted = createMatcher(subscription);
   const { id, include, isDisabled, createdAt } = subscription;
   const since = createdAt.getTime() - clockTolerance;
   const withImports = include.includes('imports');

@@ -2,7 +2,7 @@
 import { cancelDeliveries } from '../../db/automation/webhook-deliveries.ts';
 import * as db from '../../db/automation/webhook-sending.ts';
 import { removeWebhook } from '../../db/automation/webhooks.ts';
-import { type AuditRow, type EventRow, ownAuditRow } from '../../db/client/change-log.ts';
+import { type AuditRow, buildSystemAuditRow, type EventRow } from '../../db/client/change-log.ts';
 import type { Sql } from '../../db/client/pool.ts';
 import { insertMail } from '../../db/messaging/mails.ts';
 import { findAdmins } from '../../db/people/users.ts';
@@ -10,13 +10,13 @@ import {
   afterFailure,
   allowance,
   type Consequence,
+  decideNextAttempt,
   type Health,
   healthy,
   isGone,
   nextAttemptAt,
-  paceOf,
   retriesAfterLoss,
-  verdictOf,
+  selectRate,
   withAttempts,
 } from '../../domain/automation/webhook-attempts.ts';
 import { eventName } from '../../domain/automation/webhook-bodies.ts';
@@ -168,7 +168,7 @@ export class WebhookSender {
       return { deliveries: [], subscription, isProgress: false };
     }
     const { recentAttempts, inFlight, firstLeaseEnds, consecutiveFailures } = subscription;
-    const limit = paceOf(consecutiveFailures);
+    const limit = selectRate(consecutiveFailures);
     const { free, until } = allowance(limit, recentAttempts, inFlight, now);
     const count = Math.max(Math.min(free, most), 0);
     const leasedUntil = new Date(now.getTime() + leaseMs);
@@ -299,7 +299,7 @@ export class WebhookSender {
 
   #resultOf({ delivery, outcome }: EndedAttempt, testMode: boolean, now: Date): db.NewOutcome {
     const { attempts, maxAttempts } = delivery;
-    const verdict = verdictOf(outcome, attempts, maxAttempts);
+    const verdict = decideNextAttempt(outcome, attempts, maxAttempts);
     const chance = (this.#services.chance ?? Math.random)();
     return {
       deliveryId: delivery.id,
@@ -380,7 +380,7 @@ function recordDisabling(
     data: { webhook_id: id, reason, occurred_at: now.toISOString() },
   });
   const changes = { status: { from: 'active', to: 'disabled' }, disabled_reason: { from: null, to: reason } };
-  audit(ownAuditRow(webhook, system.id, 'webhook.disable', { object: 'webhooks', recordId: id, changes }, now));
+  audit(buildSystemAuditRow(webhook, system.id, 'webhook.disable', { object: 'webhooks', recordId: id, changes }, now));
 }
 
 async function mailAdmins(

@@ -7,13 +7,13 @@ import type { Scope } from '../../db/client/visibility.ts';
 import { loadWorkspaceRows } from '../../db/objects/workspace.ts';
 import { countRecords, findRecord, hasRecord } from '../../db/records/records.ts';
 import {
-  callOf,
+  buildStepCall,
   filterOf,
+  findCreatedItem,
+  findStepScopes,
   type KeptCondition,
-  madeBy,
   type Step,
   type StepCall,
-  scopesOf,
 } from '../../domain/automation/workforces.ts';
 import type { Filter } from '../../domain/objects/filter.ts';
 import { buildWorkspace } from '../../domain/objects/workspace.ts';
@@ -136,7 +136,7 @@ async function goOn(context: WorkforceContext, { companyId, testMode, id }: DueD
     ...call,
     companyId,
     actor: { id: workforce.id, name: workforce.name },
-    scopes: scopesOf(step, run.object),
+    scopes: findStepScopes(step, run.object),
     idempotencyKey: `workforce:${run.id}:${run.position}`,
   });
   await within((sql) => finish(sql, scope, begun, answer, context.now()));
@@ -198,7 +198,7 @@ async function nextCall(sql: Sql, scope: Scope, run: runs.RunRow, now: Date): Pr
       return end(sql, scope, run, 'stopped', now);
     }
     default: {
-      const call = callOf(step, object, record, now);
+      const call = buildStepCall(step, object, record, now);
       if (!('skipped' in call)) return call;
       return advance(sql, scope, run, { status: 'skipped', reason: call.skipped }, now);
     }
@@ -217,7 +217,7 @@ async function finish(
 ): Promise<void> {
   const { data, error } = body as { data?: unknown; error?: { code: string; message: string } };
   if (status < 300) {
-    const made = madeBy(call, data);
+    const made = findCreatedItem(call, data);
     const noted = made && { madeObject: made.object, madeId: made.id };
     await advance(sql, scope, run, { status: 'done', ...noted }, now);
   } else if (status >= 500 || error?.code === 'IDEMPOTENCY_IN_PROGRESS') {

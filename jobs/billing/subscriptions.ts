@@ -1,10 +1,10 @@
 // Time-driven steps of subscriptions, and billing operations that were interrupted.
 import { v7 as uuidv7 } from 'uuid';
-import { findDueSubscriptions, findLeftOperations } from '../../db/billing/due.ts';
+import { findAbandonedOperations, findDueSubscriptions } from '../../db/billing/due.ts';
 import { findDueCustomers } from '../../db/billing/provider-customers.ts';
 import * as purge from '../../db/billing/purge.ts';
 import { lockSubscription, saveSubscription } from '../../db/billing/subscriptions.ts';
-import { ownAuditRow } from '../../db/client/change-log.ts';
+import { buildSystemAuditRow } from '../../db/client/change-log.ts';
 import { inTransaction } from '../../db/client/in-transaction.ts';
 import type { Pool, Sql } from '../../db/client/pool.ts';
 import type { TenantScope } from '../../db/client/tenant.ts';
@@ -77,7 +77,7 @@ export async function runBilling(jobContext: TenantJobContext, services: Billing
       if (steps === before && found.length < batchSize) return;
     }
   };
-  await each(findLeftOperations, (left) => resumeOperation(operationServices, left, left.id, now));
+  await each(findAbandonedOperations, (left) => resumeOperation(operationServices, left, left.id, now));
   if (follow) await each(findDueCustomers, ({ companyId }) => follow(companyId, now));
   await each(findDueSubscriptions, (scope) => takeStep(context, operationServices, scope, now));
   await each(purge.findUnswept, (scope) => sweepCompany(context, scope, now));
@@ -103,7 +103,7 @@ async function takeStep(
       if (next.mail) await mailAdmins(sql, scope, next.mail, next.after, now);
       if (before.status !== next.after.status) {
         const changes = { status: { from: before.status, to: next.after.status } };
-        audit(ownAuditRow(scope, 'billing', 'subscription.turn', { object: 'subscription', changes }, now));
+        audit(buildSystemAuditRow(scope, 'billing', 'subscription.turn', { object: 'subscription', changes }, now));
       }
     }
     // Test data is not deleted separately. It is deleted with the company.

@@ -1,6 +1,6 @@
 // Campaigns: starts scheduled runs, prepares drafts, and withdraws drafts of cancelled campaigns.
 import { v7 as uuidv7 } from 'uuid';
-import { type AuditRow, type EventRow, ownAuditRow } from '../../db/client/change-log.ts';
+import { type AuditRow, buildSystemAuditRow, type EventRow } from '../../db/client/change-log.ts';
 import type { Sql } from '../../db/client/pool.ts';
 import type { TenantScope } from '../../db/client/tenant.ts';
 import * as runs from '../../db/messaging/campaign-runs.ts';
@@ -9,7 +9,7 @@ import { findOptOuts } from '../../db/messaging/opt-outs.ts';
 import { listPhoneNumbers } from '../../db/messaging/phone-numbers.ts';
 import { loadWorkspaceRows } from '../../db/objects/workspace.ts';
 import { listRecords } from '../../db/records/records.ts';
-import { begun, contentOf, messagesFor, newRun } from '../../domain/messaging/campaigns.ts';
+import { begun, buildMessages, newRun, parseContent } from '../../domain/messaging/campaigns.ts';
 import { draftEvent } from '../../domain/messaging/drafts.ts';
 import { readOwnFilter } from '../../domain/objects/filter.ts';
 import { resolveRelativeDates } from '../../domain/objects/relative-dates.ts';
@@ -59,12 +59,12 @@ async function begin(
 ): Promise<void> {
   const { createdByKind, createdById, createdByName, createdByUser } = campaign;
   const numbers = new Map((await listPhoneNumbers(sql, scope)).map((each) => [each.id, each.phoneNumber]));
-  const content = contentOf(campaign, (id) => numbers.get(id));
+  const content = parseContent(campaign, (id) => numbers.get(id));
   const by = { createdByKind, createdById, createdByName, createdByUser };
   const run = { ...newRun(uuidv7(), campaign.id, content, now), ...by };
   await runs.insertRun(sql, scope, run);
   await campaigns.updateCampaign(sql, scope, campaign.id, begun(now));
-  audit(ownAuditRow(scope, 'campaigns', 'campaign.run', { object: 'campaigns', recordId: campaign.id }, now));
+  audit(buildSystemAuditRow(scope, 'campaigns', 'campaign.run', { object: 'campaigns', recordId: campaign.id }, now));
 }
 
 /** Processes the next page of the audience. */
@@ -100,7 +100,7 @@ async function prepare(
     limit: batchSize,
     after: run.lastRecord === null ? undefined : [run.lastRecord],
   });
-  const messages = records.flatMap(({ record }) => messagesFor(content, object, record));
+  const messages = records.flatMap(({ record }) => buildMessages(content, object, record));
   const isOptedOut = await findOptOuts(sql, scope, messages);
   const wanted = messages.filter((message) => !isOptedOut(message));
   const made = await runs.insertRunDrafts(sql, scope, run, wanted, now);
@@ -140,7 +140,7 @@ async function finish(
   });
   const metadata = { run_id: run.id, status: run.status, total: run.total, skipped: run.skipped };
   const about = { object: 'campaigns', recordId: campaign.id, metadata };
-  audit(ownAuditRow(scope, 'campaigns', 'campaign_run.finish', about, now));
+  audit(buildSystemAuditRow(scope, 'campaigns', 'campaign_run.finish', about, now));
 }
 
 async function saveRun(sql: Sql, scope: TenantScope, run: runs.RunRow): Promise<void> {
@@ -168,6 +168,6 @@ async function withdraw(
     emit({ ...scope, event: name, data, occurredAt: now, actor, requestId: null });
   }
   const about = { object: 'campaigns', recordId: campaign.id, metadata: { withdrawn: taken.length } };
-  if (taken.length > 0) audit(ownAuditRow(scope, 'campaigns', 'campaign.withdraw', about, now));
+  if (taken.length > 0) audit(buildSystemAuditRow(scope, 'campaigns', 'campaign.withdraw', about, now));
   await campaigns.updateCampaign(sql, scope, campaign.id, { dueAt: taken.length < batchSize ? null : now });
 }

@@ -1,6 +1,6 @@
 // Sends approved drafts of all tenants in turn, and records the outcomes.
 import { v7 as uuidv7 } from 'uuid';
-import { type AuditRow, type EventRow, ownAuditRow } from '../../db/client/change-log.ts';
+import { type AuditRow, buildSystemAuditRow, type EventRow } from '../../db/client/change-log.ts';
 import type { Sql } from '../../db/client/pool.ts';
 import type { TenantScope } from '../../db/client/tenant.ts';
 import { addDnc } from '../../db/messaging/do-not-call.ts';
@@ -10,15 +10,15 @@ import { insertMessage } from '../../db/messaging/messages.ts';
 import { findOptOuts } from '../../db/messaging/opt-outs.ts';
 import { findActiveNumber, findDefaultNumber } from '../../db/messaging/phone-numbers.ts';
 import { isActiveUser } from '../../db/people/users.ts';
-import { accessOf, moduleState, modulesOfWorkspace } from '../../domain/billing/plans.ts';
+import { moduleState, modulesOfWorkspace, resolveAccess } from '../../domain/billing/plans.ts';
 import { type DraftChannel, draftEvent } from '../../domain/messaging/drafts.ts';
 import {
-  afterFault,
   afterLostAttempts,
+  decideAfterFault,
   type EngagementUrls,
+  findSendingObstacle,
   notSent,
   type OutgoingMessage,
-  objectionTo,
   type Sender,
   type Senders,
   SendingFault,
@@ -118,7 +118,7 @@ async function sendNext(context: MessageContext, queue: db.Queue): Promise<boole
   const { draft } = begun;
   const log = context.log.child({ company: queue.companyId, draft: draft.id, channel: draft.channel });
   const result = await attempt(context, queue, begun);
-  const outcome = result instanceof SendingFault ? afterFault(result, draft.attempts) : result;
+  const outcome = result instanceof SendingFault ? decideAfterFault(result, draft.attempts) : result;
   await context.transaction(queue, async (sql, emit, audit) => {
     if (typeof outcome !== 'number') {
       await end(context, queue, draft, begun.message.sender, outcome, sql, emit, audit);
@@ -158,7 +158,11 @@ async function begin(
     senderOf(sql, queue, draft),
   ]);
   const isInboxOn = company !== undefined && hasInbox(company, now);
-  const objection = objectionTo(draft, { isInboxOn, isOptedOut: isOptedOut(draft), hasSender: from !== undefined });
+  const objection = findSendingObstacle(draft, {
+    isInboxOn,
+    isOptedOut: isOptedOut(draft),
+    hasSender: from !== undefined,
+  });
   const sender = context.senders[draft.channel];
   const ref = queue.testMode ? notSent.test : sender ? undefined : notSent.kept;
   const lost = ref === undefined ? afterLostAttempts(draft.attempts) : undefined;
@@ -191,7 +195,7 @@ async function begin(
 function hasInbox(company: db.SendingCompany, now: Date): boolean {
   const { packageCode, addOns, disabledModules, subscriptionStatus, trialEndsAt } = company;
   const modules = modulesOfWorkspace(packageCode, addOns, disabledModules);
-  return accessOf(subscriptionStatus, trialEndsAt, now) === 'open' && moduleState('inbox', modules) === 'on';
+  return resolveAccess(subscriptionStatus, trialEndsAt, now) === 'open' && moduleState('inbox', modules) === 'on';
 }
 
 /**
@@ -262,7 +266,9 @@ async function end(
       ? { channel: draft.channel, provider_ref: outcome.providerRef }
       : { channel: draft.channel, error_code: outcome.code };
   const action = outcome.status === 'sent' ? 'message_draft.send' : 'message_draft.fail';
-  audit(ownAuditRow(scope, self, action, { object: 'message_drafts', recordId: draft.id, changes, metadata }, now));
+  audit(
+    buildSystemAuditRow(scope, self, action, { object: 'message_drafts', recordId: draft.id, changes, metadata }, now),
+  );
   context.onAttempt?.(draft.channel, outcome.status);
   if (outcome.status !== 'sent') return;
   const { id, object, recordId, channel, recipient, subject, body, campaignId } = draft;
@@ -298,7 +304,7 @@ async function heed(
   now: Date,
 ): Promise<void> {
   const traced = (action: string, object: string, recordId: string, source: string): void =>
-    audit(ownAuditRow(scope, self, action, { object, recordId, metadata: { source, draft_id: draftId } }, now));
+    audit(buildSystemAuditRow(scope, self, action, { object, recordId, metadata: { source, draft_id: draftId } }, now));
   if (kind === 'said_stop') {
     const told = { reason: 'Opted out with the provider.', notes: null, source: 'opt_out' as const, createdAt: now };
     const by = { kind: 'system' as const, id: self, name: null };

@@ -1,5 +1,5 @@
 // Applies decisions about campaign runs, draft by draft.
-import { type AuditRow, type EventRow, ownAuditRow } from '../../db/client/change-log.ts';
+import { type AuditRow, buildSystemAuditRow, type EventRow } from '../../db/client/change-log.ts';
 import type { Sql } from '../../db/client/pool.ts';
 import type { TenantScope } from '../../db/client/tenant.ts';
 import * as db from '../../db/messaging/draft-decisions.ts';
@@ -8,7 +8,7 @@ import { runDueSteps } from '../due-steps.ts';
 import type { TenantJobContext } from '../runner.ts';
 
 /** Processes everything that is due. @returns the number of steps */
-export function carryOutDecisions(context: TenantJobContext): Promise<number> {
+export function applyRunDecisions(context: TenantJobContext): Promise<number> {
   const { batchSize, now } = context;
   return runDueSteps(context, db.findDecidedRuns, (scope, id, ...to) => step(scope, id, batchSize, now(), ...to), {
     field: 'run',
@@ -39,7 +39,7 @@ async function step(
     const metadata = { run_id: runId, drafts: drafts.length, decided_by: decided.userId };
     const action = decided.decision === 'approved' ? 'campaign_run.approve_drafts' : 'campaign_run.reject_drafts';
     const about = { object: 'campaigns', recordId: decided.campaignId, metadata };
-    audit(ownAuditRow(scope, 'run decisions', action, about, now));
+    audit(buildSystemAuditRow(scope, 'run decisions', action, about, now));
   }
   await db.noteDecision(sql, scope, runId, drafts.length < batchSize ? null : now);
   return true;

@@ -2,12 +2,12 @@
 import type { AuditRow, EventRow } from '../../db/client/change-log.ts';
 import type { TenantScope } from '../../db/client/tenant.ts';
 import type { ClearingCause } from '../../db/records/reference-clearing.ts';
-import type { updateOf } from '../../domain/records/view.ts';
+import type { describeUpdate } from '../../domain/records/view.ts';
 
 /** Records a change with the caller that caused it as the actor. */
 export function noteConsequence(
   scope: TenantScope,
-  { action, object, changes, recordId, event }: ReturnType<typeof updateOf>,
+  { action, object, changes, recordId, event }: ReturnType<typeof describeUpdate>,
   occurredAt: Date,
   { actor, apiKeyId, keyName, requestId, ip, userAgent }: ClearingCause,
   emit: (event: EventRow) => void,

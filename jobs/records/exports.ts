@@ -3,8 +3,8 @@ import { createHash } from 'node:crypto';
 import { type FileHandle, open, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { v7 as uuidv7 } from 'uuid';
-import { ownAuditRow } from '../../db/client/change-log.ts';
-import { actorOf } from '../../db/client/created-by.ts';
+import { buildSystemAuditRow } from '../../db/client/change-log.ts';
+import { toActor } from '../../db/client/created-by.ts';
 import type { Pool, Sql } from '../../db/client/pool.ts';
 import { inSnapshot } from '../../db/client/snapshot.ts';
 import type { Scope } from '../../db/client/visibility.ts';
@@ -22,11 +22,11 @@ import {
   type DueExport,
   type ExportRow,
   expireExports,
-  exporterOf,
   failExport,
   findDueExports,
   keepExport,
   releaseExport,
+  toExporter,
 } from '../../db/records/exports.ts';
 import { announceFile } from '../../db/records/stored-files.ts';
 import { type Filter, readFilter } from '../../domain/objects/filter.ts';
@@ -154,7 +154,7 @@ async function performExport(
     });
   }, keepIntervalMs);
   const audited = (action: string, metadata: object) =>
-    ownAuditRow(scope, 'exports', action, { metadata: { export_id: row.id, ...metadata } }, now());
+    buildSystemAuditRow(scope, 'exports', action, { metadata: { export_id: row.id, ...metadata } }, now());
   try {
     const signal = AbortSignal.any([context.signal, ended.signal]);
     const file = await writeFile(context, services, scope, row, path, progress, signal);
@@ -264,7 +264,7 @@ function prepare(
     throw new ExportFailed('filter_invalid');
   const filter = given.filter && resolveRelativeDates(given.filter, { now, timezone: workspace.timezone });
   const fields = row.fields ? new Set(row.fields) : undefined;
-  const exporter = exporterOf(scope, row, source.reach);
+  const exporter = toExporter(scope, row, source.reach);
   const records = readRecords(sql, exporter, row.object, filter, turn, (record) => {
     const shown = showRecord(object, record);
     return fields ? chooseFields(shown, fields) : shown;
@@ -294,7 +294,7 @@ async function* readEverything(
   const toRow = (object: string, record: object): FileRow => ({ object, record });
   const sources = row.sources.flatMap(({ object: name, reach }) => {
     const object = workspace.objects.get(name);
-    return object ? [{ name, object, exporter: exporterOf(scope, row, reach) }] : [];
+    return object ? [{ name, object, exporter: toExporter(scope, row, reach) }] : [];
   });
   for (const { name, object, exporter } of sources)
     yield* readRecords(sql, exporter, name, undefined, turn, (record) => toRow(name, showRecord(object, record)));
@@ -302,7 +302,7 @@ async function* readEverything(
     yield* readPages(
       turn,
       (after, limit) => readNotePage(sql, exporter, name, after, limit),
-      (note) => toRow('notes', toNoteResponse(note, actorOf(note))),
+      (note) => toRow('notes', toNoteResponse(note, toActor(note))),
     );
   for (const type of workspace.linkTypes) {
     const [from, to] = [type.fromObject, type.toObject].map((side) => sources.find(({ name }) => name === side));
@@ -310,7 +310,7 @@ async function* readEverything(
     yield* readPages(
       turn,
       (after, limit) => readLinkPage(sql, type, from.exporter, to.exporter, after, limit),
-      (link) => toRow('links', toExportedLink({ ...link, linkType: type.name, createdBy: actorOf(link) })),
+      (link) => toRow('links', toExportedLink({ ...link, linkType: type.name, createdBy: toActor(link) })),
     );
   }
   if (!row.modules.includes('attachments')) return;
@@ -318,7 +318,7 @@ async function* readEverything(
     yield* readPages(
       turn,
       (after, limit) => readAttachmentPage(sql, exporter, name, after, limit),
-      (attachment) => toRow('attachments', toAttachmentResponse(attachment, actorOf(attachment), scope.testMode)),
+      (attachment) => toRow('attachments', toAttachmentResponse(attachment, toActor(attachment), scope.testMode)),
     );
 }
 

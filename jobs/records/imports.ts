@@ -3,7 +3,7 @@
 // The position of an import advances in the transaction of its chunk. If a server stops at any
 // point, another one goes on at that position after the lease ends.
 import type { AuditRow, EventRow } from '../../db/client/change-log.ts';
-import { ownAuditRow } from '../../db/client/change-log.ts';
+import { buildSystemAuditRow } from '../../db/client/change-log.ts';
 import type { Sql } from '../../db/client/pool.ts';
 import type { TenantScope } from '../../db/client/tenant.ts';
 import { loadWorkspaceRows } from '../../db/objects/workspace.ts';
@@ -15,12 +15,12 @@ import type { FileLayout } from '../../domain/records/import-layout.ts';
 import { type FileRow, type RowPlace, RowReader } from '../../domain/records/import-rows.ts';
 import { importLimits } from '../../domain/service/request-limits.ts';
 import { type ReadLine, writeImportChunk } from '../../services/records/import-chunks.ts';
-import type { Writing } from '../../services/records/record-target.ts';
+import type { WriteCall } from '../../services/records/record-target.ts';
 import type { LoadShedder } from '../load-shedder.ts';
 import type { TenantJobContext } from '../runner.ts';
 
-type Caller = Writing['caller'];
-type Change = Parameters<Writing['db']['record']>[0];
+type Caller = WriteCall['caller'];
+type Change = Parameters<WriteCall['db']['record']>[0];
 
 /** Why an import cannot go on. */
 export interface ImportFailure {
@@ -175,7 +175,7 @@ class ImportRun {
       const changes: Change[] = [];
       const sent: Promise<unknown>[] = [];
       const now = this.#context.now();
-      const writing: Writing = {
+      const writing: WriteCall = {
         caller,
         now,
         currentTime: this.#context.now,
@@ -256,7 +256,7 @@ class ImportRun {
         ...(failure ? { reason: failure.code } : {}),
       };
       audit(
-        ownAuditRow(
+        buildSystemAuditRow(
           scope,
           'imports',
           `import.${status === 'completed' ? 'complete' : 'fail'}`,

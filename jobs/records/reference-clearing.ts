@@ -13,8 +13,8 @@ import {
   takeClearing,
 } from '../../db/records/reference-clearing.ts';
 import { keepClearedReferences } from '../../db/records/trash.ts';
-import { buildWorkspace, builtinOf, type WorkspaceObject } from '../../domain/objects/workspace.ts';
-import { clearingOf } from '../../domain/records/view.ts';
+import { buildWorkspace, getBuiltinObject, type WorkspaceObject } from '../../domain/objects/workspace.ts';
+import { describeClearing } from '../../domain/records/view.ts';
 import type { TagNames } from '../../domain/settings/record-tags.ts';
 import { namesOfRetagged, recordsToRetag } from '../../domain/settings/tags.ts';
 import type { TenantJobContext } from '../runner.ts';
@@ -66,7 +66,7 @@ async function clearBatch(
   const cleared = await clearReferences(sql, scope, pending.object, [pending.recordId], batchSize, now);
   await keepClearedReferences(sql, scope, pending.object, cleared);
   for (const [name, changed] of Map.groupBy(cleared, ({ object }) => object)) {
-    const object = builtinOf(name, workspace);
+    const object = getBuiltinObject(name, workspace);
     const retagged = await retag(sql, scope, recordsToRetag(object, workspace, changed, now));
     const tags = namesOfRetagged(object, retagged);
     for (const each of changed) recordCleared(scope, object, each, tags.get(each.id), pending, emit, audit);
@@ -88,5 +88,5 @@ function recordCleared(
   emit: (event: EventRow) => void,
   audit: (row: AuditRow) => void,
 ): void {
-  noteConsequence(scope, clearingOf(object, cleared, tags), cleared.changedAt, causedBy, emit, audit);
+  noteConsequence(scope, describeClearing(object, cleared, tags), cleared.changedAt, causedBy, emit, audit);
 }

@@ -12,7 +12,7 @@ import {
   restoreReferences,
   takeRestoring,
 } from '../../db/records/trash.ts';
-import { buildWorkspace, builtinOf } from '../../domain/objects/workspace.ts';
+import { buildWorkspace, getBuiltinObject } from '../../domain/objects/workspace.ts';
 import { fillingOf } from '../../domain/records/restoring.ts';
 import { namesOfRetagged, recordsToRetag } from '../../domain/settings/tags.ts';
 import type { TenantJobContext } from '../runner.ts';
@@ -76,7 +76,7 @@ async function restoreBatch(
   const now = new Date();
   const { restored, isMore } = await restoreReferences(sql, scope, recordId, batchSize, now);
   for (const [name, changed] of Map.groupBy(restored, (each) => each.object)) {
-    const object = builtinOf(name, workspace);
+    const object = getBuiltinObject(name, workspace);
     const tags = namesOfRetagged(object, await retag(sql, scope, recordsToRetag(object, workspace, changed, now)));
     for (const each of changed) {
       const change = fillingOf(object, each, recordId, tags.get(each.id));

@@ -93,7 +93,7 @@ export function lookAtUnreadCalendars(context: TenantJobContext, services: Calen
  * Carries out due orders. Several servers may run it at the same time.
  * @returns the number found
  */
-export function carryOutOrders(context: TenantJobContext, services: CalendarServices): Promise<number> {
+export function runCalendarOrders(context: TenantJobContext, services: CalendarServices): Promise<number> {
   return eachDue({ ...context, ...services }, orders.findDueOrders, carryOut);
 }
 

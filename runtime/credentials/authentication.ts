@@ -2,13 +2,13 @@
 
 import type { IncomingHttpHeaders } from 'node:http';
 import type { Preconditions } from '../../db/client/preconditions.ts';
-import { grantsOf, noGrants } from '../../domain/access/scopes.ts';
+import { noGrants, parseGrants } from '../../domain/access/scopes.ts';
 import type { Modules } from '../../domain/billing/plans.ts';
 import type { Caller } from '../caller.ts';
 import { ApiError, serviceUnavailable } from '../errors.ts';
 import { addressSet } from '../http/client-address.ts';
 import type { SentCredential } from '../limits/rate-limits.ts';
-import { type BearerTokens, type BearerVerdict, claimsSession } from './bearer-tokens.ts';
+import { type BearerTokens, type BearerVerdict, looksLikeSessionToken } from './bearer-tokens.ts';
 import type { CredentialStore, GrantRecord, KeyRecord, SessionRecord, Subscription } from './credential-store.ts';
 import { isKeyShaped, sha256 } from './secrets.ts';
 import type { SessionTokens } from './session-tokens.ts';
@@ -52,7 +52,7 @@ const appRateLimits = { perMinute: 60, perHour: 1000 };
 const noModules: Modules = new Map();
 
 /** Returns the caller of a public operation. */
-export function anonymous(facts: RequestFacts): Caller {
+export function anonymousCaller(facts: RequestFacts): Caller {
   return {
     ...facts,
     kind: 'anonymous',
@@ -99,7 +99,7 @@ export function readCredential(
   const token = /^Bearer ([^ ]+)$/i.exec(authorization)?.[1];
   if (token === undefined)
     throw badToken('AUTH_INVALID_KEY', 'The Authorization header must be Bearer followed by a token.');
-  return { kind: claimsSession(token, ownIssuer) ? 'session' : 'access_token', text: token };
+  return { kind: looksLikeSessionToken(token, ownIssuer) ? 'session' : 'access_token', text: token };
 }
 
 /**
@@ -197,7 +197,7 @@ function keyCaller(record: KeyRecord, facts: RequestFacts): Caller {
     companyName: record.companyName,
     testMode: record.testMode,
     actor: { kind: 'api_key', id: record.keyId, name: record.keyName },
-    grants: grantsOf(record.scopes),
+    grants: parseGrants(record.scopes),
     scopes: record.scopes,
     reach:
       record.reachKind === 'company' || record.reachId === null
@@ -347,7 +347,7 @@ function appCaller(
     companyName: record.companyName,
     testMode: false,
     actor: { kind: 'oauth_client', id: `oauth_${record.clientId}`, name: grant.clientName },
-    grants: grantsOf(scopes),
+    grants: parseGrants(scopes),
     scopes,
     reach: reachOf([]),
     reachOf,

@@ -1,6 +1,6 @@
 // Decides whether a caller may run an operation: scopes, modules, and live or test mode.
 
-import { moduleOf, platformScope } from '../../domain/access/scopes.ts';
+import { getScopeModule, platformScope } from '../../domain/access/scopes.ts';
 import type { Modules } from '../../domain/billing/plans.ts';
 import { isObjectName } from '../../domain/objects/builtin.ts';
 import type { Caller } from '../caller.ts';
@@ -56,7 +56,7 @@ export function authorize(
     missing.push(lacking);
   }
   if (!opened) throw missingScopes(missing, alternatives[0]?.scheme === 'session');
-  if (!opened.byRole) for (const scope of opened.scopes) checkModule(moduleOf(scope), caller, moduleState);
+  if (!opened.byRole) for (const scope of opened.scopes) checkModule(getScopeModule(scope), caller, moduleState);
   if (caller.reachOf) caller.reach = caller.reachOf(opened.scopes);
   if (operation.liveOnly && caller.testMode) {
     throw new ApiError('FORBIDDEN_SCOPE', 'Live mode and test mode share this setting. Change it with a live key.', {
@@ -78,7 +78,7 @@ export function authorize(
  */
 export function requireScope(scope: string, caller: Caller, moduleState: ModuleState): void {
   if (!caller.grants.allows(scope)) throw missingScopes([[scope]], false);
-  checkModule(moduleOf(scope), caller, moduleState);
+  checkModule(getScopeModule(scope), caller, moduleState);
 }
 
 /** @param ways the missing scopes of each alternative; all scopes of one alternative suffice */

@@ -124,7 +124,7 @@ function toVerdict(payload: JWTPayload, isOwn: boolean): BearerVerdict {
 }
 
 /** Returns true for a token that claims to be a session token. It is verified later. */
-export function claimsSession(token: string, sessionIssuer: string): boolean {
+export function looksLikeSessionToken(token: string, sessionIssuer: string): boolean {
   const { iss, aud, session_id: sessionId, client_id: clientId } = unverifiedClaims(token);
   return iss === sessionIssuer && clientId === undefined && (sessionId !== undefined || aud === sessionAudience);
 }

@@ -5,7 +5,7 @@ import type { ApiKey } from '../../domain/access/api-keys.ts';
 import type { Audience } from '../../domain/access/oauth-groups.ts';
 import type { Modules } from '../../domain/billing/plans.ts';
 import type { Reach } from '../caller.ts';
-import { coalesce } from '../limits/single-flight.ts';
+import { singleFlight } from '../limits/single-flight.ts';
 import { type Use, UseCounts } from '../limits/use-counts.ts';
 
 /** The access that a company's subscription gives. */
@@ -148,15 +148,15 @@ export class CredentialStore {
     this.#onKeyChanged = onKeyChanged;
     this.#companyOfKey = rememberCompanies((hashes) => pool.use((sql) => queries.findKeyPlaces(sql, hashes)));
     this.#companyOfUser = rememberCompanies((userIds) => pool.use((sql) => queries.findUserPlaces(sql, userIds)));
-    this.#askKey = coalesce(
+    this.#askKey = singleFlight(
       byCompany(pool, (sql, companyId, questions) => this.#findKeys(sql, companyId, questions)),
       2,
     );
-    this.#askSession = coalesce(
+    this.#askSession = singleFlight(
       byCompany(pool, (sql, companyId, questions) => this.#findSessions(sql, companyId, questions)),
       1,
     );
-    this.#askGrant = coalesce(
+    this.#askGrant = singleFlight(
       byCompany(pool, (sql, companyId, questions) => this.#findGrants(sql, companyId, questions)),
       1,
     );
@@ -255,7 +255,7 @@ function rememberCompanies(
   lookUp: (ids: readonly string[]) => Promise<Map<string, string>>,
 ): (id: string) => Promise<string | undefined> {
   const kept = new LRUCache<string, string>(atMost(maxCachedCompanies));
-  const ask = coalesce<string, string>((ids) => {
+  const ask = singleFlight<string, string>((ids) => {
     const found = lookUp([...new Set(ids)]);
     return ids.map(async (id) => (await found).get(id));
   }, 1);

@@ -6,7 +6,7 @@ import { ApiError } from '../errors.ts';
 import type { Call, CallDatabase, Change } from '../handler.ts';
 import type { RequestDatabase } from '../pipeline/request-database.ts';
 import {
-  anonymous,
+  anonymousCaller,
   authenticatePerson,
   type CredentialParts,
   type PersonAtScreen,
@@ -112,7 +112,7 @@ export class People {
     work: (acting: Acting) => Promise<Result>,
   ): Promise<Result> {
     const scope: Scope = companyId === null ? 'platform' : { companyId, testMode: false };
-    return this.#work(scope, anonymous(facts), now, work);
+    return this.#work(scope, anonymousCaller(facts), now, work);
   }
 
   async #work<Result>(

@@ -112,7 +112,7 @@ export function newRefreshToken(companyId: string): { token: string; hash: Buffe
  * Returns the company in a refresh token; undefined if the format is wrong. The token must still be
  * verified by its hash.
  */
-export function companyOfRefreshToken(token: string): string | undefined {
+export function readRefreshTokenCompany(token: string): string | undefined {
   if (!/^[\w-]{64}$/.test(token)) return undefined;
   const digits = Buffer.from(token, 'base64url').toString('hex');
   return digits.replace(/^(.{8})(.{4})(.{4})(.{4})(.{12}).*$/, '$1-$2-$3-$4-$5');

@@ -9,7 +9,7 @@ const tolerance = 300;
  * Returns v1: HMAC-SHA256 of `<t>.<body>`. The key is the whole secret as text.
  * @param time unix seconds
  */
-export function digestOf(secret: string, time: number | string, body: string | Buffer): string {
+export function computeDigest(secret: string, time: number | string, body: string | Buffer): string {
   return createHmac('sha256', secret).update(`${time}.`).update(body).digest('hex');
 }
 
@@ -24,7 +24,7 @@ export function judgeSignature(
   const time = parts.find(([name]) => name === 't')?.[1] ?? '';
   const digests = parts.flatMap(([name, value]) => (name === 'v1' && value !== undefined ? [value] : []));
   if (!/^\d{1,12}$/.test(time)) return 'wrong';
-  const expected = secrets.map((secret) => digestOf(secret, time, body));
+  const expected = secrets.map((secret) => computeDigest(secret, time, body));
   if (!digests.some((digest) => expected.some((each) => sameText(each, digest)))) return 'wrong';
   return Math.abs(now.getTime() / 1000 - Number(time)) > tolerance ? 'old' : 'good';
 }

@@ -1,7 +1,7 @@
 // Authenticates gateways, which sign their reports with the secret of a workspace.
 import { ApiError } from '../errors.ts';
-import { networkOf, type SentCredential } from '../limits/rate-limits.ts';
-import { type Authenticated, anonymous, type RequestFacts } from './authentication.ts';
+import { type SentCredential, toNetwork } from '../limits/rate-limits.ts';
+import { type Authenticated, anonymousCaller, type RequestFacts } from './authentication.ts';
 import type { CredentialStore } from './credential-store.ts';
 import type { Secrets } from './secrets.ts';
 import { judgeSignature } from './service-signature.ts';
@@ -40,7 +40,7 @@ export function describeReporter({ query }: Pick<SignedReport, 'query'>, ip: str
   const companyId = query.get('company_id')?.toLowerCase() ?? '';
   const mode = query.get('environment') === 'test' ? 'test' : 'live';
   const prefix = `signature:${uuid.test(companyId) ? companyId : 'none'}:${mode}`;
-  return { prefix, identity: `${prefix}:${networkOf(ip)}`, isSecret: false };
+  return { prefix, identity: `${prefix}:${toNetwork(ip)}`, isSecret: false };
 }
 
 /**
@@ -68,7 +68,7 @@ export async function authenticateReport(
     );
   return {
     caller: {
-      ...anonymous(facts),
+      ...anonymousCaller(facts),
       kind: 'gateway',
       companyId,
       companyName: endpoint.companyName,

@@ -11,7 +11,7 @@ import { refusedExtension, safeFileName } from '../../domain/records/file-names.
 import { bodyLimits, uploadLimits } from '../../domain/service/request-limits.ts';
 import { type FieldProblem, problem, unreadable } from '../errors.ts';
 import type { Operation } from '../openapi/document.ts';
-import { refusal } from '../pipeline/validation.ts';
+import { validationError } from '../pipeline/validation.ts';
 import { startResponsiveTimeout } from '../responsive-timeout.ts';
 import { bodyBroken, bodyFault, ClientGone } from './body.ts';
 
@@ -95,7 +95,7 @@ class Form {
     if (!this.#file && !named) this.#problems.push(problem(field, 'REQUIRED', `${field} is required`));
     else if (this.#file && this.#bytes === 0)
       this.#problems.push(problem(field, 'TOO_SHORT', `${field} must not be empty`));
-    if (this.#problems.length > 0 || !this.#file) throw refusal(this.#operation, this.#problems, 'body');
+    if (this.#problems.length > 0 || !this.#file) throw validationError(this.#operation, this.#problems, 'body');
     const sha256 = this.#content.digest('hex');
     return { ...this.#file, path: this.#path, bytes: this.#bytes, sha256, requestHash };
   }
@@ -208,7 +208,7 @@ class BareFile {
     source.end();
     await written;
     if (bytes === 0)
-      throw refusal(this.#operation, [problem(field, 'TOO_SHORT', `${field} must not be empty`)], 'body');
+      throw validationError(this.#operation, [problem(field, 'TOO_SHORT', `${field} must not be empty`)], 'body');
     const digest = hash.digest();
     return {
       path: this.#path,

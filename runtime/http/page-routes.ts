@@ -9,7 +9,7 @@ import { clientAddressReader } from './client-address.ts';
 import type { Answer } from './responses.ts';
 
 /** A request for a page, or a form submitted from it. */
-export interface ScreenRequest {
+export interface PageRequest {
   method: string;
   /** The matches of the named groups of the path. */
   path: Readonly<Record<string, string>>;
@@ -37,7 +37,7 @@ export interface PageAnswer {
   cookie?: string;
 }
 
-export type ScreenAnswer =
+export type PageResponse =
   | PageAnswer
   | { redirect: string /** A cookie to be kept, with its attributes. */; cookie?: string }
   /** For a program that needs only an acknowledgment. */
@@ -47,7 +47,7 @@ export type ScreenAnswer =
   /** A complete response from a library. Not cacheable unless its headers allow it. */
   | { status: number; headers: Readonly<Record<string, string | string[]>>; body: string | Buffer };
 
-export interface Screen {
+export interface PageRoute {
   /** Name in logs and rate limits. */
   name: string;
   /** Named groups become `path` of the request. */
@@ -67,12 +67,12 @@ export interface Screen {
    */
   unchecked?: true;
   /** Builds the response for 400, 429 and 503 if the client is a program or must be redirected. */
-  refuse?: (status: number, path: ScreenRequest['path']) => ScreenAnswer;
-  show(request: ScreenRequest): Promise<ScreenAnswer>;
+  refuse?: (status: number, path: PageRequest['path']) => PageResponse;
+  show(request: PageRequest): Promise<PageResponse>;
 }
 
-export interface ScreenParts {
-  screens: readonly Screen[];
+export interface PageRouteParts {
+  screens: readonly PageRoute[];
   limits: RateLimits;
   trustedProxies: readonly string[];
   log: Log;
@@ -117,7 +117,7 @@ const preflight = (methods: readonly string[], headers: readonly string[]): Answ
   },
 });
 
-const renderPlainPage = (status: number, text: string): ScreenAnswer => ({
+const renderPlainPage = (status: number, text: string): PageResponse => ({
   status,
   html: `<!doctype html><html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1"><title>${text}</title></head><body><h1>${text}</h1></body></html>`,
 });
@@ -128,7 +128,7 @@ const refusals: Readonly<Record<number, string>> = {
   503: 'The service is temporarily unavailable. Try again shortly.',
 };
 
-const plainRefusal = (status: number): ScreenAnswer => renderPlainPage(status, refusals[status] ?? '');
+const plainRefusal = (status: number): PageResponse => renderPlainPage(status, refusals[status] ?? '');
 
 /**
  * Returns true if a name or value contains NUL, the one character that a form can encode and
@@ -140,7 +140,7 @@ function hasNul(fields: URLSearchParams): boolean {
 }
 
 /** Returns a function that finds the screen for a request, or undefined if there is none. */
-export function answerScreens({ screens, limits, trustedProxies, log }: ScreenParts) {
+export function routePageRequests({ screens, limits, trustedProxies, log }: PageRouteParts) {
   const addressOf = clientAddressReader(trustedProxies);
   return (
     method: string,
@@ -162,7 +162,7 @@ export function answerScreens({ screens, limits, trustedProxies, log }: ScreenPa
   };
 
   async function answer(
-    screen: Screen,
+    screen: PageRoute,
     path: Record<string, string>,
     method: string,
     request: IncomingMessage,
@@ -197,7 +197,7 @@ export function answerScreens({ screens, limits, trustedProxies, log }: ScreenPa
 
 const withCors = (answer: Answer): Answer => ({ ...answer, headers: { ...answer.headers, ...corsHeaders } });
 
-function toResponse(answer: ScreenAnswer): Answer {
+function toResponse(answer: PageResponse): Answer {
   // With no-referrer, browsers would send `Origin: null` with forms of our own pages.
   const headers = { 'cache-control': 'no-store', 'referrer-policy': 'same-origin' };
   if ('received' in answer)

@@ -17,10 +17,10 @@ import { ClientGone, readBytes } from './body.ts';
 import type { Answer } from './responses.ts';
 
 /** A call of an operation on behalf of the authenticated caller. */
-export type EntranceCall = Omit<InternalCall, 'by'> & { operationId: string };
+export type ProgramCall = Omit<InternalCall, 'by'> & { operationId: string };
 
 /** An authenticated request. */
-export interface EntranceRequest {
+export interface ProgramRequest {
   method: string;
   headers: IncomingHttpHeaders;
   /** The raw bytes. */
@@ -42,18 +42,18 @@ export interface EntranceRequest {
    * Performs an operation. Refunds its quota if the call turns out to be free. Returns errors as
    * results; it does not throw them.
    */
-  perform(order: EntranceCall): Promise<Performed>;
+  perform(order: ProgramCall): Promise<Performed>;
 }
 
 /** The response that a library built. */
-export interface EntranceAnswer {
+export interface ProgramResponse {
   status: number;
   headers: Record<string, string>;
   /** A stream is sent in chunks as it produces them. */
   body: string | Buffer | globalThis.ReadableStream;
 }
 
-export interface Entrance {
+export interface ProgramRoute {
   /** Name in logs and rate limits. */
   name: string;
   /** Accepted methods, besides OPTIONS. */
@@ -62,20 +62,20 @@ export interface Entrance {
   audience(): string;
   /** @throws ApiError if the request is invalid for every caller */
   check(headers: IncomingHttpHeaders): void;
-  answer(request: EntranceRequest): Promise<EntranceAnswer>;
+  answer(request: ProgramRequest): Promise<ProgramResponse>;
   /**
    * Returns true if the body probably calls an operation. Then `answer` may run twice, first with
    * the cached credential.
    */
   performs(body: Buffer): boolean;
   /** Formats an error as a response of this route. */
-  tell(error: ApiError, requestId: string): EntranceAnswer;
+  tell(error: ApiError, requestId: string): ProgramResponse;
 }
 
-export interface EntranceParts {
+export interface ProgramRouteParts {
   document: Document;
   moduleState: ModuleState;
-  entrances: Readonly<Record<string, Entrance>>;
+  entrances: Readonly<Record<string, ProgramRoute>>;
 }
 
 type Answering = (request: IncomingMessage, trace: Trace) => Promise<Answer>;
@@ -83,8 +83,8 @@ type Answering = (request: IncomingMessage, trace: Trace) => Promise<Answer>;
 /**
  * Returns a function that finds the handler of a path, or undefined if the path is not an entrance.
  */
-export function answerEntrances(
-  { document, moduleState, entrances }: EntranceParts,
+export function routeProgramRequests(
+  { document, moduleState, entrances }: ProgramRouteParts,
   admission: Admission,
   runner: OperationRunner,
   failures: Failures,
@@ -102,7 +102,12 @@ export function answerEntrances(
     return entrance && ((request, trace) => answer(entrance, method, request, trace));
   };
 
-  async function answer(entrance: Entrance, method: string, request: IncomingMessage, trace: Trace): Promise<Answer> {
+  async function answer(
+    entrance: ProgramRoute,
+    method: string,
+    request: IncomingMessage,
+    trace: Trace,
+  ): Promise<Answer> {
     trace.operation = entrance.name;
     if (method === 'OPTIONS')
       return { status: 204, body: undefined, headers: { allow: allowedMethods(entrance).join(', ') } };
@@ -121,7 +126,7 @@ export function answerEntrances(
    * Authenticates by the cached credential if the body calls an operation: the operation verifies
    * it in its own transaction, which saves a query. Otherwise looks the credential up.
    */
-  async function enter(entrance: Entrance, request: IncomingMessage, trace: Trace): Promise<EntranceAnswer> {
+  async function enter(entrance: ProgramRoute, request: IncomingMessage, trace: Trace): Promise<ProgramResponse> {
     const deadline = new Deadline();
     const authenticate = () =>
       admission.authenticateGuest({ request, audience: entrance.audience() }, new Date(), deadline, trace);
@@ -148,7 +153,7 @@ export function answerEntrances(
    * operation confirmed the credential.
    */
   function openVisit(
-    entrance: Entrance,
+    entrance: ProgramRoute,
     by: Authenticated,
     { method = '', headers }: IncomingMessage,
     body: Buffer,
@@ -158,7 +163,7 @@ export function answerEntrances(
     let counted = false;
     let isConfirmed = false;
     const settled: boolean[] = [];
-    const request: EntranceRequest = {
+    const request: ProgramRequest = {
       method,
       headers,
       caller: by.caller,
@@ -198,14 +203,14 @@ export function answerEntrances(
   }
 }
 
-function sendable({ status, headers, body }: EntranceAnswer): Answer {
+function sendable({ status, headers, body }: ProgramResponse): Answer {
   const isWhole = typeof body === 'string' || Buffer.isBuffer(body);
   return { status, headers, body: isWhole ? body : Readable.fromWeb(body as ReadableStream) };
 }
 
-const allowedMethods = ({ methods }: Entrance): string[] => [...methods, 'OPTIONS'];
+const allowedMethods = ({ methods }: ProgramRoute): string[] => [...methods, 'OPTIONS'];
 
-function notAllowed(entrance: Entrance): ApiError {
+function notAllowed(entrance: ProgramRoute): ApiError {
   const methods = allowedMethods(entrance);
   const allow = methods.join(', ');
   const details = { allowed_methods: methods };

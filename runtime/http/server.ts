@@ -15,8 +15,8 @@ import type { RequestLine } from '../telemetry/log.ts';
 import { ClientGone } from './body.ts';
 import { type Connection, Connections, type Load } from './connections.ts';
 import { http } from './node-http.ts';
-import { answerScreens, type Screen } from './page-routes.ts';
-import { answerEntrances, type Entrance } from './program-routes.ts';
+import { type PageRoute, routePageRequests } from './page-routes.ts';
+import { type ProgramRoute, routeProgramRequests } from './program-routes.ts';
 import { checkHead, maxHeadSize } from './request-head.ts';
 import { newRequestId } from './request-ids.ts';
 import { type Answer, isFree, refuseConnection, sendAnswer } from './responses.ts';
@@ -33,9 +33,9 @@ export interface ServerParts extends RunnerParts {
   load: Load;
   pages: Readonly<Record<string, Page>>;
   /** Dynamic pages for people. */
-  screens: readonly Screen[];
+  screens: readonly PageRoute[];
   /** Routes for programs outside the OpenAPI document, by path. */
-  entrances: Readonly<Record<string, Entrance>>;
+  entrances: Readonly<Record<string, ProgramRoute>>;
 }
 
 const settings = {
@@ -142,8 +142,8 @@ function buildAnswering(
 ): Answering {
   const { document, pages } = parts;
   const route = buildRouter(document.operations);
-  const screenAt = answerScreens(parts);
-  const entranceAt = answerEntrances(parts, admission, runner, failures);
+  const screenAt = routePageRequests(parts);
+  const entranceAt = routeProgramRequests(parts, admission, runner, failures);
 
   // Throws synchronously only for an invalid head: a response must wait until the parser has seen
   // the end of the request.

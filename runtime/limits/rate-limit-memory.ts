@@ -1,5 +1,5 @@
 // Rate limit counters in memory: sliding windows, synchronous.
-import { type Counters, judge, type Layer, type Verdict } from './rate-limits.ts';
+import { type Counters, judgeLimits, type Layer, type LimitDecision } from './rate-limits.ts';
 
 /** Milliseconds between sweeps of unused counters. */
 const sweepIntervalMs = 60_000;
@@ -106,7 +106,7 @@ export class MemoryCounters implements Counters {
     return this.#windows.size;
   }
 
-  take(layers: readonly Layer[], now: number): Verdict {
+  take(layers: readonly Layer[], now: number): LimitDecision {
     if (now >= this.#nextSweep || this.#windows.size > maxCounters) this.#sweep(now);
     let allowed = true;
     for (let index = 0; index < layers.length; index += 1) {
@@ -125,7 +125,7 @@ export class MemoryCounters implements Counters {
       this.#waits[index] =
         window.count === 0 ? 0 : window.at(Math.max(0, window.count - layer.limit)) + layer.window - now;
     }
-    return judge(allowed, layers, this.#used, this.#waits, now);
+    return judgeLimits(allowed, layers, this.#used, this.#waits, now);
   }
 
   /** Counts a call that other counters admitted. */

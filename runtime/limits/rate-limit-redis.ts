@@ -4,7 +4,7 @@ import { Redis } from 'ioredis';
 import { responsiveNow, startResponsiveTimeout } from '../responsive-timeout.ts';
 import type { Log } from '../telemetry/log.ts';
 import { MemoryCounters } from './rate-limit-memory.ts';
-import { type Counters, judge, type Layer, type Verdict } from './rate-limits.ts';
+import { type Counters, judgeLimits, type Layer, type LimitDecision } from './rate-limits.ts';
 
 /**
  * Keeps one list of times per layer, oldest first. Uses Redis's clock, so that servers with
@@ -128,7 +128,7 @@ export class RedisCounters implements Counters {
     );
   }
 
-  async take(layers: readonly Layer[], now: number): Promise<Verdict> {
+  async take(layers: readonly Layer[], now: number): Promise<LimitDecision> {
     const started = performance.now();
     // During an outage, one call at a time probes Redis, so that the others do not wait for it.
     if (this.#isLocal && this.#isProbing) return this.#countLocally(layers, now, started);
@@ -145,7 +145,7 @@ export class RedisCounters implements Counters {
       this.#recover();
       const used = layers.map((_, index) => answer[2 * index + 1] as number);
       const waits = layers.map((_, index) => answer[2 * index + 2] as number);
-      const verdict = judge(answer[0] === 1, layers, used, waits, now);
+      const verdict = judgeLimits(answer[0] === 1, layers, used, waits, now);
       return verdict.allowed ? this.#confirm(verdict, layers, now, started) : verdict;
     } catch (error) {
       this.#fail(error);
@@ -179,7 +179,7 @@ export class RedisCounters implements Counters {
    * Counts a call that Redis admitted. While a window reaches back to a time of local counting,
    * Redis does not know all calls of this process, so the local counters decide too.
    */
-  #confirm(verdict: Verdict, layers: readonly Layer[], now: number, started: number): Verdict {
+  #confirm(verdict: LimitDecision, layers: readonly Layer[], now: number, started: number): LimitDecision {
     const isCertain = layers.every(({ window }) => started - this.#lastLocal > window);
     if (!isCertain) {
       const own = this.#takeOwn(layers, now, started);
@@ -188,12 +188,12 @@ export class RedisCounters implements Counters {
     return verdict;
   }
 
-  #takeOwn(layers: readonly Layer[], now: number, started: number): Verdict {
+  #takeOwn(layers: readonly Layer[], now: number, started: number): LimitDecision {
     const verdict = this.#own.take(layers, started);
     return { ...verdict, reset: Math.ceil(now + verdict.reset - started) };
   }
 
-  #countLocally(layers: readonly Layer[], now: number, started: number): Verdict {
+  #countLocally(layers: readonly Layer[], now: number, started: number): LimitDecision {
     this.#countedLocally += 1;
     this.#lastLocal = performance.now();
     return this.#takeOwn(layers, now, started);

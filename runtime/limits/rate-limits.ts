@@ -28,7 +28,7 @@ export interface RateFigures {
   reset: number;
 }
 
-export interface Verdict extends RateFigures {
+export interface LimitDecision extends RateFigures {
   allowed: boolean;
 }
 
@@ -39,7 +39,7 @@ export interface Counters {
    * @param layers at least one
    * @param now milliseconds since 1970
    */
-  take(layers: readonly Layer[], now: number): Verdict | Promise<Verdict>;
+  take(layers: readonly Layer[], now: number): LimitDecision | Promise<LimitDecision>;
   /** True while this process counts locally because the shared counters are unavailable. */
   readonly isLocal: boolean;
   /** Remembers a name for all processes that share these counters. */
@@ -120,8 +120,12 @@ export class RateLimits {
   }
 
   /** Counts a call of a public operation. */
-  takePublic(operation: Pick<Operation, 'id' | 'publicLimit'>, ip: string, now: number): Verdict | Promise<Verdict> {
-    const address = networkOf(ip);
+  takePublic(
+    operation: Pick<Operation, 'id' | 'publicLimit'>,
+    ip: string,
+    now: number,
+  ): LimitDecision | Promise<LimitDecision> {
+    const address = toNetwork(ip);
     const policy = this.#policies[operation.publicLimit ?? ''] ?? [failedAuthentication];
     return this.#counters.take(
       policy.map(({ limit, window }) => ({ key: `ip:${address}:${operation.id}:${window}`, limit, window })),
@@ -134,7 +138,7 @@ export class RateLimits {
     operation: Pick<Operation, 'id' | 'keyLimit'>,
     caller: Caller,
     now: number,
-  ): Verdict | Promise<Verdict> {
+  ): LimitDecision | Promise<LimitDecision> {
     const { limits, actor } = caller;
     // A separate limit: messages from customers must not use up the workspace's calls.
     if (caller.kind === 'gateway')
@@ -169,7 +173,7 @@ export class RateLimits {
   }
 
   /** Counts a call without a valid credential. */
-  async takeFailed(ip: string, sent: SentCredential, now: number): Promise<Verdict> {
+  async takeFailed(ip: string, sent: SentCredential, now: number): Promise<LimitDecision> {
     const layers = failureLayers(ip, sent);
     const verdict = await this.#counters.take(layers, now);
     const full = verdict.remaining === 0 && layers.find(({ limit }) => limit === verdict.limit);
@@ -193,12 +197,12 @@ export class RateLimits {
   }
 
   /** Counts a wrong password. */
-  takeWrongPassword(email: string, now: number): Verdict | Promise<Verdict> {
+  takeWrongPassword(email: string, now: number): LimitDecision | Promise<LimitDecision> {
     return this.#takeFailure({ key: `account:${email}`, ...failedSignIns }, now);
   }
 
   /** Counts a password reset mail. */
-  takeResetMail(email: string, now: number): Verdict | Promise<Verdict> {
+  takeResetMail(email: string, now: number): LimitDecision | Promise<LimitDecision> {
     return this.#counters.take([{ key: `reset:${email}`, ...resetMails }], now);
   }
 
@@ -217,9 +221,9 @@ export class RateLimits {
     return undefined;
   }
 
-  #takeFailure(layer: Layer, now: number): Verdict | Promise<Verdict> {
+  #takeFailure(layer: Layer, now: number): LimitDecision | Promise<LimitDecision> {
     const verdict = this.#counters.take([layer], now);
-    const note = (found: Verdict): Verdict => {
+    const note = (found: LimitDecision): LimitDecision => {
       if (found.remaining === 0) this.#blocked.set(layer.key, found);
       return found;
     };
@@ -243,7 +247,7 @@ export interface SentCredential {
 const credentialKey = (identity: string): string => `good:${identity}`;
 
 function failureLayers(ip: string, { prefix }: SentCredential): [Layer, Layer] {
-  const address = `failed:${networkOf(ip)}`;
+  const address = `failed:${toNetwork(ip)}`;
   return [
     { key: `${address}:${prefix}`, ...failedAuthentication },
     { key: address, ...failuresPerAddress },
@@ -267,13 +271,13 @@ export function secondsUntil({ reset }: Pick<RateFigures, 'reset'>, now: number)
  * @param used calls within each window, including this one if it is allowed
  * @param waits milliseconds until each layer's next call becomes available
  */
-export function judge(
+export function judgeLimits(
   allowed: boolean,
   layers: readonly Layer[],
   used: readonly number[],
   waits: readonly number[],
   now: number,
-): Verdict {
+): LimitDecision {
   let limit = 0;
   let remaining = Number.POSITIVE_INFINITY;
   let wait = 0;
@@ -294,7 +298,7 @@ export function judge(
  * Returns the network that an address stands for: IPv4 addresses as they are, IPv6 as the /64 of
  * one customer.
  */
-export function networkOf(ip: string): string {
+export function toNetwork(ip: string): string {
   if (!isIPv6(ip)) return ip;
   const [front = '', back] = ip.split('::');
   const groups = front === '' ? [] : front.split(':');

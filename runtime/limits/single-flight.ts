@@ -6,7 +6,7 @@
  * @param lookUp answers many questions in one call, each with its own promise
  * @param parallel maximum number of look-ups at the same time
  */
-export function coalesce<Question, Answer>(
+export function singleFlight<Question, Answer>(
   lookUp: (questions: readonly Question[]) => readonly Promise<Answer | undefined>[],
   parallel: number,
 ): (question: Question) => Promise<Answer | undefined> {

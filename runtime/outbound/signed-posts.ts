@@ -1,6 +1,6 @@
 // Sends signed POST requests with a JSON body, and reports the outcome.
 import { createHmac, randomBytes } from 'node:crypto';
-import { digestOf } from '../credentials/service-signature.ts';
+import { computeDigest } from '../credentials/service-signature.ts';
 import { type OutgoingClient, OutgoingError, type OutgoingFault } from './client.ts';
 
 /** Returns a new signing secret in the format of Standard Webhooks. */
@@ -85,7 +85,7 @@ export function signatures({
   sentAt,
 }: Pick<SignedPost, 'secrets' | 'messageId' | 'body' | 'sentAt'>): Record<string, string> {
   const time = Math.floor(sentAt.getTime() / 1000);
-  const own = secrets.map((secret) => `v1=${digestOf(secret, time, body)}`);
+  const own = secrets.map((secret) => `v1=${computeDigest(secret, time, body)}`);
   const standard = secrets.map((secret) => {
     const key = Buffer.from(secret.replace(/^whsec_/, ''), 'base64');
     return `v1,${createHmac('sha256', key).update(`${messageId}.${time}.${body}`).digest('base64')}`;

@@ -5,7 +5,7 @@ import { LRUCache } from 'lru-cache';
 import { isOutage } from '../../db/client/pool.ts';
 import {
   type Authenticated,
-  anonymous,
+  anonymousCaller,
   authenticate,
   authenticateFromCache,
   describeCredential,
@@ -19,7 +19,7 @@ import { authenticateReport, describeReporter, type SignedReport, unsigned } fro
 import { ApiError } from '../errors.ts';
 import { clientAddressReader } from '../http/client-address.ts';
 import { admitToQuota, QuotaAlarm } from '../limits/quota.ts';
-import { noteIntervalMs, type SentCredential, type Verdict } from '../limits/rate-limits.ts';
+import { type LimitDecision, noteIntervalMs, type SentCredential } from '../limits/rate-limits.ts';
 import type { Operation } from '../openapi/document.ts';
 import type { Log } from '../telemetry/log.ts';
 import type { CallParts } from './call-services.ts';
@@ -152,7 +152,8 @@ export class Admission {
         { headers: { 'www-authenticate': 'Bearer' } },
       );
     }
-    if (isPublic) return { caller: anonymous(facts), configVersion: 0, subscription: undefined, credential: undefined };
+    if (isPublic)
+      return { caller: anonymousCaller(facts), configVersion: 0, subscription: undefined, credential: undefined };
     const authenticated = await this.#identify(routed, facts, now, deadline, trace).catch((error: unknown) => {
       this.#refund(trace);
       throw error;
@@ -263,7 +264,7 @@ export class Admission {
     trace: Trace,
   ): Promise<void> | undefined {
     if (trace.countedBy !== undefined && isDeepStrictEqual(trace.countedBy, caller.limits)) return undefined;
-    const note = (verdict: Verdict): void => {
+    const note = (verdict: LimitDecision): void => {
       admit(verdict, trace);
       trace.countedBy = caller.limits;
     };

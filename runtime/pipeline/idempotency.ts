@@ -1,6 +1,6 @@
 // Idempotency keys: identifies calls, selects stored responses, and rejects conflicting uses.
 
-import type { Claim, Verdict } from '../../db/client/idempotency.ts';
+import type { Claim, ClaimResult } from '../../db/client/idempotency.ts';
 import type { Caller } from '../caller.ts';
 import { sha256 } from '../credentials/secrets.ts';
 import { ApiError, stillRunning } from '../errors.ts';
@@ -59,7 +59,7 @@ export function toClaim(
 }
 
 /** @throws ApiError 409 if the key's first call is still running, 422 if it had another body */
-export function rejectConflicts(verdict: Verdict): void {
+export function rejectConflicts(verdict: ClaimResult): void {
   if (verdict.kind === 'in_progress') throw stillRunning();
   if (verdict.kind === 'conflict') {
     throw new ApiError(

@@ -1,6 +1,6 @@
 // Runs operations inside this process, as over HTTP but without a socket.
 
-import { grantsOf } from '../../domain/access/scopes.ts';
+import { parseGrants } from '../../domain/access/scopes.ts';
 import type { Actor } from '../caller.ts';
 import type { CompanyRecord } from '../credentials/credential-store.ts';
 import { newRequestId } from '../http/request-ids.ts';
@@ -75,7 +75,7 @@ export function systemCaller(
       companyName,
       testMode: false,
       actor: { kind: 'system', ...actor },
-      grants: grantsOf(scopes),
+      grants: parseGrants(scopes),
       scopes,
       reach: { kind: 'company' },
       modules: subscription.modules,

@@ -29,7 +29,7 @@ import { Deadline, DeadlinePassed } from './deadline.ts';
 import type { Failures } from './failures.ts';
 import { hashBody, isStored, readKey, rejectConflicts, toClaim } from './idempotency.ts';
 import type { Trace } from './trace.ts';
-import { checkBody, checkParameters, refusal } from './validation.ts';
+import { checkBody, checkParameters, validationError } from './validation.ts';
 
 export interface RunnerParts extends AdmissionParts {
   /** By operationId. Typed as Handlers in handlers/. */
@@ -155,7 +155,7 @@ export class OperationRunner {
         ...(operation.takesBody ? checkBytes(operation, bytes) : noBody),
       };
       if (read.problems.length > 0 && key === undefined && !handlerReceivesProblems(operation))
-        throw refusal(operation, read.problems, 'body');
+        throw validationError(operation, read.problems, 'body');
       const asked = {
         caller: by.caller,
         configVersion: by.configVersion,
@@ -247,7 +247,7 @@ export class OperationRunner {
     const inBody = usedInBody(operation.deprecatedUses, body);
     if (inBody.length > 0) trace.deprecated = [...trace.deprecated, ...inBody];
     if (problems.length > 0 && key === undefined && !handlerReceivesProblems(operation))
-      throw refusal(operation, problems, 'body');
+      throw validationError(operation, problems, 'body');
     return { parameters, key, upload, body, problems };
   }
 
@@ -348,7 +348,7 @@ export class OperationRunner {
     let failure: unknown;
     try {
       if (call.request.problems.length > 0 && !handlerReceivesProblems(operation))
-        throw refusal(operation, [...call.request.problems], 'body');
+        throw validationError(operation, [...call.request.problems], 'body');
       answer = this.#success(operation, await this.#handle(operation, call), caller, now, trace);
     } catch (error) {
       // A failed statement makes later ones fail too, so the first failure is reported.

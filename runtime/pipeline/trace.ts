@@ -1,7 +1,7 @@
 // State of a request for its response headers and log line.
 import type { Caller } from '../caller.ts';
 import type { Charge, Quota } from '../limits/quota-leases.ts';
-import { type RateFigures, toRateLimitError, type Verdict } from '../limits/rate-limits.ts';
+import { type LimitDecision, type RateFigures, toRateLimitError } from '../limits/rate-limits.ts';
 import type { DeprecatedUse } from '../openapi/deprecation.ts';
 import type { Connection } from './feed-notifier.ts';
 
@@ -70,7 +70,7 @@ export function createTrace({
 }
 
 /** @throws ApiError 429 if the verdict rejects the call */
-export function admit(verdict: Verdict, trace: Trace): void {
+export function admit(verdict: LimitDecision, trace: Trace): void {
   trace.figures = verdict;
   if (!verdict.allowed) throw toRateLimitError(verdict, Date.now());
 }

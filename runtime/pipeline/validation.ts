@@ -2,7 +2,7 @@
 
 import type { IncomingHttpHeaders } from 'node:http';
 import type { ErrorObject } from 'ajv';
-import { closest } from '../../domain/objects/suggestions.ts';
+import { findClosest } from '../../domain/objects/suggestions.ts';
 import { sendAtLeastOneOf, sendOneOf, sendOnlyOneOf } from '../../domain/service/messages.ts';
 import { ApiError, type FieldProblem, type FieldProblemCode, notFound, problem, validationFailed } from '../errors.ts';
 import type { Operation, ParameterType } from '../openapi/document.ts';
@@ -61,7 +61,7 @@ export function checkParameters(
       if (each.code === 'UNKNOWN_FIELD') {
         each.message = `${each.field} is not a query parameter of this operation.`;
         each.allowed = operation.queryParameters.slice(0, 50);
-        const meant = closest(each.field, operation.queryParameters);
+        const meant = findClosest(each.field, operation.queryParameters);
         if (meant !== undefined) each.did_you_mean = meant;
       }
       problems.push(each);
@@ -72,7 +72,7 @@ export function checkParameters(
     if (query[name] === Number.POSITIVE_INFINITY || query[name] === Number.NEGATIVE_INFINITY)
       problems.push(problem(name, 'OUT_OF_RANGE', `${name} is too large`));
   }
-  if (problems.length > 0) throw refusal(operation, problems, 'query');
+  if (problems.length > 0) throw validationError(operation, problems, 'query');
   return { path, query, header };
 }
 
@@ -101,7 +101,7 @@ const structural = new Set<FieldProblemCode>(['UNKNOWN_FIELD', 'READ_ONLY', 'IMM
  * Returns the error for a list of problems. Code and status depend on the problems and the
  * operation.
  */
-export function refusal(operation: Operation, problems: FieldProblem[], part: 'query' | 'body'): ApiError {
+export function validationError(operation: Operation, problems: FieldProblem[], part: 'query' | 'body'): ApiError {
   const status =
     operation.answer !== 'oauth' &&
     part === 'body' &&
@@ -134,7 +134,7 @@ export function joinedRefusal(
   const problems = [...found, ...documented.filter((each) => !named.has(each.field))];
   // An unknown name of a configured item is not a malformed value.
   if (found.some((each) => each.code === 'INVALID_OPTION')) return validationFailed(problems, 422);
-  return refusal(operation, problems, 'body');
+  return validationError(operation, problems, 'body');
 }
 
 function toProblems(errors: ErrorObject[], root: string): FieldProblem[] {
@@ -207,7 +207,7 @@ function toProblem(error: ErrorObject, field: string): FieldProblem | undefined 
       const accepted = acceptedNames(error);
       return problem(unknown, 'UNKNOWN_FIELD', `${unknown} is not a field of this request`, {
         allowed: accepted,
-        did_you_mean: closest(params.additionalProperty ?? params.unevaluatedProperty ?? '', accepted),
+        did_you_mean: findClosest(params.additionalProperty ?? params.unevaluatedProperty ?? '', accepted),
       });
     }
     case 'readOnly':
@@ -259,7 +259,7 @@ function toProblem(error: ErrorObject, field: string): FieldProblem | undefined 
       );
       return problem(field, 'INVALID_OPTION', `${name} must be one of ${allowed.join(', ')}`, {
         allowed,
-        did_you_mean: typeof error.data === 'string' ? closest(error.data, allowed.map(String)) : undefined,
+        did_you_mean: typeof error.data === 'string' ? findClosest(error.data, allowed.map(String)) : undefined,
       });
     }
     case 'const':

@@ -14,12 +14,12 @@ import { openAmount } from '../../db/billing/invoices.ts';
 import * as operations from '../../db/billing/operations.ts';
 import { isCompanyOpen } from '../../db/billing/purge.ts';
 import { openSubscription } from '../../db/billing/subscriptions.ts';
-import { type AuditRow, ownAuditRow } from '../../db/client/change-log.ts';
+import { type AuditRow, buildSystemAuditRow } from '../../db/client/change-log.ts';
 import type { TransactionWork } from '../../db/client/in-transaction.ts';
 import type { Sql } from '../../db/client/pool.ts';
 import type { TenantScope } from '../../db/client/tenant.ts';
 import { findSeats } from '../../db/people/users.ts';
-import { consequenceOf, type Refusal, refusalOf } from '../../domain/billing/changes.ts';
+import { type ChangeRejection, computeConsequence, findRejection } from '../../domain/billing/changes.ts';
 import { nextStep } from '../../domain/billing/life-cycle.ts';
 import type { BillingOperation, OperationResult, PaymentProvider, Settlement } from '../../domain/billing/provider.ts';
 import {
@@ -28,7 +28,7 @@ import {
   type Subscription,
   shadowSubscription,
 } from '../../domain/billing/subscription.ts';
-import { ApiError, conflict, found, stillRunning } from '../../runtime/errors.ts';
+import { ApiError, conflict, orNotFound, stillRunning } from '../../runtime/errors.ts';
 import type { Call } from '../../runtime/handler.ts';
 
 // The phases, shared by all entry points.
@@ -66,9 +66,9 @@ async function rejectionOf(
   change: Change,
   subscription: Subscription,
   now: Date,
-): Promise<Refusal | undefined> {
+): Promise<ChangeRejection | undefined> {
   const { used } = await findSeats(sql, companyId);
-  return refusalOf(change, subscription, used, now);
+  return findRejection(change, subscription, used, now);
 }
 
 /** Phase 1: records a new operation, under the lock of its subscription. */
@@ -210,7 +210,7 @@ async function lockWithOperation(
   const { now } = call;
   const { sql } = call.db;
   const { retryKey } = call.request;
-  const subscription = found(await lock(sql, scopeOf(call), now));
+  const subscription = orNotFound(await lock(sql, scopeOf(call), now));
   if (retryKey === null) return { subscription, known: undefined };
   const since = new Date(now.getTime() - retryWindowMs);
   return { subscription, known: await operations.findOperationOfKey(sql, scopeOf(call), retryKey, since) };
@@ -232,7 +232,7 @@ async function create(
   const rejection = await rejectionOf(sql, scope, change, subscription, now);
   if (rejection) throw rejectionError(rejection);
   const openMinor = await openAmount(sql, scope);
-  const { applies, effective } = consequenceOf(change, subscription, openMinor, now);
+  const { applies, effective } = computeConsequence(change, subscription, openMinor, now);
   const response = toResponse(change, applies, effective);
   const { retryKey } = call.request;
   const row = { id: uuidv7(), change, retryKey, askedBy: caller.actor, result: response, base };
@@ -279,7 +279,7 @@ const changeInProgress = (options: { keepsWork?: boolean } = {}): ApiError =>
   );
 
 /** Converts a rejected change to an error. */
-export function rejectionError({ code, message, reason, more }: Refusal): ApiError {
+export function rejectionError({ code, message, reason, more }: ChangeRejection): ApiError {
   return code === 'CONFLICT' ? conflict(reason ?? '', message, more) : new ApiError(code, message);
 }
 
@@ -319,7 +319,7 @@ export type SubmittedOperation =
    * is being deleted.
    */
   | { kind: 'closed' }
-  | { kind: 'refused'; refusal: Refusal };
+  | { kind: 'refused'; refusal: ChangeRejection };
 
 /**
  * Records an operation and carries it out.
@@ -417,7 +417,7 @@ function auditRow(
 ): AuditRow {
   const metadata = { status: after.status, package_code: after.packageCode, paid: isPaid };
   const action = `subscription.${operation.change.action}`;
-  const row = ownAuditRow(scope, 'billing', action, { object: 'subscription', metadata }, now);
+  const row = buildSystemAuditRow(scope, 'billing', action, { object: 'subscription', metadata }, now);
   if (!requestedBy) return row;
   const { kind, id, name } = requestedBy;
   return { ...row, actorKind: kind, actorId: id, apiKeyId: kind === 'api_key' ? id : null, keyName: name };

@@ -1,7 +1,7 @@
 // Reads the subscription of the caller's mode for operations that only show it.
 import { findBeginning, findSubscription } from '../../db/billing/subscriptions.ts';
 import { type Subscription, shadowSubscription } from '../../domain/billing/subscription.ts';
-import { found } from '../../runtime/errors.ts';
+import { orNotFound } from '../../runtime/errors.ts';
 import type { Call } from '../../runtime/handler.ts';
 
 /** For test keys without changes yet, returns the initial test subscription. */
@@ -12,6 +12,6 @@ export async function readSubscription({
 }: Pick<Call, 'db' | 'caller' | 'now'>): Promise<Subscription> {
   const scope = { companyId: caller.companyId, testMode: caller.testMode };
   const subscription = await findSubscription(sql, scope);
-  if (subscription || !caller.testMode) return found(subscription);
-  return shadowSubscription(found(await findBeginning(sql, caller.companyId)), now);
+  if (subscription || !caller.testMode) return orNotFound(subscription);
+  return shadowSubscription(orNotFound(await findBeginning(sql, caller.companyId)), now);
 }

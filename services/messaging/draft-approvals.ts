@@ -2,7 +2,7 @@
 import * as db from '../../db/messaging/draft-decisions.ts';
 import { findOptOuts } from '../../db/messaging/opt-outs.ts';
 import { draftEvent, listOf, stopped } from '../../domain/messaging/drafts.ts';
-import { ApiError, conflict, found } from '../../runtime/errors.ts';
+import { ApiError, conflict, orNotFound } from '../../runtime/errors.ts';
 import type { Call, CallDatabase } from '../../runtime/handler.ts';
 
 /** The required parts of a call. */
@@ -22,7 +22,7 @@ export interface DraftToApprove {
  * @param after time and id of the last draft on the previous page
  * @throws ApiError 403 if the caller is not a person, or lacks the permission
  */
-export async function draftsToApprove(
+export async function findDraftsToApprove(
   call: Approving,
   after: readonly [string, string] | undefined,
   limit: number,
@@ -102,7 +102,7 @@ function requirePerson({ caller, authorize }: Approving, scopes: readonly string
 
 async function lockUndecided(call: Approving, id: string): Promise<db.HashedDraft> {
   requirePerson(call, ['inbox:create']);
-  const draft = found(await db.lockHashedDraft(call.db.sql, call.caller, id));
+  const draft = orNotFound(await db.lockHashedDraft(call.db.sql, call.caller, id));
   if (draft.campaignId !== null) call.authorize('campaigns:create');
   if (draft.status !== 'draft')
     throw conflict(
@@ -140,7 +140,7 @@ async function lockUndecidedRun(
   hash: string | null,
 ): Promise<db.UndecidedRun> {
   requirePerson(call, ['inbox:create', 'campaigns:create']);
-  const run = found(await db.lockRun(call.db.sql, call.caller, campaignId, runId, hash));
+  const run = orNotFound(await db.lockRun(call.db.sql, call.caller, campaignId, runId, hash));
   if (run.isCancelled) throw conflict('campaign_cancelled', 'The campaign is cancelled.');
   if (run.decision)
     throw conflict('run_decided', `This campaign run is already ${run.decision}.`, { decision: run.decision });

@@ -1,6 +1,6 @@
 // Processes a provider's report: stores it once, links it, emits events and applies opt-outs.
 import { v7 as uuidv7 } from 'uuid';
-import { type AuditRow, type EventRow, ownAuditRow } from '../../db/client/change-log.ts';
+import { type AuditRow, buildSystemAuditRow, type EventRow } from '../../db/client/change-log.ts';
 import type { Sql } from '../../db/client/pool.ts';
 import type { TenantScope } from '../../db/client/tenant.ts';
 import { addDnc } from '../../db/messaging/do-not-call.ts';
@@ -8,7 +8,7 @@ import { addSuppressed } from '../../db/messaging/email-suppression.ts';
 import { type EngagedStatus, findMessage, insertMessage, markEngaged } from '../../db/messaging/messages.ts';
 import { addReport, findContact, type ReportRow } from '../../db/messaging/received-reports.ts';
 import { holdRecord } from '../../db/records/records.ts';
-import { channelOf, type Link, type Report, reportEvent, stopReason } from '../../domain/messaging/reports.ts';
+import { findChannel, type Link, type Report, reportEvent, stopReason } from '../../domain/messaging/reports.ts';
 import type { Change } from '../../runtime/handler.ts';
 
 /** The actor, who is not a user of the workspace. */
@@ -37,7 +37,7 @@ export async function receiveReport(
   const link = await linkOf(sql, scope, report);
   const { object, record_id } = link;
   const { type, external_id, occurredAt, contacts, ...details } = report;
-  const channel = channelOf(type);
+  const channel = findChannel(type);
   const id = uuidv7();
   const before = await addReport(sql, scope, {
     id,
@@ -97,7 +97,7 @@ export function noteReport(
   note: (audit: AuditRow) => void,
 ): void {
   for (const { action, object = null, recordId = null, metadata = null, event } of changes) {
-    note(ownAuditRow(scope, inboundActor.id, action, { object, recordId, metadata }, now));
+    note(buildSystemAuditRow(scope, inboundActor.id, action, { object, recordId, metadata }, now));
     if (event)
       tell({
         ...scope,

@@ -37,7 +37,7 @@ export async function findAboutRecord(
 }
 
 /** Like findAboutRecord. @throws ApiError 422 if the caller cannot see the object or the record */
-export async function aboutRecord(call: ReadingCall, body: Named): Promise<About> {
+export async function requireAboutRecord(call: ReadingCall, body: Named): Promise<About> {
   const found = await findAboutRecord(call, body);
   if ('problem' in found) throw validationFailed([found.problem], 422);
   return found;

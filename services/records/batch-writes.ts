@@ -1,13 +1,27 @@
 // Writes batches of records: creates, updates and upserts, for requests and for imports.
 import { findMatchesOfEach } from '../../db/records/matches.ts';
 import { lockEntities } from '../../db/sales/activity-effects.ts';
-import { ambiguous, invalid, isObject, missing, readItems, refusedItem, repeated } from '../../domain/records/batch.ts';
+import {
+  ambiguousFailure,
+  invalidFailure,
+  isObject,
+  missingFailure,
+  readItems,
+  rejectedItem,
+  repeatedFailure,
+} from '../../domain/records/batch.ts';
 import type { CheckedRecord, StoredRecord } from '../../domain/records/draft.ts';
-import { changeable, type Match, type MatchedField, namedMatches, readMatch } from '../../domain/records/match.ts';
+import {
+  type Match,
+  type MatchedField,
+  namedMatches,
+  pickChangeableFields,
+  readMatch,
+} from '../../domain/records/match.ts';
 import { checkRecord } from '../../domain/records/values.ts';
 import { builtinValues } from '../../domain/records/view.ts';
 import type { components } from '../../generated/api.ts';
-import { settle } from './batches.ts';
+import { rejectFailedBatch } from './batches.ts';
 import { lockEachForChange } from './locked-records.ts';
 import {
   type DuplicateCheck,
@@ -17,7 +31,7 @@ import {
   prepareEachNew,
   resolveEach,
 } from './preparation.ts';
-import type { Place, Writing } from './record-target.ts';
+import type { RecordTarget, WriteCall } from './record-target.ts';
 import { writeChanges, writeNew } from './record-writes.ts';
 
 type Failure = components['schemas']['RecordBatchFailure'];
@@ -37,8 +51,8 @@ export interface BatchResult {
 
 /** @throws ApiError 422 that lists the failures, if the batch is atomic */
 export async function createBatch(
-  call: Writing,
-  place: Place,
+  call: WriteCall,
+  place: RecordTarget,
   items: readonly unknown[],
   atomic: boolean,
   duplicates: DuplicateCheck = 'in_batch',
@@ -46,11 +60,11 @@ export async function createBatch(
   const { workspace, object } = place;
   const checked = items.map((item, index) => ({
     index,
-    checked: isObject(item) ? checkRecord(object, item, 'create', workspace, call.now) : refusedItem(),
+    checked: isObject(item) ? checkRecord(object, item, 'create', workspace, call.now) : rejectedItem(),
   }));
   const failed: Failure[] = [];
   const good = await prepareEachNew(call, place, await resolveEach(call, checked), failed, duplicates);
-  settle(atomic, failed, items.length);
+  rejectFailedBatch(atomic, failed, items.length);
   const records = await writeNew(
     call,
     place,
@@ -65,8 +79,8 @@ export async function createBatch(
 
 /** @throws ApiError 422 that lists the failures, if the batch is atomic */
 export async function updateBatch(
-  call: Writing,
-  place: Place,
+  call: WriteCall,
+  place: RecordTarget,
   items: readonly unknown[],
   atomic: boolean,
 ): Promise<BatchResult> {
@@ -85,11 +99,11 @@ export async function updateBatch(
       const change = checkRecord(object, fields, 'update', workspace, now, builtinValues(object, before));
       return [{ index, before, checked: change }];
     }
-    failed.push(missing(index));
+    failed.push(missingFailure(index));
     return [];
   });
   const good = await prepareEachChange(call, place, await resolveEach(call, checked), failed);
-  settle(atomic, failed, items.length);
+  rejectFailedBatch(atomic, failed, items.length);
   const written = await writeChanges(
     call,
     place,
@@ -126,8 +140,8 @@ interface Found extends Meant {
  * @throws ApiError 422 that lists the failures, if the batch is atomic
  */
 export async function upsertBatch(
-  call: Writing,
-  place: Place,
+  call: WriteCall,
+  place: RecordTarget,
   items: readonly unknown[],
   matchOn: readonly string[],
   atomic: boolean,
@@ -150,7 +164,7 @@ export async function upsertBatch(
     failed,
     duplicates,
   );
-  settle(atomic, failed, items.length);
+  rejectFailedBatch(atomic, failed, items.length);
 
   const created = await writeNew(
     call,
@@ -173,29 +187,34 @@ export async function upsertBatch(
 }
 
 /** Fails items that mean no record: for their values, if these are why. */
-function onlyChanges(call: Writing, { workspace, object }: Place, found: readonly Found[], failed: Failure[]): Found[] {
+function onlyChanges(
+  call: WriteCall,
+  { workspace, object }: RecordTarget,
+  found: readonly Found[],
+  failed: Failure[],
+): Found[] {
   return found.filter(({ index, fields, before }) => {
     if (before) return true;
     const { problems } = checkRecord(object, fields, 'update', workspace, call.now);
-    failed.push(problems.length > 0 ? invalid(index, problems) : missing(index));
+    failed.push(problems.length > 0 ? invalidFailure(index, problems) : missingFailure(index));
     return false;
   });
 }
 
 function check(
-  { now }: Writing,
-  { workspace, object }: Place,
+  { now }: WriteCall,
+  { workspace, object }: RecordTarget,
   fields: Record<string, unknown>,
   before: StoredRecord | undefined,
 ): CheckedRecord {
   if (!before) return checkRecord(object, fields, 'create', workspace, now);
   const stored = builtinValues(object, before);
-  return checkRecord(object, changeable(object, fields, before), 'update', workspace, now, stored);
+  return checkRecord(object, pickChangeableFields(object, fields, before), 'update', workspace, now, stored);
 }
 
 /** The items of which it can be told which record they mean; each record may be meant once. */
 function readEach(
-  { object }: Place,
+  { object }: RecordTarget,
   items: readonly unknown[],
   matchOn: readonly string[],
   failed: Failure[],
@@ -204,15 +223,15 @@ function readEach(
   const meant: Meant[] = [];
   for (const [index, item] of items.entries()) {
     if (!isObject(item)) {
-      failed.push(invalid(index, refusedItem().problems));
+      failed.push(invalidFailure(index, rejectedItem().problems));
       continue;
     }
     const { match, fields, problems } = readMatch(object, item, matchOn, '');
     const key = JSON.stringify(match);
     const earlier = first.get(key);
     const isNew = 'id' in match && match.id === null;
-    if (problems.length > 0) failed.push(invalid(index, problems));
-    else if (earlier !== undefined && !isNew) failed.push(repeated(index, earlier));
+    if (problems.length > 0) failed.push(invalidFailure(index, problems));
+    else if (earlier !== undefined && !isNew) failed.push(repeatedFailure(index, earlier));
     else {
       first.set(key, index);
       meant.push({ index, fields, match });
@@ -222,7 +241,12 @@ function readEach(
 }
 
 /** The record of each item, locked; undefined where one is to be created. Items whose record is not there or not the only one fail. */
-async function recordsOf(call: Writing, place: Place, meant: readonly Meant[], failed: Failure[]): Promise<Found[]> {
+async function recordsOf(
+  call: WriteCall,
+  place: RecordTarget,
+  meant: readonly Meant[],
+  failed: Failure[],
+): Promise<Found[]> {
   const { caller } = call;
   const { sql } = call.db;
   const { object } = place;
@@ -235,7 +259,7 @@ async function recordsOf(call: Writing, place: Place, meant: readonly Meant[], f
     const [only, ...others] = matches.get(each) ?? [];
     if (only && others.length > 0)
       failed.push(
-        ambiguous(
+        ambiguousFailure(
           each.index,
           [only, ...others].map(({ id }) => id),
         ),
@@ -256,7 +280,7 @@ async function recordsOf(call: Writing, place: Place, meant: readonly Meant[], f
   return [...ids].flatMap(([each, id]) => {
     const before = id === null ? undefined : locked.get(id);
     if (id === null || before) return [{ ...each, before }];
-    failed.push(missing(each.index));
+    failed.push(missingFailure(each.index));
     return [];
   });
 }

@@ -3,8 +3,8 @@ import { findKeyStanding, findUserStanding, isStillGood } from '../../db/access/
 import type { Sql } from '../../db/client/pool.ts';
 import type { Reach } from '../../db/client/visibility.ts';
 import type { ExportRow } from '../../db/records/exports.ts';
-import { permissionsOf } from '../../domain/access/role-permissions.ts';
-import { grantsOf } from '../../domain/access/scopes.ts';
+import { resolvePermissions } from '../../domain/access/role-permissions.ts';
+import { parseGrants } from '../../domain/access/scopes.ts';
 
 /** @returns false if the credential was revoked or lost a scope, or sees other records now */
 export async function isAccessUnchanged(sql: Sql, companyId: string, row: ExportRow): Promise<boolean> {
@@ -12,7 +12,7 @@ export async function isAccessUnchanged(sql: Sql, companyId: string, row: Export
   if (row.createdByKind === 'api_key') {
     const key = await findKeyStanding(sql, companyId, row.createdById);
     if (!key) return false;
-    const grants = grantsOf(key.scopes);
+    const grants = parseGrants(key.scopes);
     const reach =
       key.reachKind === 'company' ? ({ kind: 'company' } as const) : { kind: key.reachKind, id: key.reachId };
     return needed.every((scope) => grants.allows(scope)) && row.sources.every((source) => isSame(source.reach, reach));
@@ -24,7 +24,7 @@ export async function isAccessUnchanged(sql: Sql, companyId: string, row: Export
   if (isApp && !(await isStillGood(sql, { companyId, actor, userId }, actor.id.replace(/^oauth_/, '')))) return false;
   const user = await findUserStanding(sql, companyId, userId);
   if (!user) return false;
-  const permissions = permissionsOf(user.roles, user.profile);
+  const permissions = resolvePermissions(user.roles, user.profile);
   return (
     needed.every((scope) => permissions.allows(scope)) &&
     row.sources.every(({ object, reach }) => {

@@ -6,7 +6,7 @@ import { bodyOfCells, bodyOfObject, ColumnMapping, type RowBody } from '../../do
 import type { FileRow } from '../../domain/records/import-rows.ts';
 import type { components } from '../../generated/api.ts';
 import { type BatchResult, createBatch, upsertBatch } from './batch-writes.ts';
-import type { Place, Writing } from './record-target.ts';
+import type { RecordTarget, WriteCall } from './record-target.ts';
 
 type Failure = components['schemas']['RecordBatchFailure'];
 
@@ -30,8 +30,8 @@ interface Readable {
 
 /** Writes rows; each succeeds or fails on its own. */
 export async function writeImportChunk(
-  call: Writing,
-  place: Place,
+  call: WriteCall,
+  place: RecordTarget,
   { options, layout }: Pick<ImportRow, 'options'> & { layout: FileLayout },
   rows: readonly FileRow[],
   readLine: ReadLine,
@@ -73,7 +73,7 @@ const isRepeat = ({ code }: Failure): boolean => code === 'DUPLICATE_IN_BATCH';
 
 function readRow(
   source: FileRow,
-  { object }: Place,
+  { object }: RecordTarget,
   mapping: ColumnMapping,
   options: ImportRow['options'],
   { columns, fields }: FileLayout,

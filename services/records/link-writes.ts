@@ -1,6 +1,6 @@
 // Linking and unlinking records: what a single link and a batch of links have in common.
 import { v7 as uuidv7 } from 'uuid';
-import { actorOf } from '../../db/client/created-by.ts';
+import { toActor } from '../../db/client/created-by.ts';
 import { findSamePairs, insertLinks, type LinkRow, type NewLink, type StoredLink } from '../../db/records/links.ts';
 import { findRecords } from '../../db/records/records.ts';
 import { isSystem, listRelations, type Relation, type SystemLinkType } from '../../domain/objects/relations.ts';
@@ -11,7 +11,7 @@ import { showRecord } from '../../domain/records/view.ts';
 import type { components } from '../../generated/api.ts';
 import { type ApiError, conflict } from '../../runtime/errors.ts';
 import type { Change } from '../../runtime/handler.ts';
-import type { Writing } from './record-target.ts';
+import type { WriteCall } from './record-target.ts';
 
 /** A relation whose links are stored, with the object on its other side. */
 export interface OwnRelation extends Relation {
@@ -57,7 +57,7 @@ export function toOwnRelation(relation: Relation): OwnRelation | { error: ApiErr
 }
 
 /** Links records that the caller has locked. @returns the outcomes in the order given */
-export async function writeLinks(call: Writing, wanted: readonly WantedLink[]): Promise<LinkOutcome[]> {
+export async function writeLinks(call: WriteCall, wanted: readonly WantedLink[]): Promise<LinkOutcome[]> {
   const { caller, now } = call;
   const { sql } = call.db;
   const links: NewLink[] = wanted.map(({ relation, id, otherId }) => ({
@@ -132,7 +132,7 @@ export function viewFrom({ side, name }: Relation, link: StoredLink): SeenLink {
 
 /** Returns links with the labels of their other records; those whose other record the caller cannot see are left out. */
 export async function toLinkResponses(
-  { caller, db: { sql } }: Pick<Writing, 'caller' | 'db'>,
+  { caller, db: { sql } }: Pick<WriteCall, 'caller' | 'db'>,
   workspace: Workspace,
   links: readonly SeenLink[],
 ): Promise<(Link | undefined)[]> {
@@ -164,7 +164,7 @@ function toLinkResponse(link: SeenLink, label: string | null): Link {
     created_by:
       kind === null || id === null
         ? null
-        : actorOf({ createdByKind: kind, createdById: id, createdByName: link.createdByName }),
+        : toActor({ createdByKind: kind, createdById: id, createdByName: link.createdByName }),
     created_at: link.createdAt.toISOString(),
   };
 }

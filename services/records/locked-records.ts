@@ -4,9 +4,9 @@ import { lockRecord, lockRecords } from '../../db/records/records.ts';
 import type { WorkspaceObject } from '../../domain/objects/workspace.ts';
 import type { StoredRecord } from '../../domain/records/draft.ts';
 import type { AppliedTag } from '../../domain/settings/record-tags.ts';
-import type { Writing } from './record-target.ts';
+import type { WriteCall } from './record-target.ts';
 
-type Locking = Pick<Writing, 'db' | 'caller'>;
+type Locking = Pick<WriteCall, 'db' | 'caller'>;
 
 /** One record within reach, locked until the transaction ends. Sent at once. */
 export async function lockForChange(

@@ -1,9 +1,9 @@
 // Opens the record of a path for writing related items, and reads pages of them.
 import { hasRecord, holdRecord } from '../../db/records/records.ts';
 import type { Workspace, WorkspaceObject } from '../../domain/objects/workspace.ts';
-import { found, notFound } from '../../runtime/errors.ts';
+import { notFound, orNotFound } from '../../runtime/errors.ts';
 import type { Call } from '../../runtime/handler.ts';
-import { type CursorValue, type Page, pageOf } from '../../runtime/paging.ts';
+import { type CursorValue, type Page, readPage } from '../../runtime/paging.ts';
 
 type RecordCall = Pick<Call, 'db' | 'caller' | 'services'> & { request: { path: { object: string; id: string } } };
 
@@ -17,7 +17,7 @@ export async function openRecord(call: RecordCall): Promise<{ workspace: Workspa
   const { path } = call.request;
   const { sql } = call.db;
   const workspace = await call.services.loadWorkspace();
-  const object = found(workspace.objects.get(path.object));
+  const object = orNotFound(workspace.objects.get(path.object));
   if (!(await holdRecord(sql, caller, path.object, path.id))) throw notFound();
   return { workspace, object };
 }
@@ -29,7 +29,7 @@ export async function openRecord(call: RecordCall): Promise<{ workspace: Workspa
  * @throws ApiError 404 as above, 400 for a cursor of another list
  */
 export async function pageOfRecord<Row, const Keys extends readonly CursorValue[]>(
-  call: RecordCall & Parameters<typeof pageOf>[0],
+  call: RecordCall & Parameters<typeof readPage>[0],
   what: string,
   read: (after: Keys | undefined, limit: number) => Promise<Row[]>,
   keysOf: (row: Row) => Keys,
@@ -37,11 +37,11 @@ export async function pageOfRecord<Row, const Keys extends readonly CursorValue[
   const { caller } = call;
   const { path } = call.request;
   const { sql } = call.db;
-  found((await call.services.loadWorkspace()).objects.get(path.object));
+  orNotFound((await call.services.loadWorkspace()).objects.get(path.object));
   const readVisible = async (after: Keys | undefined, limit: number): Promise<Row[]> => {
     const [visible, rows] = await Promise.all([hasRecord(sql, caller, path.object, path.id), read(after, limit)]);
     if (!visible) throw notFound();
     return rows;
   };
-  return pageOf(call, [what, path.object, path.id], readVisible, keysOf);
+  return readPage(call, [what, path.object, path.id], readVisible, keysOf);
 }

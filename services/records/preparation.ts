@@ -4,16 +4,16 @@ import { type Duplicate, findDuplicate, findDuplicates } from '../../db/records/
 import { findReferences } from '../../db/records/references.ts';
 import { countFacts } from '../../db/settings/pre-condition-facts.ts';
 import type { Status } from '../../domain/objects/configuration.ts';
-import { invalid, repeated, taken, unfulfilled } from '../../domain/records/batch.ts';
+import { invalidFailure, repeatedFailure, takenFailure, unmetFailure } from '../../domain/records/batch.ts';
 import type { CheckedRecord, NewRecord, StoredRecord } from '../../domain/records/draft.ts';
-import { type DuplicateField, duplicateSets, repeatsOf } from '../../domain/records/duplicates.ts';
+import { type DuplicateField, duplicateSets, findRepeats } from '../../domain/records/duplicates.ts';
 import { mergedRecord, namedReferences, newRecord, resolveReferences } from '../../domain/records/writes.ts';
 import { neededFacts, noFacts, unmetByNew, unmetPreConditions } from '../../domain/settings/pre-conditions.ts';
 import { changedManualTags } from '../../domain/settings/record-tags.ts';
 import { enteredStatus, statusItem } from '../../domain/settings/status-effects.ts';
 import type { components } from '../../generated/api.ts';
 import { alreadyExists, type FieldProblem, preConditionsNotMet, validationFailed } from '../../runtime/errors.ts';
-import type { Place, Writing } from './record-target.ts';
+import type { RecordTarget, WriteCall } from './record-target.ts';
 import { findUniqueConflicts, type RecordWrite } from './unique-fields.ts';
 
 // The steps are classes with a protected member and exported as types only, so that no other code
@@ -61,8 +61,8 @@ type Failure = components['schemas']['RecordBatchFailure'];
  * would deadlock.
  */
 export async function holdReferences(
-  { caller, db: { sql } }: Pick<Writing, 'db' | 'caller'>,
-  { workspace, object }: Place,
+  { caller, db: { sql } }: Pick<WriteCall, 'db' | 'caller'>,
+  { workspace, object }: RecordTarget,
   bodies: readonly unknown[],
 ): Promise<void> {
   const named = bodies.flatMap((body) => namedReferences(object, body));
@@ -74,14 +74,14 @@ export async function holdReferences(
 }
 
 /** Resolves the references of a record. Sends nothing if there are none. */
-export async function resolve(call: Pick<Writing, 'db' | 'caller'>, checked: CheckedRecord): Promise<ResolvedRecord> {
+export async function resolve(call: Pick<WriteCall, 'db' | 'caller'>, checked: CheckedRecord): Promise<ResolvedRecord> {
   resolveReferences(checked, await findReferences(call.db.sql, call.caller, checked.references));
   return new ResolvedRecord(checked);
 }
 
 /** Resolves the references of many records in one statement. */
 export async function resolveEach<Item>(
-  { caller, db: { sql } }: Pick<Writing, 'db' | 'caller'>,
+  { caller, db: { sql } }: Pick<WriteCall, 'db' | 'caller'>,
   items: readonly (Item & { checked: CheckedRecord })[],
 ): Promise<(Omit<Item, 'checked'> & { item: ResolvedRecord })[]> {
   const found = await findReferences(
@@ -100,8 +100,8 @@ export async function resolveEach<Item>(
  * values early can save a round trip by searching concurrently with another statement.
  */
 export async function searchDuplicate(
-  { caller, db: { sql } }: Pick<Writing, 'db' | 'caller'>,
-  { object: { object } }: Place,
+  { caller, db: { sql } }: Pick<WriteCall, 'db' | 'caller'>,
+  { object: { object } }: RecordTarget,
   sets: readonly (readonly DuplicateField[])[],
 ): Promise<SearchedDuplicate> {
   // Duplicate checks exist only for these objects.
@@ -114,8 +114,8 @@ export async function searchDuplicate(
  * that names the duplicate, or the record that has a unique value
  */
 export async function prepareNew(
-  call: Writing,
-  place: Place,
+  call: WriteCall,
+  place: RecordTarget,
   { checked }: ResolvedRecord,
   searched?: SearchedDuplicate,
 ): Promise<PreparedRecord> {
@@ -130,7 +130,7 @@ export async function prepareNew(
   return new Prepared(record);
 }
 
-function refuseDuplicate(place: Place, { found }: SearchedDuplicate): void {
+function refuseDuplicate(place: RecordTarget, { found }: SearchedDuplicate): void {
   if (!found) return;
   const { id, visible, matchedFields } = found;
   throw alreadyExists(existing(place, matchedFields), matchedFields, visible ? id : null);
@@ -138,8 +138,8 @@ function refuseDuplicate(place: Place, { found }: SearchedDuplicate): void {
 
 /** @throws ApiError 409 naming the record that has a value of one of the records in a unique field */
 export async function refuseTaken(
-  call: Writing,
-  place: Place,
+  call: WriteCall,
+  place: RecordTarget,
   records: readonly RecordWrite['after'][],
   before?: StoredRecord,
 ): Promise<void> {
@@ -149,10 +149,10 @@ export async function refuseTaken(
       throw alreadyExists(existing(place, conflict.fields), conflict.fields, conflict.existingId);
 }
 
-const existing = ({ object }: Place, fields: readonly string[]): string =>
+const existing = ({ object }: RecordTarget, fields: readonly string[]): string =>
   `A ${object.label.toLowerCase()} with this ${fields.join(' and ')} already exists.`;
 
-function problemsInside({ inside }: Place, problems: FieldProblem[]): FieldProblem[] {
+function problemsInside({ inside }: RecordTarget, problems: FieldProblem[]): FieldProblem[] {
   return inside === undefined ? problems : problems.map((each) => ({ ...each, field: `${inside}.${each.field}` }));
 }
 
@@ -190,8 +190,8 @@ export type DuplicateCheck = 'in_batch' | 'stored' | 'none';
  * @param failed receives the records that cannot be written
  */
 export async function prepareEachNew(
-  call: Writing,
-  place: Place,
+  call: WriteCall,
+  place: RecordTarget,
   items: readonly NewItem[],
   failed: Failure[],
   check: DuplicateCheck = 'in_batch',
@@ -205,8 +205,8 @@ export async function prepareEachNew(
  * @returns the others, without a change where nothing would change
  */
 export async function prepareEachChange(
-  call: Writing,
-  place: Place,
+  call: WriteCall,
+  place: RecordTarget,
   items: readonly ChangedItem[],
   failed: Failure[],
 ): Promise<PreparedUpdate[]> {
@@ -215,8 +215,8 @@ export async function prepareEachChange(
 
 /** New records and changes of one batch: as prepareEachNew and prepareEachChange, with values of unique fields that no two of them take. */
 export async function prepareEach(
-  call: Writing,
-  place: Place,
+  call: WriteCall,
+  place: RecordTarget,
   items: { creates: readonly NewItem[]; changes: readonly ChangedItem[] },
   failed: Failure[],
   check: DuplicateCheck = 'in_batch',
@@ -233,35 +233,35 @@ export async function prepareEach(
   for (const [index, conflict] of conflicts)
     failed.push(
       conflict.kind === 'repeated'
-        ? repeated(index, conflict.earlier)
-        : taken(index, existing(place, conflict.fields), conflict.fields, conflict.existingId),
+        ? repeatedFailure(index, conflict.earlier)
+        : takenFailure(index, existing(place, conflict.fields), conflict.fields, conflict.existingId),
     );
   const isFree = ({ index }: { index: number }): boolean => !conflicts.has(index);
   return { creates: creates.filter(isFree), changes: changes.filter(isFree) };
 }
 
 function checkEachNew(
-  { now }: Writing,
-  { workspace, object }: Place,
+  { now }: WriteCall,
+  { workspace, object }: RecordTarget,
   items: readonly NewItem[],
   failed: Failure[],
   check: DuplicateCheck,
 ): PreparedNew[] {
   const good = items.flatMap(({ index, item: { checked } }) => {
     if (checked.problems.length > 0) {
-      failed.push(invalid(index, checked.problems));
+      failed.push(invalidFailure(index, checked.problems));
       return [];
     }
     const record = newRecord(object, uuidv7(), checked, workspace, now);
     const unmet = unmetByNew(object, record, checked, workspace, now);
     if (unmet.length === 0) return [{ index, checked, record }];
-    failed.push(unfulfilled(index, unmet));
+    failed.push(unmetFailure(index, unmet));
     return [];
   });
   const repeats =
     check === 'none'
       ? new Map<number, number>()
-      : repeatsOf(
+      : findRepeats(
           object,
           workspace,
           good.map(({ checked }) => checked),
@@ -269,15 +269,15 @@ function checkEachNew(
   return good.flatMap(({ index, record }, position) => {
     const earlier = repeats.get(position);
     if (earlier === undefined) return [{ index, prepared: new Prepared(record) }];
-    failed.push(repeated(index, good[earlier]?.index ?? 0));
+    failed.push(repeatedFailure(index, good[earlier]?.index ?? 0));
     return [];
   });
 }
 
 /** Fails new records that stored ones duplicate. */
 async function withoutDuplicates(
-  { caller, db: { sql } }: Writing,
-  place: Place,
+  { caller, db: { sql } }: WriteCall,
+  place: RecordTarget,
   creates: readonly PreparedNew[],
   failed: Failure[],
 ): Promise<PreparedNew[]> {
@@ -291,7 +291,7 @@ async function withoutDuplicates(
     const found = duplicates[position];
     if (!found) return true;
     const { id, visible, matchedFields } = found;
-    failed.push(taken(index, existing(place, matchedFields), matchedFields, visible ? id : null));
+    failed.push(takenFailure(index, existing(place, matchedFields), matchedFields, visible ? id : null));
     return false;
   });
 }
@@ -303,8 +303,8 @@ async function withoutDuplicates(
  * that names the record that has a unique value
  */
 export async function prepareChange(
-  call: Writing,
-  place: Place,
+  call: WriteCall,
+  place: RecordTarget,
   before: StoredRecord,
   { checked }: ResolvedRecord,
 ): Promise<PreparedChange | undefined> {
@@ -320,8 +320,8 @@ export async function prepareChange(
 
 /** A change of nothing but the tags that a record, which is locked, has by hand. */
 export function prepareTags(
-  call: Pick<Writing, 'currentTime'>,
-  { workspace, object }: Place,
+  call: Pick<WriteCall, 'currentTime'>,
+  { workspace, object }: RecordTarget,
   before: StoredRecord,
   manualTagIds: readonly string[],
 ): PreparedChange {
@@ -332,7 +332,7 @@ export function prepareTags(
 
 /** Joins an update with the record, which is locked; undefined if nothing would change. */
 function changeOf(
-  { workspace, object }: Place,
+  { workspace, object }: RecordTarget,
   before: StoredRecord,
   checked: CheckedRecord,
   now: Date,
@@ -343,15 +343,15 @@ function changeOf(
 }
 
 async function checkEachChange(
-  call: Writing,
-  place: Place,
+  call: WriteCall,
+  place: RecordTarget,
   items: readonly ChangedItem[],
   failed: Failure[],
 ): Promise<PreparedUpdate[]> {
   const now = call.currentTime();
   const good = items.flatMap(({ index, before, item: { checked } }) => {
     if (checked.problems.length === 0) return [{ index, before, change: changeOf(place, before, checked, now) }];
-    failed.push(invalid(index, checked.problems));
+    failed.push(invalidFailure(index, checked.problems));
     return [];
   });
   const changes = good.flatMap(({ change }) => change ?? []);
@@ -359,7 +359,7 @@ async function checkEachChange(
   return good.flatMap(({ index, before, change }) => {
     const problems = unmet.get(before.id);
     if (!problems) return [{ index, before, prepared: change && new Prepared(change) }];
-    failed.push(unfulfilled(index, problems));
+    failed.push(unmetFailure(index, problems));
     return [];
   });
 }
@@ -377,8 +377,8 @@ interface ChangedRecord {
  * status.
  */
 async function unmetByChanges(
-  { caller, now, db: { sql } }: Pick<Writing, 'db' | 'caller' | 'now'>,
-  { workspace, object }: Place,
+  { caller, now, db: { sql } }: Pick<WriteCall, 'db' | 'caller' | 'now'>,
+  { workspace, object }: RecordTarget,
   changes: readonly ChangedRecord[],
 ): Promise<Map<string, FieldProblem[]>> {
   const entering = new Map<Status, ChangedRecord[]>();

@@ -4,12 +4,12 @@ import { notFound } from '../../runtime/errors.ts';
 import type { Call, CallDatabase, CallServices } from '../../runtime/handler.ts';
 
 /** What record writes need of a call, or of a job that writes as a caller. */
-export interface Writing extends Pick<Call, 'caller' | 'now' | 'currentTime'> {
+export interface WriteCall extends Pick<Call, 'caller' | 'now' | 'currentTime'> {
   db: Pick<CallDatabase, 'sql' | 'record' | 'awaitAtCommit'>;
 }
 
 /** The target of a record write. */
-export interface Place {
+export interface RecordTarget {
   workspace: Workspace;
   object: WorkspaceObject;
   /** The path of the fields in the body, for error messages. Absent: the root. */
@@ -20,7 +20,7 @@ export interface Place {
 export async function openObject(call: {
   request: { path: { object: string } };
   services: Pick<CallServices, 'loadWorkspace'>;
-}): Promise<Place> {
+}): Promise<RecordTarget> {
   const workspace = await call.services.loadWorkspace();
   const object = workspace.objects.get(call.request.path.object);
   if (!object) throw notFound();

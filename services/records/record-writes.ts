@@ -6,26 +6,33 @@ import { insertRecords, updateRecords, type WrittenRecords } from '../../db/reco
 import { type EntityChange, noteChange, noteContacts, recomputeFollowup } from '../../db/sales/activity-effects.ts';
 import { insertLead } from '../../db/sales/lead-writing.ts';
 import { answerClocks, changeClocks, startClocks } from '../../db/settings/sla-clocks.ts';
-import { builtinOf, type Workspace } from '../../domain/objects/workspace.ts';
+import { getBuiltinObject, type Workspace } from '../../domain/objects/workspace.ts';
 import type { StoredRecord } from '../../domain/records/draft.ts';
 import { objectOfEntity } from '../../domain/records/entity-types.ts';
 import { changeTime } from '../../domain/records/version.ts';
-import { changesBetween, clearingOf, creationOf, deletionOf, showRecord, updateOf } from '../../domain/records/view.ts';
-import { changedContact, contactOf, type LoggedContact } from '../../domain/records/writes.ts';
+import {
+  changesBetween,
+  describeClearing,
+  describeCreation,
+  describeDeletion,
+  describeUpdate,
+  showRecord,
+} from '../../domain/records/view.ts';
+import { changedContact, type LoggedContact, toLoggedContact } from '../../domain/records/writes.ts';
 import { changedTagNames, type TagNames } from '../../domain/settings/record-tags.ts';
-import { clockChange, clocksEndedWith, clocksOfNew, findResponses } from '../../domain/settings/sla-tracking.ts';
+import { clockChange, clocksEndedWith, findClocksOfNew, findResponses } from '../../domain/settings/sla-tracking.ts';
 import { moveEvent } from '../../domain/settings/status-effects.ts';
 import {
-  appliedToChanged,
-  appliedToNew,
   contactedToRetag,
+  findTagsOfChanged,
+  findTagsOfNew,
+  matchTagsOfNew,
   namesOfRetagged,
   recordsToRetag,
-  tagsOfNew,
 } from '../../domain/settings/tags.ts';
 import type { Change } from '../../runtime/handler.ts';
 import type { PreparedChange, PreparedRecord } from './preparation.ts';
-import type { Place, Writing } from './record-target.ts';
+import type { RecordTarget, WriteCall } from './record-target.ts';
 
 /** The names of tags before and after, by the ids of the records. */
 type RetaggedNames = ReadonlyMap<string, TagNames>;
@@ -38,7 +45,7 @@ export type Traced = Pick<Change, 'metadata'> & { action?: string };
  * waits instead.
  */
 async function recordsOf<Written>(
-  call: Writing,
+  call: WriteCall,
   { stored, foreseen }: WrittenRecords<Written>,
   besides: readonly Promise<unknown>[],
 ): Promise<Written[]> {
@@ -52,8 +59,8 @@ async function recordsOf<Written>(
  * predicted
  */
 export async function writeNew(
-  call: Writing,
-  { workspace, object }: Place,
+  call: WriteCall,
+  { workspace, object }: RecordTarget,
   prepared: readonly PreparedRecord[],
   traced: Traced = {},
 ): Promise<StoredRecord[]> {
@@ -62,19 +69,19 @@ export async function writeNew(
   const planned = prepared.map(({ content }) => content);
   const written = insertRecords(sql, caller, object.object, planned, now);
   const records = await recordsOf(call, written, [
-    changeTags(sql, caller, object.object, appliedToNew(object, workspace, planned, now)),
-    startClocks(sql, caller, clocksOfNew(object.object, planned, workspace, now)),
+    changeTags(sql, caller, object.object, findTagsOfNew(object, workspace, planned, now)),
+    startClocks(sql, caller, findClocksOfNew(object.object, planned, workspace, now)),
   ]);
   let moved: EntityChange[] = [];
   let retagged: RetaggedNames = new Map();
   if (object.object === 'activities') {
-    const contacts = records.map((record) => contactOf(record.values));
+    const contacts = records.map((record) => toLoggedContact(record.values));
     moved = await noteContacts(sql, caller, contacts, call.currentTime());
     retagged = await retagContacted(call, workspace, contacts, now);
     await answerClocks(sql, caller, findResponses(contacts, workspace), now);
   }
   for (const { id, createdAt } of records)
-    call.db.record({ ...creationOf(object, id, createdAt), occurredAt: createdAt, ...traced });
+    call.db.record({ ...describeCreation(object, id, createdAt), occurredAt: createdAt, ...traced });
   traceEntities(call, workspace, moved, retagged);
   return records;
 }
@@ -84,8 +91,8 @@ export async function writeNew(
  * predicted
  */
 export async function writeChanges(
-  call: Writing,
-  { workspace, object }: Place,
+  call: WriteCall,
+  { workspace, object }: RecordTarget,
   prepared: readonly PreparedChange[],
   traced: Traced = {},
 ): Promise<StoredRecord[]> {
@@ -96,7 +103,7 @@ export async function writeChanges(
   // If the owner changes, the event needs the creator too: both decide who could see the record
   // before.
   const isTaken = changes.some(({ before, merged }) => before.values.assigned_to !== merged.values.assigned_to);
-  const tagged = appliedToChanged(object, workspace, changes, now);
+  const tagged = findTagsOfChanged(object, workspace, changes, now);
   const written = updateRecords(sql, caller, object.object, merged, isTaken);
   const records = await recordsOf(call, written, [changeTags(sql, caller, object.object, tagged)]);
   const tagsOf = new Map(tagged.map((each) => [each.recordId, changedTagNames(object, each)]));
@@ -123,7 +130,7 @@ export async function writeChanges(
     const occurredAt = after.updatedAt;
     const entered = moveEvent(object.object, before, after, workspace, occurredAt);
     call.db.record({
-      ...updateOf(object, after.id, changed, occurredAt, after.createdBy),
+      ...describeUpdate(object, after.id, changed, occurredAt, after.createdBy),
       occurredAt,
       ...(entered ? { furtherEvents: [entered] } : {}),
       ...traced,
@@ -135,8 +142,8 @@ export async function writeChanges(
 
 /** Writes one new record. */
 export async function writeNewRecord(
-  call: Writing,
-  place: Place,
+  call: WriteCall,
+  place: RecordTarget,
   prepared: PreparedRecord,
   traced?: Traced,
 ): Promise<StoredRecord> {
@@ -147,8 +154,8 @@ export async function writeNewRecord(
 
 /** Writes one change. */
 export async function writeChange(
-  call: Writing,
-  place: Place,
+  call: WriteCall,
+  place: RecordTarget,
   prepared: PreparedChange,
   traced?: Traced,
 ): Promise<StoredRecord> {
@@ -163,31 +170,33 @@ export async function writeChange(
  * @returns the ids of all its tags
  */
 export function writeLead(
-  call: Writing,
-  { workspace, object }: Place,
+  call: WriteCall,
+  { workspace, object }: RecordTarget,
   { content: lead }: PreparedRecord,
   manualTagIds: readonly string[],
   traced: Traced,
 ): ReadonlySet<string> {
   const { caller, now } = call;
   const { sql } = call.db;
-  const automatic = tagsOfNew(object, workspace, [lead], now).flatMap(({ tagIds }) => tagIds);
+  const automatic = matchTagsOfNew(object, workspace, [lead], now).flatMap(({ tagIds }) => tagIds);
   const tagIds = { manual: manualTagIds, automatic: automatic.filter((id) => !manualTagIds.includes(id)) };
   call.db.awaitAtCommit(insertLead(sql, caller, lead, tagIds, now));
-  call.db.awaitAtCommit(startClocks(sql, caller, clocksOfNew(object.object, [lead], workspace, now)));
-  call.db.record({ ...creationOf(object, lead.id, now), occurredAt: now, ...traced });
+  call.db.awaitAtCommit(startClocks(sql, caller, findClocksOfNew(object.object, [lead], workspace, now)));
+  call.db.record({ ...describeCreation(object, lead.id, now), occurredAt: now, ...traced });
   return new Set([...tagIds.manual, ...tagIds.automatic]);
 }
 
 /** Moves records to the trash. Call `noteDeletions` afterwards. */
-export async function deleteEach(call: Writing, { object }: Place, ids: readonly string[]): Promise<Deletion> {
+export async function deleteEach(call: WriteCall, { object }: RecordTarget, ids: readonly string[]): Promise<Deletion> {
   const deletion = await moveToTrash(call.db.sql, call.caller, object.object, ids, toCause(call), call.currentTime());
   call.db.awaitAtCommit(deletion.stored);
   return deletion;
 }
 
 /** Returns the caller, as the audit rows and events of later steps of its write name it. */
-export function toCause({ caller: { actor, kind, requestId, ip, userAgent } }: Pick<Writing, 'caller'>): ClearingCause {
+export function toCause({
+  caller: { actor, kind, requestId, ip, userAgent },
+}: Pick<WriteCall, 'caller'>): ClearingCause {
   const key = kind === 'api_key' ? { apiKeyId: actor.id, keyName: actor.name } : { apiKeyId: null, keyName: null };
   return { actor, ...key, requestId, ip, userAgent };
 }
@@ -197,8 +206,8 @@ export function toCause({ caller: { actor, kind, requestId, ip, userAgent } }: P
  * clocks end; records that referred to deleted ones change.
  */
 export async function noteDeletions(
-  call: Writing,
-  { workspace, object }: Place,
+  call: WriteCall,
+  { workspace, object }: RecordTarget,
   { records: gone, cleared, deletedAt }: Deletion,
 ): Promise<void> {
   const { caller } = call;
@@ -207,7 +216,9 @@ export async function noteDeletions(
   const moved: EntityChange[] = [];
   let retagged: RetaggedNames = new Map();
   if (object.object === 'activities') {
-    const contacts = gone.filter(({ values }) => values.followup_at !== null).map(({ values }) => contactOf(values));
+    const contacts = gone
+      .filter(({ values }) => values.followup_at !== null)
+      .map(({ values }) => toLoggedContact(values));
     const entities = new Map(contacts.map((contact) => [contact.entityId, contact]));
     for (const entity of entities.values()) moved.push(...(await recomputeFollowup(sql, caller, entity, now)));
     retagged = await retagContacted(call, workspace, [...entities.values()], now);
@@ -217,30 +228,30 @@ export async function noteDeletions(
   await changeClocks(sql, caller, clocks, deletedAt);
   for (const record of gone) {
     const occurredAt = changeTime(record, now);
-    call.db.record({ ...deletionOf(object, record, occurredAt), occurredAt });
+    call.db.record({ ...describeDeletion(object, record, occurredAt), occurredAt });
   }
   for (const [name, changed] of Map.groupBy(cleared, (each) => each.object)) {
-    const referring = builtinOf(name, workspace);
+    const referring = getBuiltinObject(name, workspace);
     const tags = namesOfRetagged(
       referring,
       await retag(sql, caller, recordsToRetag(referring, workspace, changed, now)),
     );
     for (const each of changed)
-      call.db.record({ ...clearingOf(referring, each, tags.get(each.id)), occurredAt: each.changedAt });
+      call.db.record({ ...describeClearing(referring, each, tags.get(each.id)), occurredAt: each.changedAt });
   }
   traceEntities(call, workspace, moved, retagged);
 }
 
 /** Applies the conditions of tags to leads and customers again. */
 export async function retagContacted(
-  { caller, db: { sql } }: Writing,
+  { caller, db: { sql } }: WriteCall,
   workspace: Workspace,
   contacts: readonly LoggedContact[],
   now: Date,
 ): Promise<RetaggedNames> {
   const retagged = (['leads', 'customers'] as const).map(async (name) =>
     namesOfRetagged(
-      builtinOf(name, workspace),
+      getBuiltinObject(name, workspace),
       await retag(sql, caller, contactedToRetag(name, workspace, contacts, now)),
     ),
   );
@@ -252,7 +263,7 @@ export async function retagContacted(
  * last state.
  */
 export function traceEntities(
-  call: Writing,
+  call: WriteCall,
   workspace: Workspace,
   changes: readonly EntityChange[],
   tags: RetaggedNames,
@@ -260,11 +271,11 @@ export function traceEntities(
   const first = new Map(changes.toReversed().map((change) => [change.entityId, change]));
   const last = new Map(changes.map((change) => [change.entityId, change]));
   for (const [id, { entityType, after, changedAt }] of last) {
-    const object = builtinOf(objectOfEntity(entityType), workspace);
+    const object = getBuiltinObject(objectOfEntity(entityType), workspace);
     const fields = changesBetween(object, { ...first.get(id)?.before }, { ...after });
     const names = tags.get(id);
     const changed = names ? { ...fields, tags: names } : fields;
     if (Object.keys(changed).length > 0)
-      call.db.record({ ...updateOf(object, id, changed, changedAt), occurredAt: changedAt });
+      call.db.record({ ...describeUpdate(object, id, changed, changedAt), occurredAt: changedAt });
   }
 }

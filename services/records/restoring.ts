@@ -21,7 +21,7 @@ import {
 } from '../../db/records/trash.ts';
 import { recomputeFollowup } from '../../db/sales/activity-effects.ts';
 import { reopenClocks } from '../../db/settings/sla-clocks.ts';
-import { builtinOf, configuredFields, type WorkspaceObject } from '../../domain/objects/workspace.ts';
+import { configuredFields, getBuiltinObject, type WorkspaceObject } from '../../domain/objects/workspace.ts';
 import type { StoredRecord } from '../../domain/records/draft.ts';
 import {
   adaptRestored,
@@ -35,11 +35,11 @@ import {
 } from '../../domain/records/restoring.ts';
 import { changeTime } from '../../domain/records/version.ts';
 import { restorationOf } from '../../domain/records/view.ts';
-import { contactOf } from '../../domain/records/writes.ts';
+import { toLoggedContact } from '../../domain/records/writes.ts';
 import { namesOfRetagged, recordsToRetag } from '../../domain/settings/tags.ts';
 import { conflict, notFound } from '../../runtime/errors.ts';
 import { refuseTaken } from './preparation.ts';
-import type { Place, Writing } from './record-target.ts';
+import type { RecordTarget, WriteCall } from './record-target.ts';
 import { retagContacted, toCause, traceEntities } from './record-writes.ts';
 
 /** References to a record that are restored with it; a job restores the others. */
@@ -56,7 +56,7 @@ export interface Restoration {
  * Restores a deleted record with everything that was deleted with it.
  * @throws ApiError 404; 409 if a value of a unique field is taken, or if the lead or deal of an activity is not there
  */
-export async function restoreFromTrash(call: Writing, place: Place, id: string): Promise<Restoration> {
+export async function restoreFromTrash(call: WriteCall, place: RecordTarget, id: string): Promise<Restoration> {
   const { caller } = call;
   const { sql } = call.db;
   const { workspace, object } = place;
@@ -105,7 +105,7 @@ function fieldsOf(id: string, warnings: readonly RestoreWarning[]): { id: string
 }
 
 /** Locks the lead or deal of an activity. @throws ApiError 409 if it is not there */
-async function holdEntity({ caller, db: { sql } }: Writing, object: string, record: StoredRecord): Promise<void> {
+async function holdEntity({ caller, db: { sql } }: WriteCall, object: string, record: StoredRecord): Promise<void> {
   const entity = entityOf(object, record);
   if (!entity || (await holdExisting(sql, caller, [entity])).has(entity.id)) return;
   const message = `The record of ${entity.object} that the activity was logged on does not exist. Restore it first.`;
@@ -114,7 +114,7 @@ async function holdEntity({ caller, db: { sql } }: Writing, object: string, reco
 
 /** Locks what a record refers to: in the trash, so that it is not restored meanwhile, or else where it is. */
 async function holdReferred(
-  { caller, db: { sql } }: Writing,
+  { caller, db: { sql } }: WriteCall,
   references: readonly { object: string; to: string }[],
 ): Promise<Set<string>> {
   const keys = references.map(({ object, to }) => ({ object, id: to }));
@@ -130,7 +130,7 @@ async function holdReferred(
 }
 
 /** @throws ApiError 409 naming the record that has a unique value of the record, or of a task or activity that comes back with it */
-async function refuseTakenValues(call: Writing, place: Place, record: StoredRecord): Promise<void> {
+async function refuseTakenValues(call: WriteCall, place: RecordTarget, record: StoredRecord): Promise<void> {
   await refuseTaken(call, withAllFields(place, place.object), [record]);
   for (const name of ['activities', 'tasks'] as const) {
     const object = place.workspace.objects.get(name);
@@ -141,7 +141,7 @@ async function refuseTakenValues(call: Writing, place: Place, record: StoredReco
 }
 
 /** Returns an object with its disabled fields, whose values a deleted record can have. */
-function withAllFields({ workspace }: Place, object: WorkspaceObject): Place {
+function withAllFields({ workspace }: RecordTarget, object: WorkspaceObject): RecordTarget {
   const fields = configuredFields(object.object, workspace.rows).map((field) => [field.name, field] as const);
   return { workspace, object: { ...object, fields: new Map(fields) } };
 }
@@ -150,7 +150,7 @@ function withAllFields({ workspace }: Place, object: WorkspaceObject): Place {
  * Restores the links of a record and of its activities and tasks. Those to records in the trash come back with these.
  * @returns how many could not be restored although both records exist
  */
-async function restoreLinksOf({ caller, db: { sql } }: Writing, root: string): Promise<number> {
+async function restoreLinksOf({ caller, db: { sql } }: WriteCall, root: string): Promise<number> {
   const links = await findTrashedLinks(sql, caller, root);
   if (links.length === 0) return 0;
   const ends = links.flatMap(({ fromObject, fromId, toObject, toId }) => [
@@ -174,14 +174,14 @@ async function restoreLinksOf({ caller, db: { sql } }: Writing, root: string): P
 
 /** Records that other records refer to the restored one again. */
 async function noteReferences(
-  call: Writing,
-  { workspace }: Place,
+  call: WriteCall,
+  { workspace }: RecordTarget,
   to: string,
   restored: readonly RestoredReference[],
   now: Date,
 ): Promise<void> {
   for (const [name, changed] of Map.groupBy(restored, (each) => each.object)) {
-    const object = builtinOf(name, workspace);
+    const object = getBuiltinObject(name, workspace);
     const retagged = await retag(call.db.sql, call.caller, recordsToRetag(object, workspace, changed, now));
     const tags = namesOfRetagged(object, retagged);
     for (const each of changed)
@@ -190,11 +190,16 @@ async function noteReferences(
 }
 
 /** Has the lead or deal of a restored activity find its next follow-up, as when the activity was logged. */
-async function noteActivity(call: Writing, { workspace }: Place, { values }: StoredRecord, now: Date): Promise<void> {
+async function noteActivity(
+  call: WriteCall,
+  { workspace }: RecordTarget,
+  { values }: StoredRecord,
+  now: Date,
+): Promise<void> {
   if (values.followup_at === null) return;
   const { caller } = call;
   const { sql } = call.db;
-  const contact = contactOf(values);
+  const contact = toLoggedContact(values);
   const moved = await recomputeFollowup(sql, caller, contact, now);
   traceEntities(call, workspace, moved, await retagContacted(call, workspace, [contact], now));
 }

@@ -7,11 +7,15 @@ import { builtinValues } from '../../domain/records/view.ts';
 import { notFound, versionMismatch } from '../../runtime/errors.ts';
 import { lockForChange } from './locked-records.ts';
 import { holdReferences, prepareChange, prepareNew, resolve } from './preparation.ts';
-import type { Place, Writing } from './record-target.ts';
+import type { RecordTarget, WriteCall } from './record-target.ts';
 import { writeChange, writeNewRecord } from './record-writes.ts';
 
 /** @throws ApiError 422 that lists every problem of the body, 409 for a duplicate */
-export async function create(call: Writing, place: Place, body: Record<string, unknown>): Promise<StoredRecord> {
+export async function create(
+  call: WriteCall,
+  place: RecordTarget,
+  body: Record<string, unknown>,
+): Promise<StoredRecord> {
   const checked = checkRecord(place.object, body, 'create', place.workspace, call.now);
   return writeNewRecord(call, place, await prepareNew(call, place, await resolve(call, checked)));
 }
@@ -30,8 +34,8 @@ interface ChangeOptions {
  * body
  */
 export async function change(
-  call: Writing,
-  place: Place,
+  call: WriteCall,
+  place: RecordTarget,
   id: string,
   sent: Record<string, unknown>,
   { adapt = (body) => body, ifMatch }: ChangeOptions = {},

@@ -3,8 +3,8 @@ import { findHolders } from '../../db/records/unique-values.ts';
 import { lockNamedEntities } from '../../db/sales/activity-effects.ts';
 import type { StoredRecord } from '../../domain/records/draft.ts';
 import { type Conflict, findConflicts, type UniqueWrite, uniqueValues } from '../../domain/records/unique-values.ts';
-import { contactOf } from '../../domain/records/writes.ts';
-import type { Place, Writing } from './record-target.ts';
+import { toLoggedContact } from '../../domain/records/writes.ts';
+import type { RecordTarget, WriteCall } from './record-target.ts';
 
 /** A record that is to be written. */
 export interface RecordWrite {
@@ -21,8 +21,8 @@ export interface RecordWrite {
  * @returns the conflicts by the positions of their records
  */
 export async function findUniqueConflicts(
-  { caller, db: { sql } }: Pick<Writing, 'db' | 'caller'>,
-  { object }: Place,
+  { caller, db: { sql } }: Pick<WriteCall, 'db' | 'caller'>,
+  { object }: RecordTarget,
   writes: readonly RecordWrite[],
 ): Promise<ReadonlyMap<number, Conflict>> {
   const unique = writes.map(
@@ -36,7 +36,7 @@ export async function findUniqueConflicts(
   const wanted = unique.flatMap(({ takes }) => takes);
   if (wanted.length === 0) return new Map();
   // A change of an activity first locks the record that it is logged on, as an insert does before it locks values.
-  const contacts = object.object === 'activities' ? writes.map(({ after }) => contactOf(after.values)) : [];
+  const contacts = object.object === 'activities' ? writes.map(({ after }) => toLoggedContact(after.values)) : [];
   const [, holders] = await Promise.all([
     contacts.length > 0 ? lockNamedEntities(sql, caller, contacts) : undefined,
     findHolders(sql, caller, object.object, wanted),

@@ -10,7 +10,7 @@ import type { CalendarStatus } from '../../domain/scheduling/user-availability.t
 import type { WorkingHours } from '../../domain/scheduling/working-time.ts';
 import type { Interval } from '../../domain/service/intervals.ts';
 import { schedulingLimits } from '../../domain/service/request-limits.ts';
-import { ApiError, conflict, found, problem, validationFailed } from '../../runtime/errors.ts';
+import { ApiError, conflict, orNotFound, problem, validationFailed } from '../../runtime/errors.ts';
 import type { Call } from '../../runtime/handler.ts';
 import type { LiveTimes } from './outside-calendars.ts';
 
@@ -34,7 +34,7 @@ export interface Policies {
  * @param ofPool the id in the pool
  * @throws ApiError 404 if the policy does not exist; 409 if none is named and there is no default
  */
-export async function policiesOf(
+export async function findPolicies(
   { caller: { companyId }, db: { sql } }: SchedulingCall,
   asked: string | undefined,
   ofPool: string | null = null,
@@ -44,7 +44,7 @@ export async function policiesOf(
     findDefaultPolicy(sql, companyId),
     id === null ? undefined : findPolicy(sql, companyId, id),
   ]);
-  const policy = id === null ? standard : found(named);
+  const policy = id === null ? standard : orNotFound(named);
   if (!policy)
     throw conflict('no_policy', 'There is no default policy. Send policy_id, or assign a policy to the pool.');
   return { policy, standard };
@@ -54,7 +54,7 @@ export async function policiesOf(
  * Returns the requested interval.
  * @throws ApiError 400 if it ends before it starts, or is longer than 31 days
  */
-export function windowOf(now: Date, from: string | undefined, to: string | undefined): Interval {
+export function resolveWindow(now: Date, from: string | undefined, to: string | undefined): Interval {
   const start = from === undefined ? now.getTime() : Date.parse(from);
   const end = to === undefined ? start + usualWindow : Date.parse(to);
   if (end <= start) throw validationFailed([problem('to', 'OUT_OF_RANGE', 'to must be after from')], 400);
@@ -68,11 +68,16 @@ export function windowOf(now: Date, from: string | undefined, to: string | undef
 }
 
 /** Returns the rules for slots in an interval. @param minutes overrides the policy's duration */
-export function rulesOf(policy: PolicyRow, within: Interval, now: Date, minutes = policy.durationMinutes): SlotRules {
+export function toSlotRules(
+  policy: PolicyRow,
+  within: Interval,
+  now: Date,
+  minutes = policy.durationMinutes,
+): SlotRules {
   const soonest = now.getTime() + policy.minNoticeMinutes * minute;
   const latest = now.getTime() + policy.horizonDays * day;
   return {
-    ...demandOf(policy, minutes),
+    ...toSlotDemand(policy, minutes),
     intervalMinutes: policy.slotIntervalMinutes,
     within: { start: Math.max(within.start, soonest), end: Math.min(within.end, latest) },
   };
@@ -82,7 +87,7 @@ export function rulesOf(policy: PolicyRow, within: Interval, now: Date, minutes 
  * Returns what a policy requires of a slot at any time.
  * @param minutes overrides the policy's duration
  */
-export function demandOf(policy: PolicyRow, minutes = policy.durationMinutes): SlotDemand {
+export function toSlotDemand(policy: PolicyRow, minutes = policy.durationMinutes): SlotDemand {
   return {
     durationMinutes: minutes,
     bufferBeforeMinutes: policy.bufferBeforeMinutes,
@@ -134,7 +139,7 @@ export function unknownUsers(field: string, ids: readonly string[]): ApiError {
  * @param reach the visibility: the caller's, or the whole company if the operation is not limited
  * @throws ApiError 400 that names unknown ids
  */
-export async function usersIn(
+export async function findUsersIn(
   { caller, db: { sql } }: SchedulingCall,
   field: string,
   ids: readonly string[],
@@ -145,7 +150,7 @@ export async function usersIn(
   );
   const unknown = ids.filter((id) => !rows.has(id));
   if (unknown.length > 0) throw unknownUsers(field, unknown);
-  return ids.map((id) => found(rows.get(id)));
+  return ids.map((id) => orNotFound(rows.get(id)));
 }
 
 /** Options for reading availability. */
@@ -160,7 +165,7 @@ export interface ReadingOptions {
  * Reads the availability of users in an interval, in their order.
  * @param policy undefined: the users' own hours, regardless of policies
  */
-export async function peopleOf(
+export async function findPeople(
   { caller, now, db: { sql } }: SchedulingCall,
   users: readonly MemberRow[],
   { policy, standard }: { policy: PolicyRow | undefined; standard: PolicyRow | undefined },
@@ -188,7 +193,7 @@ export async function peopleOf(
       userId: user.id,
       fullName: user.fullName,
       isActive: user.isActive,
-      hours: hoursOf(user, policy, standard),
+      hours: findHours(user, policy, standard),
       daysOff: user.daysOff ?? [],
       daysOffTimezone: user.timezone ?? standard?.timezone ?? 'UTC',
       busy,
@@ -230,7 +235,7 @@ function outsideTimes(
 const asEvent = ({ start, end }: Interval): Busy => ({ start, end, reason: 'external_event' });
 
 /** Returns the policy's hours, or else the user's own, or else those of the default policy. */
-export function hoursOf(
+export function findHours(
   user: Pick<MemberRow, 'timezone' | 'weekly'>,
   policy: PolicyRow | undefined,
   standard: PolicyRow | undefined,
@@ -241,7 +246,7 @@ export function hoursOf(
 }
 
 /** Returns the members of a pool for the assignment, in the pool's order. */
-export async function candidatesOf(
+export async function findCandidates(
   { caller, now, db: { sql } }: SchedulingCall,
   pool: Pick<PoolRow, 'id' | 'rotation'>,
   members: readonly PoolMember[],

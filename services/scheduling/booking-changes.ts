@@ -2,7 +2,7 @@
 
 import { insertMail } from '../../db/messaging/mails.ts';
 import type { BookingRow } from '../../db/scheduling/bookings.ts';
-import { placeCalendarOrder } from '../../db/scheduling/calendar-orders.ts';
+import { enqueueCalendarWrite } from '../../db/scheduling/calendar-orders.ts';
 import { appointmentEvent } from '../../domain/scheduling/bookings.ts';
 import { invitationOf } from '../../domain/scheduling/invitation.ts';
 import type { Call } from '../../runtime/handler.ts';
@@ -10,18 +10,18 @@ import type { Call } from '../../runtime/handler.ts';
 export type BookingCall = Call<'createBooking'> | Call<'rescheduleBooking'> | Call<'cancelBooking'>;
 
 /** Additional data of the event. */
-export interface Told {
+export interface RecordedBookingChange {
   /** The booking that a rescheduled one replaces. */
   before?: BookingRow;
   reason?: string | undefined;
 }
 
 /** Records a booking change. Test mode notifies nobody outside of the workspace. */
-export async function tellOf(
+export async function recordBookingChange(
   call: BookingCall,
   what: 'scheduled' | 'rescheduled' | 'cancelled',
   booking: BookingRow,
-  { before, reason }: Told,
+  { before, reason }: RecordedBookingChange,
 ): Promise<void> {
   const { caller, now } = call;
   const verbs = { scheduled: 'create', rescheduled: 'reschedule', cancelled: 'cancel' } as const;
@@ -71,5 +71,5 @@ async function invite(call: BookingCall, what: 'scheduled' | 'rescheduled' | 'ca
  */
 async function orderEvent({ caller, now, db: { sql } }: BookingCall, booking: BookingRow, action: 'write' | 'remove') {
   if (booking.provider === 'internal') return;
-  await placeCalendarOrder(sql, caller.companyId, booking.id, booking.userId, action, now);
+  await enqueueCalendarWrite(sql, caller.companyId, booking.id, booking.userId, action, now);
 }

@@ -15,7 +15,7 @@ type CreateCall = Call<'createBooking'>;
  * @throws ApiError 400 if the body does not name exactly one kind of slot, or has no address of the
  * attendee
  */
-export async function phoneOf(call: CreateCall): Promise<string | null> {
+export async function readPhone(call: CreateCall): Promise<string | null> {
   const problems = problemsOf(call);
   const { phone } = call.request.body.attendee;
   const read =

@@ -5,7 +5,7 @@ import type { FreeSlot } from '../../domain/scheduling/slots.ts';
 import type { Interval } from '../../domain/service/intervals.ts';
 import { conflict } from '../../runtime/errors.ts';
 import type { Call } from '../../runtime/handler.ts';
-import { usersIn } from './bookable-users.ts';
+import { findUsersIn } from './bookable-users.ts';
 import { type AskingCall, type LiveTimes, readAhead } from './outside-calendars.ts';
 import { horizonOf, nextSlots } from './slot-offers.ts';
 
@@ -17,7 +17,7 @@ export function withBuffers({ start, end }: Interval, policy: PolicyRow): Interv
 }
 
 /** Returns the interval in which alternatives are searched, extended by the policy's buffers. */
-export function aheadOf(call: Pick<Call, 'now'>, from: number, policy: PolicyRow): Interval {
+export function alternativesInterval(call: Pick<Call, 'now'>, from: number, policy: PolicyRow): Interval {
   return withBuffers({ start: from, end: Math.max(horizonOf(call, policy), from) }, policy);
 }
 
@@ -29,7 +29,7 @@ export async function liveTimes(
   policy: PolicyRow,
   except?: string,
 ): Promise<LiveTimes> {
-  return new Map([[userId, await readAhead(call, userId, aheadOf(call, from, policy), except)]]);
+  return new Map([[userId, await readAhead(call, userId, alternativesInterval(call, from, policy), except)]]);
 }
 
 /**
@@ -37,7 +37,7 @@ export async function liveTimes(
  * @param where the conflict is. `outside` reads the external calendar again, so call it before any
  * write.
  */
-export async function takenThen(
+export async function conflictWithAlternatives(
   call: AskingCall & Pick<Call, 'now'>,
   row: BookingRow,
   start: number,
@@ -64,7 +64,7 @@ async function otherTimes(
   const live = where === 'outside' ? await liveTimes(call, row.userId, start, policy, row.id) : undefined;
   const [standard, users] = await Promise.all([
     findDefaultPolicy(call.db.sql, call.caller.companyId),
-    usersIn(call, 'user_id', [row.userId], { kind: 'company' }),
+    findUsersIn(call, 'user_id', [row.userId], { kind: 'company' }),
   ]);
   const minutes = (row.endAt.getTime() - row.startAt.getTime()) / 60_000;
   return nextSlots(call, { policy, standard }, users, start, minutes, live);

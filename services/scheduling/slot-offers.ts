@@ -9,16 +9,16 @@ import { isKnown } from '../../domain/scheduling/user-availability.ts';
 import type { Interval } from '../../domain/service/intervals.ts';
 import { ZoneClocks } from '../../domain/service/zone-clocks.ts';
 import type { components } from '../../generated/api.ts';
-import { ApiError, conflict, found } from '../../runtime/errors.ts';
+import { ApiError, conflict, orNotFound } from '../../runtime/errors.ts';
 import type { Call } from '../../runtime/handler.ts';
 import {
-  candidatesOf,
+  findCandidates,
+  findPeople,
+  findPolicies,
   type Person,
   type Policies,
-  peopleOf,
-  policiesOf,
   type ReadingOptions,
-  rulesOf,
+  toSlotRules,
 } from './bookable-users.ts';
 import type { LiveTimes } from './outside-calendars.ts';
 
@@ -79,10 +79,10 @@ export async function openPool(
 ): Promise<OpenPool> {
   const { caller } = call;
   const { sql } = call.db;
-  const pool = found(await findPool(sql, caller, poolId));
+  const pool = orNotFound(await findPool(sql, caller, poolId));
   const order = pool.members.filter(({ is_active }) => is_active).map(({ user_id }) => user_id);
   const [policies, rows] = await Promise.all([
-    policiesOf(call, policyId, pool.policyId),
+    findPolicies(call, policyId, pool.policyId),
     findMembers(sql, caller, order),
   ]);
   const users = rows.filter(({ isActive }) => isActive).sort((a, b) => order.indexOf(a.id) - order.indexOf(b.id));
@@ -90,8 +90,8 @@ export async function openPool(
   const members = pool.members.filter(({ user_id }) => users.some(({ id }) => id === user_id));
   const strategy = pool.assignmentStrategy ?? policies.policy.assignmentStrategy;
   const [people, candidates] = await Promise.all([
-    peopleOf(call, users, policies, within, options),
-    candidatesOf(call, pool, members, strategy),
+    findPeople(call, users, policies, within, options),
+    findCandidates(call, pool, members, strategy),
   ]);
   const known = people.filter(({ calendar }) => isKnown(calendar));
   const unknown = unknownAmong(people);
@@ -115,7 +115,7 @@ export interface OfferTerms {
   timezone: string | null;
 }
 
-export function offersOf(
+export function findOffers(
   call: OfferingCall,
   opened: OpenPool,
   slots: readonly FreeSlot[],
@@ -174,14 +174,14 @@ const alternatives = 5;
 const day = 86_400_000;
 
 /** Returns the next slots from a time on, within the horizon. */
-export async function alternativesFrom(
+export async function findAlternatives(
   call: OfferingCall,
   opened: OpenPool,
   from: number,
   terms: OfferTerms,
   live?: LiveTimes,
 ): Promise<SlotOffer[]> {
-  return offersOf(call, opened, await nextSlots(call, opened, opened.users, from, terms.minutes, live), terms);
+  return findOffers(call, opened, await nextSlots(call, opened, opened.users, from, terms.minutes, live), terms);
 }
 
 /**
@@ -211,13 +211,13 @@ export const horizonOf = ({ now }: Pick<Call, 'now'>, { horizonDays }: Policies[
  * differs.
  * @param people their availability in the interval
  */
-export function slotThatIs(
+export function findSlot(
   within: Interval,
   policy: Policies['policy'],
   people: readonly Person[],
   now: Date,
 ): FreeSlot | undefined {
-  const rules = rulesOf(policy, within, now);
+  const rules = toSlotRules(policy, within, now);
   if (within.end - within.start !== rules.durationMinutes * 60_000) return undefined;
   const isOffered = rules.within.start <= within.start && rules.within.end >= within.end;
   const able = isOffered ? people.filter((person) => canTake(person, rules, within.start) === undefined) : [];
@@ -253,7 +253,7 @@ export async function slotsWithin(
   limit: number,
   { people: first, live }: { people?: readonly Person[]; live?: LiveTimes } = {},
 ): Promise<{ slots: FreeSlot[]; truncated: boolean }> {
-  const rules = rulesOf(policies.policy, within, call.now, minutes);
+  const rules = toSlotRules(policies.policy, within, call.now, minutes);
   const duration = rules.durationMinutes * 60_000;
   const clocks = new ZoneClocks();
   const slots: FreeSlot[] = [];
@@ -261,7 +261,7 @@ export async function slotsWithin(
   for (;;) {
     const isFirst = stretch.start === within.start;
     const people =
-      (isFirst ? first : undefined) ?? (await peopleOf(call, users, policies, stretch, live ? { live } : {}));
+      (isFirst ? first : undefined) ?? (await findPeople(call, users, policies, stretch, live ? { live } : {}));
     const usable = people.filter(({ calendar, isActive }) => isActive && isKnown(calendar));
     const part = { start: Math.max(rules.within.start, stretch.start), end: Math.min(rules.within.end, stretch.end) };
     const found = findSlots(usable, { ...rules, within: part }, limit - slots.length, clocks);

@@ -1,6 +1,6 @@
 // Roles and profiles: the catalog, custom profiles, legacy roles, and the hidden Super_Admin.
 import { beforeAll, describe, expect, test } from 'vitest';
-import { listRolePermissions, permissionsOf } from '../../domain/access/role-permissions.ts';
+import { listRolePermissions, resolvePermissions } from '../../domain/access/role-permissions.ts';
 import { isGrantable } from '../../domain/access/scopes.ts';
 import { newBranch, newObject, newProfile } from '../support/arranged-ids.ts';
 import { expectStatus, type Json } from '../support/client.ts';
@@ -220,25 +220,25 @@ describe('the permissions of a user', () => {
   });
 
   test('combines all roles of a user, each action with its widest role', () => {
-    const both = permissionsOf(['Sales_Rep', 'Sales_Manager']);
+    const both = resolvePermissions(['Sales_Rep', 'Sales_Manager']);
     expect(
       ['leads:delete', 'object:visits:delete', 'users:view', 'users:configure', 'leads:fly'].map(both.allows),
     ).toEqual([true, true, true, false, false]);
-    const mixed = permissionsOf(['Sales_Rep', 'Viewer']);
+    const mixed = resolvePermissions(['Sales_Rep', 'Viewer']);
     expect([mixed.allows('leads:edit'), mixed.reachOf(['leads:view']), mixed.reachOf(['leads:edit'])]).toEqual([
       true,
       'company',
       'own',
     ]);
     expect([mixed.reachOf(['leads:view', 'leads:edit']), mixed.reachOf([])]).toEqual(['own', 'company']);
-    const leading = permissionsOf(['Branch_Manager', 'Sales_Rep']);
+    const leading = resolvePermissions(['Branch_Manager', 'Sales_Rep']);
     expect(['leads:edit', 'leads:delete', 'billing:view'].map((scope) => leading.reachOf([scope]))).toEqual([
       'branch',
       'branch',
       'own',
     ]);
-    const nothing = permissionsOf(['Regional_Director', 'Super_Admin', 'constructor']);
-    expect(permissionsOf(['Company_Admin']).allows('records:view')).toBe(false);
+    const nothing = resolvePermissions(['Regional_Director', 'Super_Admin', 'constructor']);
+    expect(resolvePermissions(['Company_Admin']).allows('records:view')).toBe(false);
     expect([nothing.allows('leads:view'), nothing.allows('constructor:name'), nothing.reachOf([])]).toEqual([
       false,
       false,
@@ -248,7 +248,7 @@ describe('the permissions of a user', () => {
 
   test('replaces the roles with a custom profile, for own records only', () => {
     const profile = [{ module: 'leads', actions: ['view', 'fly'] }];
-    const { allows, reachOf } = permissionsOf(['Company_Admin'], profile);
+    const { allows, reachOf } = resolvePermissions(['Company_Admin'], profile);
     const scopesOfUser = ['leads:view', 'leads:edit', 'leads:fly', 'deals:view', 'object:visits:view'];
     expect(scopesOfUser.map(allows)).toEqual([true, false, false, false, false]);
     expect([reachOf([]), reachOf(['leads:view'])]).toEqual(['own', 'own']);
@@ -256,7 +256,7 @@ describe('the permissions of a user', () => {
 
   test('permits for every role exactly what its profile lists', () => {
     for (const role of Object.keys(scopes)) {
-      const { allows, reachOf } = permissionsOf([role]);
+      const { allows, reachOf } = resolvePermissions([role]);
       for (const { module, actions, scope } of listRolePermissions(role, ['object:visits'])) {
         const offered = matrix[module] ?? ['view', 'create', 'edit', 'delete'];
         expect(offered.filter((action) => allows(`${module}:${action}`))).toEqual(actions);

@@ -1,7 +1,7 @@
 // What scopes grant, including wildcards, legacy names and platform keys.
 import { randomUUID } from 'node:crypto';
 import { describe, expect, test } from 'vitest';
-import { grantsOf, isGrantable } from '../../domain/access/scopes.ts';
+import { isGrantable, parseGrants } from '../../domain/access/scopes.ts';
 import { call, expectStatus } from '../support/client.ts';
 import { operations } from '../support/document.ts';
 import { alternativesOf } from '../support/requests.ts';
@@ -54,7 +54,7 @@ describe('a scope', () => {
   test('grants exactly what the table lists for each scope', () => {
     const asked = [...scopes, 'onboarding', 'messaging:send', 'nonsense:view'];
     for (const granted of [...grantable, 'onboarding']) {
-      const opened = asked.filter((scope) => grantsOf([granted]).allows(scope));
+      const opened = asked.filter((scope) => parseGrants([granted]).allows(scope));
       expect([granted, opened]).toEqual([granted, asked.filter((scope) => opens(granted, scope))]);
     }
   });
@@ -63,17 +63,17 @@ describe('a scope', () => {
     const asked = [...scopes, 'onboarding'];
     for (const one of grantable)
       for (const other of grantable) {
-        const opened = asked.filter((scope) => grantsOf([one, other]).allows(scope));
+        const opened = asked.filter((scope) => parseGrants([one, other]).allows(scope));
         expect(opened).toEqual(asked.filter((scope) => opens(one, scope) || opens(other, scope)));
       }
   });
 
   test('accepts a check by legacy name', () => {
     for (const [old, current] of Object.entries(legacy)) {
-      expect(grantsOf([current]).allows(old)).toBe(true);
-      expect(grantsOf([old]).allows(old)).toBe(true);
+      expect(parseGrants([current]).allows(old)).toBe(true);
+      expect(parseGrants([old]).allows(old)).toBe(true);
     }
-    expect(grantsOf(['leads:write']).allows('leads:edit')).toBe(false);
+    expect(parseGrants(['leads:write']).allows('leads:edit')).toBe(false);
   });
 
   test('accepts every scope of the catalog for keys, but not the platform scope, sending and unknown ones', () => {
@@ -92,7 +92,7 @@ describe('a scope', () => {
 
   test('grants nothing for names of built-in object members', () => {
     for (const name of ['constructor', '__proto__', 'toString', 'hasOwnProperty'])
-      for (const scope of scopes) expect(grantsOf([name, `${name}:*`]).allows(scope)).toBe(false);
+      for (const scope of scopes) expect(parseGrants([name, `${name}:*`]).allows(scope)).toBe(false);
   });
 });
 

@@ -3,9 +3,9 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { composeBody, type HappenedEvent, maxBodyBytes } from '../../domain/automation/webhook-bodies.ts';
 import {
-  eventsNamed,
+  createMatcher,
+  findEventsNamed,
   type MatchCriteria,
-  matcherOf,
   readEventFilter,
 } from '../../domain/automation/webhook-matching.ts';
 import { passes, type ReferenceField, type ReferenceFilter } from '../support/filter-reference.ts';
@@ -76,7 +76,7 @@ describe('a filter', () => {
     let passed = 0;
     fc.assert(
       fc.property(filters, values, (filter, data) => {
-        const verdict = matcherOf(wanted({ filter }))(told('sla.breached', data));
+        const verdict = createMatcher(wanted({ filter }))(told('sla.breached', data));
         expect(verdict).toBe(passes(data, filter, byName, clock));
         passed += Number(verdict);
       }),
@@ -96,12 +96,12 @@ describe('a filter', () => {
     ['is_null', false, false],
   ])('evaluates a filter over a missing field: %s %j is %s', (op, value, verdict) => {
     const filter = { field: 'from', op, value };
-    expect(matcherOf(wanted({ filter }))(told('record.created', { object: 'leads' }))).toBe(verdict);
+    expect(createMatcher(wanted({ filter }))(told('record.created', { object: 'leads' }))).toBe(verdict);
   });
 
   test('with not matches an event that lacks the field', () => {
     const filter = { not: { field: 'from', op: 'eq', value: 'x' } };
-    expect(matcherOf(wanted({ filter }))(told('record.created', { object: 'leads' }))).toBe(true);
+    expect(createMatcher(wanted({ filter }))(told('record.created', { object: 'leads' }))).toBe(true);
   });
 
   test.each([
@@ -112,7 +112,7 @@ describe('a filter', () => {
   ])('evaluates a filter over a list: %j is %s', (part, verdict) => {
     const filter = { field: 'changed_fields', ...part };
     const data = { changed_fields: ['priority', 'lead_status'] };
-    expect(matcherOf(wanted({ filter }))(told('record.updated', data))).toBe(verdict);
+    expect(createMatcher(wanted({ filter }))(told('record.updated', data))).toBe(verdict);
   });
 
   test.each([
@@ -135,7 +135,7 @@ describe('a filter', () => {
 
 describe('events', () => {
   test('matches events by name, by group, or all', () => {
-    const names = (pattern: string): string[] => eventsNamed(pattern).map(({ name }) => name);
+    const names = (pattern: string): string[] => findEventsNamed(pattern).map(({ name }) => name);
     expect(names('record.*')).toEqual([
       'record.created',
       'record.updated',
@@ -148,16 +148,16 @@ describe('events', () => {
     expect(names('*').length).toBeGreaterThan(8);
     for (const none of ['record', 'record.', 'rec*', '.*', '', 'record.created.*', '**'])
       expect(names(none)).toEqual([]);
-    const isWanted = matcherOf(wanted({ events: ['record.*', 'sla.breached'] }));
+    const isWanted = createMatcher(wanted({ events: ['record.*', 'sla.breached'] }));
     expect([isWanted(told('record.deleted', {})), isWanted(told('schema.changed', {}))]).toEqual([true, false]);
   });
 
   test('skips events of the credential itself on request', () => {
     const own = wanted({ skipOwn: true });
-    expect(matcherOf(own)(told('record.created', {}, 'own'))).toBe(false);
-    expect(matcherOf(own)(told('record.created', {}, 'other'))).toBe(true);
-    expect(matcherOf({ ...own, createdByKind: 'oauth_client' })(told('record.created', {}, 'own'))).toBe(true);
-    expect(matcherOf(wanted())(told('record.created', {}, 'own'))).toBe(true);
+    expect(createMatcher(own)(told('record.created', {}, 'own'))).toBe(false);
+    expect(createMatcher(own)(told('record.created', {}, 'other'))).toBe(true);
+    expect(createMatcher({ ...own, createdByKind: 'oauth_client' })(told('record.created', {}, 'own'))).toBe(true);
+    expect(createMatcher(wanted())(told('record.created', {}, 'own'))).toBe(true);
   });
 });
 

@@ -6,7 +6,7 @@ import { afterAll, beforeAll, describe, expect, inject, test, vi } from 'vitest'
 import { chargeCalls, quotaStatements, returnLease, saveLease, sweepLeasesOf } from '../../db/billing/quota.ts';
 import { inTransaction } from '../../db/client/in-transaction.ts';
 import { Pool } from '../../db/client/pool.ts';
-import { accessOf, callsPerDay, callsPerMonth, extraCalls } from '../../domain/billing/plans.ts';
+import { callsPerDay, callsPerMonth, extraCalls, resolveAccess } from '../../domain/billing/plans.ts';
 import { QuotaLedger } from '../../runtime/limits/quota-ledger.ts';
 import { accessToken, newGrant } from '../support/access-tokens.ts';
 import { type Answer, call, expectStatus } from '../support/client.ts';
@@ -403,9 +403,9 @@ describe('a workspace without a paid subscription', () => {
 
   test('serves a workspace whose trial ends at this very instant', () => {
     const now = new Date();
-    expect(accessOf('trialing', now, now)).toBe('no_subscription');
-    expect(accessOf('trialing', new Date(now.getTime() + 1), now)).toBe('open');
-    expect(accessOf(null, null, now)).toBe('no_subscription');
+    expect(resolveAccess('trialing', now, now)).toBe('no_subscription');
+    expect(resolveAccess('trialing', new Date(now.getTime() + 1), now)).toBe('open');
+    expect(resolveAccess(null, null, now)).toBe('no_subscription');
   });
 });
 

@@ -4,7 +4,7 @@ import { cpSync, existsSync, mkdirSync, mkdtempSync, rmSync, symlinkSync } from 
 import { tmpdir } from 'node:os';
 import { dirname, join, resolve } from 'node:path';
 import { describe, expect, test } from 'vitest';
-import { imageFiles, imageProblems, neededBy } from '../../checks/image.ts';
+import { findNeededFiles, imageFiles, imageProblems } from '../../checks/image.ts';
 import { readSources } from '../../checks/sources.ts';
 import { expectStatus } from '../support/client.ts';
 import { besideCommon } from '../support/databases.ts';
@@ -114,7 +114,7 @@ test('the server builds from the files of the image only, and starts with worker
     cpSync(join(build, 'dist'), join(image, 'dist'), { recursive: true });
     cpSync(join(build, 'package.json'), join(image, 'package.json'));
     symlinkSync(join(root, 'node_modules'), join(image, 'node_modules'));
-    const needed = [...neededBy(['main.ts'], sources).keys()].map((path) => path.replace(/\.ts$/, '.js'));
+    const needed = [...findNeededFiles(['main.ts'], sources).keys()].map((path) => path.replace(/\.ts$/, '.js'));
     expect(needed).toContain('integrations/caldav/reading-thread.js');
     expect(needed.filter((path) => !existsSync(join(image, 'dist', path)))).toEqual([]);
     const settings = { ...besideCommon(), WORKERS: '2' };

@@ -2,7 +2,7 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
-import { carryOutOrders } from '../../jobs/scheduling/calendars.ts';
+import { runCalendarOrders } from '../../jobs/scheduling/calendars.ts';
 import { cancelOrderedBooking, newOrderedBooking, newOwner, openCalendarServer } from '../support/calendar-jobs.ts';
 import { dropDatabase, newDatabase } from '../support/databases.ts';
 import { findProgram, skipNote } from '../support/programs.ts';
@@ -95,7 +95,7 @@ describe.skipIf(!findProgram('radicale'))(`calendar operations${skipNote('radica
   async function recover(): Promise<void> {
     await untilAbandoned('crm calendars');
     await database()`update calendar_orders set due_at = now() - interval '1 second', leased_until = null where due_at is not null`;
-    while ((await carryOutOrders(server.context(), server.services)) > 0);
+    while ((await runCalendarOrders(server.context(), server.services)) > 0);
   }
 
   /** Runs a job, kills it when a trap springs, and compares the calendar with the bookings. */

@@ -1,7 +1,7 @@
 // A server without routes: calls to other machines fail immediately, and none crashes the process.
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
-import { approveDraft, draftsToApprove } from '../../services/messaging/draft-approvals.ts';
+import { approveDraft, findDraftsToApprove } from '../../services/messaging/draft-approvals.ts';
 import { openPeople } from '../support/approvals.ts';
 import { newOwner } from '../support/calendar-jobs.ts';
 import { call, expectStatus, useServer } from '../support/client.ts';
@@ -96,7 +96,7 @@ describe.skipIf(refusal)(`a server without routes${refusal ? ` (skipped: ${refus
     ];
     const people = openPeople(databaseUrl);
     await people.decide(tenant, async (deciding) => {
-      for (const { draft } of await draftsToApprove(deciding, undefined, 50))
+      for (const { draft } of await findDraftsToApprove(deciding, undefined, 50))
         await approveDraft(deciding, draft.id, draft.hash);
     });
     await people.close();

@@ -140,7 +140,7 @@ export const acrossCompanies: Readonly<Record<string, string>> = {
   'db/automation/webhook-sending.ts countPending': 'counts pending deliveries of all companies for a metric',
   'db/automation/webhook-sending.ts sweepDeliveries':
     'finds companies with deliveries past their retention, by an index',
-  'db/billing/due.ts findLeftOperations': 'finds companies with abandoned operations, by an index',
+  'db/billing/due.ts findAbandonedOperations': 'finds companies with abandoned operations, by an index',
   'db/billing/due.ts findDueSubscriptions': 'finds companies with due subscriptions, by an index',
   'db/records/imports.ts findDueImports': 'finds companies with due imports, by an index',
   'db/records/imports.ts sweepImportErrors': 'finds companies with failed rows past their retention, by an index',

@@ -3,12 +3,12 @@ import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
 import { Pool } from '../../db/client/pool.ts';
 import { runCampaigns } from '../../jobs/messaging/campaigns.ts';
-import { carryOutDecisions } from '../../jobs/messaging/run-decisions.ts';
+import { applyRunDecisions } from '../../jobs/messaging/run-decisions.ts';
 import type { JobPools } from '../../jobs/runner.ts';
 import {
   approveDraft,
   approveRun,
-  draftsToApprove,
+  findDraftsToApprove,
   rejectDraft,
   rejectRun,
 } from '../../services/messaging/draft-approvals.ts';
@@ -37,7 +37,7 @@ beforeAll(async () => {
 afterAll(() => Promise.all([people.close(), pools.platform.close(1), pools.tenants.close(1)]));
 
 const shownTo = (whose: Tenant, options?: PersonOptions) =>
-  people.decide(whose, (call) => draftsToApprove(call, undefined, 50), options);
+  people.decide(whose, (call) => findDraftsToApprove(call, undefined, 50), options);
 
 /** Returns the hash of a draft as shown to a person. */
 async function hashOf(draft: Json, whose = tenant, options?: PersonOptions): Promise<string> {
@@ -205,7 +205,7 @@ describe('a run', () => {
     );
   /** Applies the decision on two additional servers. */
   const carriedOut = async (runId: string): Promise<void> => {
-    const decide = () => carryOutDecisions(contextOf('run-decisions', pools));
+    const decide = () => applyRunDecisions(contextOf('run-decisions', pools));
     await Promise.all([decide(), decide()]);
     await expect
       .poll(async () => (await database()`select decision_due_at from campaign_runs where id = ${runId}`)[0])

@@ -5,7 +5,7 @@ import { Pool } from '../../db/client/pool.ts';
 import { renderHtml } from '../../integrations/smtp/html-part.ts';
 import { Secrets } from '../../runtime/credentials/secrets.ts';
 import { SignedTokens } from '../../runtime/credentials/signed-tokens.ts';
-import { approveDraft, draftsToApprove } from '../../services/messaging/draft-approvals.ts';
+import { approveDraft, findDraftsToApprove } from '../../services/messaging/draft-approvals.ts';
 import { clickPath, engagementScreens, openPath } from '../../web/recipients/engagement.ts';
 import { openPeople } from '../support/approvals.ts';
 import { expectStatus, type Json, useServer } from '../support/client.ts';
@@ -80,7 +80,7 @@ async function sent(options: Options = {}): Promise<{ draft: Json; lead: Json; r
   await people.decide(
     of,
     async (call) => {
-      const found = (await draftsToApprove(call, undefined, 50)).find(({ draft }) => draft.id === made.id);
+      const found = (await findDraftsToApprove(call, undefined, 50)).find(({ draft }) => draft.id === made.id);
       await approveDraft(call, made.id, found?.draft.hash ?? '');
     },
     { testMode },

@@ -4,7 +4,7 @@ import { mkdirSync, rmSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { readConfig } from '../../runtime/config.ts';
-import { approveDraft, draftsToApprove } from '../../services/messaging/draft-approvals.ts';
+import { approveDraft, findDraftsToApprove } from '../../services/messaging/draft-approvals.ts';
 import { accessibilityProblems } from '../support/accessibility.ts';
 import { openPeople } from '../support/approvals.ts';
 import { openBrowser } from '../support/browser.ts';
@@ -73,7 +73,7 @@ afterAll(async () => {
 
 async function approve(draft: Json, whose = tenant): Promise<void> {
   await people.decide(whose, async (call) => {
-    const found = (await draftsToApprove(call, undefined, 50)).find((each) => each.draft.id === draft.id);
+    const found = (await findDraftsToApprove(call, undefined, 50)).find((each) => each.draft.id === draft.id);
     await approveDraft(call, draft.id, found?.draft.hash ?? '');
   });
 }

@@ -1,13 +1,13 @@
 // Relative dates: the days that they mean, where days begin, and comparisons with them.
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { boundsOf, isRelativeName, relativeNames } from '../../domain/objects/relative-dates.ts';
+import { isRelativeName, relativeNames, resolveRelativeDate } from '../../domain/objects/relative-dates.ts';
 import { localDate } from '../support/filter-reference.ts';
 
 const dates = (name: string, now: string, timezone = 'Europe/Berlin') =>
-  Object.values(boundsOf({ relative: name, ofDates: true }, { now: new Date(now), timezone }));
+  Object.values(resolveRelativeDate({ relative: name, ofDates: true }, { now: new Date(now), timezone }));
 const times = (name: string, now: string, timezone: string) =>
-  Object.values(boundsOf({ relative: name, ofDates: false }, { now: new Date(now), timezone }));
+  Object.values(resolveRelativeDate({ relative: name, ofDates: false }, { now: new Date(now), timezone }));
 
 describe('the days of a relative date', () => {
   // A Saturday.
@@ -102,12 +102,12 @@ describe('the instants of a relative date', () => {
       fc.property(instant, fc.constantFrom(...zones), fc.constantFrom(...names), (at, timezone, relative) => {
         const now = new Date(at);
         const [firstDate, dateAfter] = dates(relative, now.toISOString(), timezone) as [string, string];
-        for (const [time, isIn] of Object.values(boundsOf({ relative, ofDates: false }, { now, timezone })).flatMap(
-          (bound, index) => [
-            [Date.parse(bound) - 1, index === 1],
-            [Date.parse(bound), index === 0],
-          ],
-        ) as [number, boolean][]) {
+        for (const [time, isIn] of Object.values(
+          resolveRelativeDate({ relative, ofDates: false }, { now, timezone }),
+        ).flatMap((bound, index) => [
+          [Date.parse(bound) - 1, index === 1],
+          [Date.parse(bound), index === 0],
+        ]) as [number, boolean][]) {
           const date = localDate(new Date(time), timezone);
           expect(date >= firstDate && date < dateAfter).toBe(isIn);
         }

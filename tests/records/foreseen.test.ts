@@ -4,7 +4,7 @@ import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
 import { Pool } from '../../db/client/pool.ts';
 import { recordTable } from '../../db/records/columns.ts';
-import { foreseenRow, insertions, type Row, selectedNames } from '../../db/records/rows.ts';
+import { insertions, predictRow, type Row, selectedNames } from '../../db/records/rows.ts';
 import { call, type Json } from '../support/client.ts';
 import { database, newTenant, type Tenant } from '../support/tenants.ts';
 
@@ -23,7 +23,7 @@ describe('predicted rows', () => {
     ['deals', { expected_close_date: '2026-02-28', customer_id: id, won_at: '2026-02-28T23:59:59.999Z' }],
     ['accounts', { custom: { number: 0.1, list: ['b', 'a'], flag: false } }],
   ])('predicts a row whose values are returned as sent: %s %j', (object, row) => {
-    expect(foreseenRow(recordTable(object), row)).toEqual(expect.arrayContaining(Object.values(row).filter(Boolean)));
+    expect(predictRow(recordTable(object), row)).toEqual(expect.arrayContaining(Object.values(row).filter(Boolean)));
   });
 
   test.each([
@@ -37,7 +37,7 @@ describe('predicted rows', () => {
     ['deals', { won_at: '2026-02-28T23:59:59.999+04:00' }],
     ['deals', { name: 7 }],
   ])('predicts no row with a value that may be returned differently: %s %j', (object, row) => {
-    expect(foreseenRow(recordTable(object), row)).toBeUndefined();
+    expect(predictRow(recordTable(object), row)).toBeUndefined();
   });
 });
 
@@ -86,7 +86,7 @@ describe('random rows', () => {
       const table = { ...known, name: 'copies', columns: new Map(known.columns) };
       await fc.assert(
         fc.asyncProperty(rows, async (row) => {
-          const foreseen = foreseenRow(table, row) as Row;
+          const foreseen = predictRow(table, row) as Row;
           await insertions(table).silent.of(sql, [row]).execute();
           const [stored] = await sql`select ${sql.unsafe(selectedNames(table))} from copies r`.values();
           await sql`delete from copies`;

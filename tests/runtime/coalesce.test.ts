@@ -1,10 +1,10 @@
 // Batched look-ups: each question is answered by a look-up that starts after it.
 import { expect, test } from 'vitest';
-import { coalesce } from '../../runtime/limits/single-flight.ts';
+import { singleFlight } from '../../runtime/limits/single-flight.ts';
 
 test('a failed question fails no other, and the next look-up starts after all have finished', async () => {
   const lookUps: string[][] = [];
-  const ask = coalesce<string, string>((questions) => {
+  const ask = singleFlight<string, string>((questions) => {
     lookUps.push([...questions]);
     return questions.map(async (question) => {
       if (question === 'bad') throw new Error('no answer');

@@ -8,9 +8,9 @@ import { RedisCounters } from '../../runtime/limits/rate-limit-redis.ts';
 import {
   type Counters,
   type Layer,
-  networkOf,
+  type LimitDecision,
+  toNetwork,
   toRateLimitError,
-  type Verdict,
 } from '../../runtime/limits/rate-limits.ts';
 import { findProgram, skipNote } from '../support/programs.ts';
 import { TestRedis } from '../support/redis.ts';
@@ -153,7 +153,7 @@ describe('counters in memory', () => {
             if (call % 100 === 0) time += gap;
             while ((passed[oldest] ?? time) <= time - minute) oldest += 1;
             const inside = passed.length - oldest;
-            const verdict = counters.take([{ key: 'busy', limit, window: minute }], time) as Verdict;
+            const verdict = counters.take([{ key: 'busy', limit, window: minute }], time) as LimitDecision;
             if (verdict.allowed) passed.push(time);
             else if (inside < limit) throw new Error(`refused with ${inside} of ${limit}`);
             if (verdict.allowed && inside >= limit) most = Math.max(most, (inside + 1 - limit) / limit);
@@ -168,7 +168,7 @@ describe('counters in memory', () => {
   test('says when the next call passes with large limits, even after the limit was lowered', () => {
     const counters = new MemoryCounters();
     const take = (limit: number, at: number) =>
-      counters.take([{ key: 'lowered', limit, window: minute }], at) as Verdict;
+      counters.take([{ key: 'lowered', limit, window: minute }], at) as LimitDecision;
     // Five calls per millisecond, which share a time.
     for (let call = 0; call < 10_000; call += 1) expect(take(10_000, start + Math.floor(call / 5)).allowed).toBe(true);
     expect(take(10_000, start + 2000)).toMatchObject({ allowed: false, reset: start + minute });
@@ -280,7 +280,7 @@ describe.skipIf(!findProgram('redis'))(`counters in Redis${skipNote('redis')}`, 
       const verdicts = await Promise.all(Array.from({ length: 10 }, () => counters.take(layers, now)));
       expect(verdicts.filter(({ allowed }) => allowed)).toHaveLength(2);
       expect(counters.isLocal).toBe(true);
-      const refused = verdicts.at(-1) as Verdict;
+      const refused = verdicts.at(-1) as LimitDecision;
       expect(refused).toMatchObject({ limit: 5, remaining: 0 });
       expect(refused.reset - now).toBeGreaterThan(0);
       expect(refused.reset - now).toBeLessThanOrEqual(minute);
@@ -318,6 +318,6 @@ describe('the network of the address', () => {
     ['::1', '0:0:0:0'],
     ['fe80::', 'fe80:0:0:0'],
   ])('the network of %s is %s', (ip, network) => {
-    expect(networkOf(ip)).toBe(network);
+    expect(toNetwork(ip)).toBe(network);
   });
 });

@@ -2,7 +2,7 @@
 import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
-import { ownAuditRow } from '../../db/client/change-log.ts';
+import { buildSystemAuditRow } from '../../db/client/change-log.ts';
 import { claimNow } from '../../db/client/idempotency.ts';
 import type { KeyVersion } from '../../db/client/key-versions.ts';
 import { isOutage, Pool } from '../../db/client/pool.ts';
@@ -210,7 +210,7 @@ describe('the deadline of a commit', () => {
       });
       const transaction = await Transaction.open(own, scope);
       await transaction.sql`update companies set name = 'Held' where id = ${tenant.companyId}`;
-      const row = ownAuditRow(scope, 'test', 'test.held', {}, new Date());
+      const row = buildSystemAuditRow(scope, 'test', 'test.held', {}, new Date());
       let committed: Promise<unknown> | undefined;
       await database().begin(async (sql) => {
         // The commit raises the version of the company's credentials before the audit rows check
@@ -340,7 +340,7 @@ describe('the preconditions of a transaction', () => {
       transaction.sql`update companies set name = ${name} where id = ${tenant.companyId}`.execute();
     const nameNow = async () => (await database()`select name from companies where id = ${tenant.companyId}`)[0]?.name;
     const row = () =>
-      ownAuditRow({ companyId: tenant.companyId, testMode: false }, 'test', 'test.sent', {}, new Date());
+      buildSystemAuditRow({ companyId: tenant.companyId, testMode: false }, 'test', 'test.sent', {}, new Date());
     /** Sends a change and its commit in one turn of the event loop. */
     async function send(asked: Preconditions, name: string | null, left = 1000) {
       const transaction = await opening(asked);
@@ -453,7 +453,13 @@ describe('in a read-only call', () => {
     const first = await reading(tenant);
     const rename = first.sql`update companies set name = 'Read' where id = ${tenant.companyId}`;
     await expect(rename).rejects.toMatchObject({ code: '25006' });
-    const seen = ownAuditRow({ companyId: tenant.companyId, testMode: false }, 'test', 'test.seen', {}, new Date());
+    const seen = buildSystemAuditRow(
+      { companyId: tenant.companyId, testMode: false },
+      'test',
+      'test.seen',
+      {},
+      new Date(),
+    );
     await first.commit([seen], [], undefined, new Date(), 1000);
     const rows = await database()`
       select action from audit_logs where company_id = ${tenant.companyId} and action = 'test.seen'`;
@@ -527,7 +533,13 @@ describe('in a read-only call', () => {
       expect(await backendOf(other.sql)).toBe(shared);
       const later = await one(tenant, undefined, own);
       expect(await backendOf(later.sql)).not.toBe(shared);
-      const seen = ownAuditRow({ companyId: tenant.companyId, testMode: false }, 'test', 'test.shared', {}, new Date());
+      const seen = buildSystemAuditRow(
+        { companyId: tenant.companyId, testMode: false },
+        'test',
+        'test.shared',
+        {},
+        new Date(),
+      );
       await first.commit([seen], [], undefined, new Date(), 1000);
       expect(await companies(other.sql)).toEqual([{ id: stranger.companyId }]);
       other.endRead();

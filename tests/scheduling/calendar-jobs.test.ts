@@ -2,7 +2,7 @@
 import ICAL from 'ical.js';
 import { afterAll, beforeAll, describe, expect, inject, test, vi } from 'vitest';
 import { insertMail } from '../../db/messaging/mails.ts';
-import { findDueOrders, finishOrder, placeCalendarOrder, takeOrder } from '../../db/scheduling/calendar-orders.ts';
+import { enqueueCalendarWrite, findDueOrders, finishOrder, takeOrder } from '../../db/scheduling/calendar-orders.ts';
 import {
   findCalendars,
   findDueCalendars,
@@ -15,7 +15,7 @@ import { invitationOf } from '../../domain/scheduling/invitation.ts';
 import { smtpMails } from '../../integrations/smtp/service-mails.ts';
 import { openMailTransport } from '../../integrations/smtp/transport.ts';
 import type { RunningJobs } from '../../jobs/runner.ts';
-import { carryOutOrders, lookAtCalendars } from '../../jobs/scheduling/calendars.ts';
+import { lookAtCalendars, runCalendarOrders } from '../../jobs/scheduling/calendars.ts';
 import { Secrets } from '../../runtime/credentials/secrets.ts';
 import { cancelOrderedBooking, newOrderedBooking, newOwner, openCalendarServer } from '../support/calendar-jobs.ts';
 import type { Json } from '../support/client.ts';
@@ -61,7 +61,7 @@ describe('an order', () => {
     const id = await newOrderedBooking(tenant, userId, began);
     const waits: number[] = [];
     for (let now = began; ; ) {
-      await carryOutOrders(server.context({ now: () => now }), server.services);
+      await runCalendarOrders(server.context({ now: () => now }), server.services);
       const { due_at: next } = await orderOf(id);
       if (!next) {
         expect(now.getTime() - began.getTime()).toBeGreaterThanOrEqual(7 * day);
@@ -98,11 +98,11 @@ describe('an order', () => {
     const userId = await newOwner(tenant, nowhere);
     const id = await newOrderedBooking(tenant, userId);
     await database()`update user_calendars set provider = 'test' where user_id = ${userId}`;
-    await carryOutOrders(server.context(), server.services);
+    await runCalendarOrders(server.context(), server.services);
     expect(await orderOf(id)).toMatchObject({ due_at: null, attempts: 1, event_url: null });
     await database()`delete from user_calendars where user_id = ${userId}`;
-    await placeCalendarOrder(rowDatabase(), tenant.companyId, id, userId, 'remove', new Date());
-    await carryOutOrders(server.context(), server.services);
+    await enqueueCalendarWrite(rowDatabase(), tenant.companyId, id, userId, 'remove', new Date());
+    await runCalendarOrders(server.context(), server.services);
     expect(await orderOf(id)).toMatchObject({ due_at: null, attempts: 2 });
   });
 
@@ -249,19 +249,19 @@ describe.skipIf(!findProgram('radicale'))(`with a CalDAV server${skipNote('radic
     const ids = await Promise.all([1, 2, 3].map(() => newOrderedBooking(tenant, userId)));
     const many = [server, openCalendarServer(url), openCalendarServer(url)];
     const now = later(minute);
-    await Promise.all(many.map(({ context, services }) => carryOutOrders(context({ now: () => now }), services)));
+    await Promise.all(many.map(({ context, services }) => runCalendarOrders(context({ now: () => now }), services)));
     const orders = await Promise.all(ids.map(orderOf));
     expect(orders.map(({ attempts, due_at }) => [attempts, due_at])).toEqual(ids.map(() => [1, null]));
     // A repeated write leaves the event unchanged.
-    await placeCalendarOrder(rowDatabase(), tenant.companyId, ids[0] ?? '', userId, 'write', now);
-    await carryOutOrders(server.context({ now: () => now }), server.services);
+    await enqueueCalendarWrite(rowDatabase(), tenant.companyId, ids[0] ?? '', userId, 'write', now);
+    await runCalendarOrders(server.context({ now: () => now }), server.services);
     expect(await orderOf(ids[0] ?? '')).toMatchObject({ due_at: null, attempts: 2, event_url: orders[0].event_url });
     for (const id of ids) await cancelOrderedBooking(tenant, userId, id, now);
     // One of the events is already deleted.
     const { username, password } = calendar;
     const authorization = `Basic ${Buffer.from(`${username}:${password}`).toString('base64')}`;
     expect((await fetch(orders[1].event_url, { method: 'DELETE', headers: { authorization } })).status).toBe(200);
-    await Promise.all(many.map(({ context, services }) => carryOutOrders(context({ now: () => now }), services)));
+    await Promise.all(many.map(({ context, services }) => runCalendarOrders(context({ now: () => now }), services)));
     expect((await Promise.all(ids.map(orderOf))).map(({ action, due_at }) => [action, due_at])).toEqual(
       ids.map(() => ['remove', null]),
     );
@@ -274,7 +274,7 @@ describe.skipIf(!findProgram('radicale'))(`with a CalDAV server${skipNote('radic
     const userId = await newOwner(tenant, own);
     const id = await newOrderedBooking(tenant, userId);
     await database()`update bookings set status = 'rescheduled' where id = ${id}`;
-    await carryOutOrders(server.context({ now: () => later(minute) }), server.services);
+    await runCalendarOrders(server.context({ now: () => later(minute) }), server.services);
     expect([await own.events(), (await orderOf(id)).action]).toEqual([[], 'remove']);
   });
 });

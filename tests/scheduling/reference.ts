@@ -1,6 +1,6 @@
 // A reference for free slots: minute by minute, on luxon's clocks.
 import { IANAZone } from 'luxon';
-import type { Member, Refusal, SlotRules } from '../../domain/scheduling/slots.ts';
+import type { Member, SlotRejection, SlotRules } from '../../domain/scheduling/slots.ts';
 import type { Interval } from '../../domain/service/intervals.ts';
 
 export const minute = 60_000;
@@ -49,7 +49,7 @@ function isOnGrid({ timezone, weekly }: Member['hours'], moment: number, interva
 
 const meets = (a: Interval, b: Interval): boolean => a.start < b.end && b.start < a.end;
 
-export function refusal(member: Member, rules: SlotRules, start: number): Refusal | undefined {
+export function refusal(member: Member, rules: SlotRules, start: number): SlotRejection | undefined {
   const slot = { start, end: start + rules.durationMinutes * minute };
   const moments = Array.from({ length: rules.durationMinutes }, (_, index) => start + index * minute);
   // A slot that starts within a minute ends within one.

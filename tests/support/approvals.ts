@@ -1,10 +1,10 @@
 // Decisions about drafts as the console makes them: in process, by a user, in a transaction.
 import { randomUUID } from 'node:crypto';
 import type { AuditRow, EventRow } from '../../db/client/change-log.ts';
-import { ownAuditRow } from '../../db/client/change-log.ts';
+import { buildSystemAuditRow } from '../../db/client/change-log.ts';
 import { inTransaction } from '../../db/client/in-transaction.ts';
 import { Pool } from '../../db/client/pool.ts';
-import { grantsOf } from '../../domain/access/scopes.ts';
+import { parseGrants } from '../../domain/access/scopes.ts';
 import { moduleState, modulesOfWorkspace } from '../../domain/billing/plans.ts';
 import type { Caller } from '../../runtime/caller.ts';
 import { requireScope } from '../../runtime/credentials/authorization.ts';
@@ -61,7 +61,7 @@ function callerOf(tenant: Tenant, { testMode = false, scopes, caller, packageCod
     companyName: 'Tenant',
     testMode,
     actor: { kind: 'user', id: tenant.admin.id, name: 'Ada Admin' },
-    grants: grantsOf(scopes ?? ['*']),
+    grants: parseGrants(scopes ?? ['*']),
     scopes: [],
     reach: { kind: 'company' },
     expiresAt: null,
@@ -79,7 +79,7 @@ function callerOf(tenant: Tenant, { testMode = false, scopes, caller, packageCod
 
 function auditOf({ action, object, recordId, changes, metadata }: Change, { actor, ...scope }: Caller, now: Date) {
   const about = { object: object ?? null, recordId: recordId ?? null };
-  const row: AuditRow = ownAuditRow(scope, 'tests', action, { ...about, changes: changes ?? null }, now);
+  const row: AuditRow = buildSystemAuditRow(scope, 'tests', action, { ...about, changes: changes ?? null }, now);
   return { ...row, metadata: metadata ?? null, actorKind: actor.kind, actorId: actor.id };
 }
 

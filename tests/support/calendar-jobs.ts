@@ -3,7 +3,7 @@ import { v7 as uuidv7 } from 'uuid';
 import { openCalendars } from '../../app/calendar-provider.ts';
 import { Pool } from '../../db/client/pool.ts';
 import { endBooking, insertBooking } from '../../db/scheduling/bookings.ts';
-import { placeCalendarOrder } from '../../db/scheduling/calendar-orders.ts';
+import { enqueueCalendarWrite } from '../../db/scheduling/calendar-orders.ts';
 import { saveCalendar } from '../../db/scheduling/calendars.ts';
 import type { JobContext, JobPools, TenantJobContext } from '../../jobs/runner.ts';
 import type { CalendarServices } from '../../jobs/scheduling/calendars.ts';
@@ -99,7 +99,7 @@ export async function newOrderedBooking({ companyId }: Tenant, userId: string, n
       },
       { kind: 'system', id: 'tests', name: null },
     );
-    await placeCalendarOrder(sql, companyId, id, userId, 'write', now);
+    await enqueueCalendarWrite(sql, companyId, id, userId, 'write', now);
   });
   return id;
 }
@@ -119,6 +119,6 @@ export async function cancelOrderedBooking(
       cancellationReason: null,
     };
     await endBooking(sql, { companyId, testMode: false }, id, { ...cancelled, invitationSequence: 1 }, now);
-    await placeCalendarOrder(sql, companyId, id, userId, 'remove', now);
+    await enqueueCalendarWrite(sql, companyId, id, userId, 'remove', now);
   });
 }

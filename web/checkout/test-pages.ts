@@ -13,7 +13,7 @@ import { money } from '../../domain/billing/money.ts';
 import { extraSeats } from '../../domain/billing/proration.ts';
 import type { PaymentProvider } from '../../domain/billing/provider.ts';
 import { type Change, shadowSubscription } from '../../domain/billing/subscription.ts';
-import type { Screen, ScreenAnswer, ScreenRequest } from '../../runtime/http/page-routes.ts';
+import type { PageRequest, PageResponse, PageRoute } from '../../runtime/http/page-routes.ts';
 import { type Html, html, page } from '../../runtime/pages/html.ts';
 import {
   type OperationServices,
@@ -38,19 +38,19 @@ const pagePath = (name: string, modes: string, prefix: string): RegExp =>
  * @param modes the modes for which the test provider takes payments; other modes must not accept
  * test cards
  */
-export function testPages(services: TestPageServices, modes: 'live|test' | 'test'): Screen[] {
+export function testPages(services: TestPageServices, modes: 'live|test' | 'test'): PageRoute[] {
   return [
     { name: 'checkout', path: pagePath('checkout', modes, 'cs'), show: (request) => showCheckout(services, request) },
     { name: 'portal', path: pagePath('portal', modes, 'ps'), show: (request) => showPortal(services, request) },
   ];
 }
 
-const readScope = ({ path }: ScreenRequest): TenantScope => ({
+const readScope = ({ path }: PageRequest): TenantScope => ({
   companyId: path.company ?? '',
   testMode: path.mode === 'test',
 });
 
-const notFound: ScreenAnswer = {
+const notFound: PageResponse = {
   status: 404,
   html: page(
     'Not found',
@@ -58,7 +58,7 @@ const notFound: ScreenAnswer = {
   ),
 };
 
-async function showCheckout(services: TestPageServices, request: ScreenRequest): Promise<ScreenAnswer> {
+async function showCheckout(services: TestPageServices, request: PageRequest): Promise<PageResponse> {
   const { path, form, now } = request;
   const scope = readScope(request);
   const session = await inTransaction(services.tenants, scope, timeoutMs, (sql) =>
@@ -114,7 +114,7 @@ function whyNot(submitted: SubmittedOperation): string {
   return 'Another payment is in progress. Wait a moment, then reload this page.';
 }
 
-function completed({ kind }: CheckoutSession): ScreenAnswer {
+function completed({ kind }: CheckoutSession): PageResponse {
   const what = kind === 'subscribe' ? 'The subscription is active.' : 'The wallet has been topped up.';
   return { status: 200, html: page('Paid', html`<p role="status">${what} You can close this page.</p>`) };
 }
@@ -148,7 +148,7 @@ const cardFields = html`<label for="card_number">Card number</label>
 <input id="code" name="code" inputmode="numeric" autocomplete="cc-csc" required>
 <p class="note">This is the test payment provider. No real card is charged. 4242 4242 4242 4242 is accepted, 4000 0000 0000 0002 is declined.</p>`;
 
-function checkoutForm(session: CheckoutSession, status: number, problems: readonly string[]): ScreenAnswer {
+function checkoutForm(session: CheckoutSession, status: number, problems: readonly string[]): PageResponse {
   const body = html`${alerts(problems)}
 ${summaryOf(session)}
 <form method="post">
@@ -159,7 +159,7 @@ ${cardFields}
   return { status, html: page('Checkout', body), leadsTo: originsOf(session.successUrl, session.cancelUrl) };
 }
 
-async function showPortal(services: TestPageServices, request: ScreenRequest): Promise<ScreenAnswer> {
+async function showPortal(services: TestPageServices, request: PageRequest): Promise<PageResponse> {
   const { path, form, now } = request;
   const scope = readScope(request);
   const { card, problems } = form ? readCard(fieldsOf(form), now) : { card: undefined, problems: [] };

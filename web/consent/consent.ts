@@ -8,7 +8,7 @@ import {
   saveGrant,
 } from '../../db/access/oauth-grants.ts';
 import { type ConsentGroup, findUncovered, groupsFor, parseRequestedScopes } from '../../domain/access/oauth-groups.ts';
-import type { ScreenAnswer } from '../../runtime/http/page-routes.ts';
+import type { PageResponse } from '../../runtime/http/page-routes.ts';
 import { type Html, hostOf, html, isolated, page } from '../../runtime/pages/html.ts';
 import { type AskedConsent, type ConsoleParts, type PersonalRequest, plainPage, toSignIn } from '../pages/requests.ts';
 
@@ -36,7 +36,7 @@ const groupTexts: Readonly<Record<ConsentGroup, GroupText>> = {
 const purposeOf = { api: 'for the API', mcp: 'for AI assistants (MCP)' };
 
 /** @param recently milliseconds after a sign-in until the password is required again */
-export async function consent(parts: ConsoleParts, request: PersonalRequest, recently: number): Promise<ScreenAnswer> {
+export async function consent(parts: ConsoleParts, request: PersonalRequest, recently: number): Promise<PageResponse> {
   const { people, consents } = parts;
   const { person, now, form, address } = request;
   const asked = await consents?.find(request);
@@ -111,7 +111,7 @@ function showQuestion(
   { person, address }: PersonalRequest,
   asked: AskedConsent,
   known: OAuthGrantRow | undefined,
-): ScreenAnswer {
+): PageResponse {
   const { groups, scopes } = buildOffer(asked, known);
   const ticked = groups.filter((group) => known?.groups.includes(group) ?? groupTexts[group].isOn === true);
   const single = findUncovered(ticked, scopes);
@@ -159,7 +159,7 @@ async function showNotAllowed(
   { people, consents }: ConsoleParts,
   request: PersonalRequest,
   asked: AskedConsent,
-): Promise<ScreenAnswer> {
+): Promise<PageResponse> {
   const { person, now, form, address } = request;
   if (form && consents) return { redirect: await consents.deny(request) };
   const names = await people.act(person, false, [], now, ({ db: { sql } }) =>
@@ -174,7 +174,7 @@ async function showNotAllowed(
   return { status: 403, html: page('You cannot allow this app', body), leadsTo: [toPolicySource(asked.redirectUri)] };
 }
 
-const continueToApp = ({ clientName }: AskedConsent, address: string): ScreenAnswer => ({
+const continueToApp = ({ clientName }: AskedConsent, address: string): PageResponse => ({
   status: 200,
   html: page(
     html`Back to ${isolated(clientName)}`,

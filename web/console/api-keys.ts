@@ -1,6 +1,6 @@
 // API keys of the workspace. A key is shown once, after it is created.
 import { moduleActions } from '../../domain/access/scopes.ts';
-import type { ScreenAnswer } from '../../runtime/http/page-routes.ts';
+import type { PageResponse } from '../../runtime/http/page-routes.ts';
 import { type Html, html, isolated } from '../../runtime/pages/html.ts';
 import {
   doneMessage,
@@ -61,7 +61,7 @@ ${field('status', 'Status', {}, { choices: statuses, value: status })}
 
 export const newKey: Show = async (_, request) => newKeyPage(request, 200);
 
-function newKeyPage(request: PersonalRequest, status: number, typed: Typed = {}): ScreenAnswer {
+function newKeyPage(request: PersonalRequest, status: number, typed: Typed = {}): PageResponse {
   const scopes = Object.entries(moduleActions).map(
     ([module, actions]) => html`<li><code>${actions.map((action) => `${module}:${action}`).join(', ')}</code></li>`,
   );
@@ -119,7 +119,7 @@ ${factsOf(key)}
   return consolePage(request, 200, html`API key ${isolated(key.name)}`, body);
 }, secretGone);
 
-function secretGone(request: PersonalRequest, id: string | null): ScreenAnswer {
+function secretGone(request: PersonalRequest, id: string | null): PageResponse {
   const where =
     id === null
       ? html`See the <a href="${inMode(home, request.testMode)}">list of API keys</a> for the keys that exist.`
@@ -135,7 +135,7 @@ async function keyPage(
   request: PersonalRequest,
   status: number,
   typed: Typed = {},
-): Promise<ScreenAnswer> {
+): Promise<PageResponse> {
   const { id = '' } = request.path;
   const { api_key: key } = await ask(parts, inLiveMode(request), 'getApiKey', { path: { id } });
   const rotate = html`<h2>Rotate</h2>

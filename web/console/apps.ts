@@ -1,6 +1,6 @@
 // Lists the apps that act for people of the workspace, and revokes their access.
 
-import type { ScreenAnswer } from '../../runtime/http/page-routes.ts';
+import type { PageResponse } from '../../runtime/http/page-routes.ts';
 import { html, isolated } from '../../runtime/pages/html.ts';
 import { consolePage } from '../pages/layout.ts';
 import { ask, type ConsoleParts, type PersonalRequest } from '../pages/requests.ts';
@@ -11,7 +11,7 @@ const pageSize = 100;
 const describeAudience = (audience: 'api' | 'mcp' | null): string =>
   audience === null ? 'defined by its tokens' : { api: 'the API', mcp: 'tools for AI assistants (MCP)' }[audience];
 
-export async function showApps(parts: ConsoleParts, request: PersonalRequest): Promise<ScreenAnswer> {
+export async function showApps(parts: ConsoleParts, request: PersonalRequest): Promise<PageResponse> {
   const { person, query } = request;
   const { oauth_grants: grants } = await ask(parts, request, 'listOauthGrants', { query: { limit: String(pageSize) } });
   const active = grants.filter(({ revoked_at: revokedAt }) => revokedAt === null);
@@ -43,7 +43,7 @@ ${active.map(
   );
 }
 
-export async function revokeApp(parts: ConsoleParts, request: PersonalRequest): Promise<ScreenAnswer> {
+export async function revokeApp(parts: ConsoleParts, request: PersonalRequest): Promise<PageResponse> {
   await ask(parts, request, 'revokeOauthGrant', { path: request.path });
   return { redirect: '/console/apps?done=revoked' };
 }

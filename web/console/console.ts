@@ -1,6 +1,6 @@
 // The console: its routes, sessions, form checks and error pages.
 import { ApiError } from '../../runtime/errors.ts';
-import type { Screen, ScreenAnswer, ScreenRequest } from '../../runtime/http/page-routes.ts';
+import type { PageRequest, PageResponse, PageRoute } from '../../runtime/http/page-routes.ts';
 import { type Html, html, isolated } from '../../runtime/pages/html.ts';
 import { consent } from '../consent/consent.ts';
 import { consolePage, placesFor } from '../pages/layout.ts';
@@ -99,7 +99,7 @@ const routes: readonly Route[] = [
 ];
 
 /** The consent page requires the password itself, unless there is nothing to decide. */
-function askConsent(parts: ConsoleParts, request: PersonalRequest): Promise<ScreenAnswer> {
+function askConsent(parts: ConsoleParts, request: PersonalRequest): Promise<PageResponse> {
   return consent(parts, request, recentSignInMs);
 }
 
@@ -107,14 +107,14 @@ function askConsent(parts: ConsoleParts, request: PersonalRequest): Promise<Scre
 const allowedBeforePasswordChange = new Set(['/console/password', '/console/sign-out']);
 
 /** @param next where the person continues after changing the password */
-const redirectToPassword = (next: string): ScreenAnswer => ({
+const redirectToPassword = (next: string): PageResponse => ({
   redirect: ['', '/console'].includes(next)
     ? '/console/password'
     : `/console/password?${new URLSearchParams({ next })}`,
 });
 
-export function consoleScreens(parts: ConsoleParts): Screen[] {
-  const screens: Screen[] = [
+export function consoleScreens(parts: ConsoleParts): PageRoute[] {
+  const screens: PageRoute[] = [
     {
       name: 'console_sign_in',
       path: /^\/console\/sign-in$/,
@@ -136,7 +136,7 @@ export function consoleScreens(parts: ConsoleParts): Screen[] {
       name: 'console',
       path: new RegExp(`^${route.path}$`),
       limit: 'console',
-      show: (request: ScreenRequest) => handleWithSession(parts, request, route),
+      show: (request: PageRequest) => handleWithSession(parts, request, route),
     })),
   ];
   return screens.map((screen) => ({
@@ -146,7 +146,7 @@ export function consoleScreens(parts: ConsoleParts): Screen[] {
 }
 
 /** Returns true if a page of another origin sent the form, according to the browser's headers. */
-function isForeign({ form, headers }: ScreenRequest, base: URL): boolean {
+function isForeign({ form, headers }: PageRequest, base: URL): boolean {
   if (form === undefined) return false;
   if (!['same-origin', 'none', undefined].includes(headers['sec-fetch-site'] as string | undefined)) return true;
   return headers.origin !== undefined && !isOwnOrigin(headers.origin, headers.host, base);
@@ -172,7 +172,7 @@ const foreignForm = plainPage(
  * Serves signed-in people and renews their session if needed. Redirects all others to the sign-in
  * page.
  */
-async function handleWithSession(parts: ConsoleParts, request: ScreenRequest, route: Route): Promise<ScreenAnswer> {
+async function handleWithSession(parts: ConsoleParts, request: PageRequest, route: Route): Promise<PageResponse> {
   const kept = readSession(parts.people, request);
   if (!kept) return toSignIn(returnAddress(request, route));
   const found = await parts.people.find(kept, toRequestFacts(request), request.now);
@@ -186,7 +186,7 @@ async function handleWithSession(parts: ConsoleParts, request: ScreenRequest, ro
     : answer;
 }
 
-async function answered(parts: ConsoleParts, request: PersonalRequest, route: Route): Promise<ScreenAnswer> {
+async function answered(parts: ConsoleParts, request: PersonalRequest, route: Route): Promise<PageResponse> {
   const { form, person, testMode, address, now } = request;
   const [path = ''] = address.split('?');
   if (form && !parts.people.isOwnForm(person, form))
@@ -216,7 +216,7 @@ const recentSignInMs = 30 * 60_000;
 
 /** Returns the page to come back to: the requested page, or the page that contains the form. */
 function returnAddress(
-  { form, address }: ScreenRequest,
+  { form, address }: PageRequest,
   { show }: Route,
   testMode = form?.get('mode') === 'test',
 ): string {
@@ -225,7 +225,7 @@ function returnAddress(
   return inMode(show ? path : path.slice(0, path.lastIndexOf('/')), testMode);
 }
 
-function errorPage(request: PersonalRequest, { status, message, details }: ApiError): ScreenAnswer {
+function errorPage(request: PersonalRequest, { status, message, details }: ApiError): PageResponse {
   const { caller } = request.person;
   if (status === 404)
     return problemPage(request, 404, 'Not found', 'This page does not exist, or its content was deleted.');
@@ -236,7 +236,7 @@ function errorPage(request: PersonalRequest, { status, message, details }: ApiEr
   return problemPage(request, 403, 'Access denied', text);
 }
 
-function problemPage(request: PersonalRequest, status: number, title: string, text: string | Html): ScreenAnswer {
+function problemPage(request: PersonalRequest, status: number, title: string, text: string | Html): PageResponse {
   const back = placesFor(request.person.caller).findLast(({ path }) => request.address.startsWith(path));
   const way =
     back &&

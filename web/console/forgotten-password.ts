@@ -5,7 +5,7 @@ import { insertMail } from '../../db/messaging/mails.ts';
 import { hashPassword } from '../../runtime/credentials/passwords.ts';
 import { sha256 } from '../../runtime/credentials/secrets.ts';
 import { validationFailed } from '../../runtime/errors.ts';
-import type { PageAnswer, ScreenAnswer, ScreenRequest } from '../../runtime/http/page-routes.ts';
+import type { PageAnswer, PageRequest, PageResponse } from '../../runtime/http/page-routes.ts';
 import { html, page } from '../../runtime/pages/html.ts';
 import { errorSummary, field, type Typed } from '../pages/forms.ts';
 import { type ConsoleParts, toRequestFacts } from '../pages/requests.ts';
@@ -32,7 +32,7 @@ type Link = readonly [companyId: string, userId: string, until: number, signIn: 
 const digestSignIn = ({ email, passwordHash }: Pick<SignInRow, 'email' | 'passwordHash'>): string =>
   sha256(`${email}\n${passwordHash}`).toString('base64url');
 
-export async function forgottenPassword(parts: ConsoleParts, request: ScreenRequest): Promise<ScreenAnswer> {
+export async function forgottenPassword(parts: ConsoleParts, request: PageRequest): Promise<PageResponse> {
   const { form } = request;
   if (!parts.mailIsSent)
     return {
@@ -63,7 +63,7 @@ ${field('email', 'Email', {}, { type: 'email', autocomplete: 'username', require
   return { status: 200, html: page('Reset your password', body) };
 }
 
-async function writeMail(parts: ConsoleParts, request: ScreenRequest, email: string): Promise<void> {
+async function writeMail(parts: ConsoleParts, request: PageRequest, email: string): Promise<void> {
   const { people, secrets, tokens, baseUrl } = parts;
   const { now } = request;
   if (!(await parts.takeResetMail(email, now))) return;
@@ -86,7 +86,7 @@ async function writeMail(parts: ConsoleParts, request: ScreenRequest, email: str
   });
 }
 
-export async function newPassword(parts: ConsoleParts, request: ScreenRequest): Promise<ScreenAnswer> {
+export async function newPassword(parts: ConsoleParts, request: PageRequest): Promise<PageResponse> {
   const { form, query, now } = request;
   const text = (form ?? query).get('link') ?? '';
   const [companyId, userId, until = 0, signIn] = (parts.tokens.read(purpose, text) ?? []) as Partial<Link>;

@@ -1,14 +1,14 @@
 // Messages that wait for approval: single drafts, and the runs of campaigns.
-import { actorOf } from '../../db/client/created-by.ts';
+import { toActor } from '../../db/client/created-by.ts';
 import { findRunToDecide, listRunsToDecide, type RunToDecide } from '../../db/messaging/draft-decisions.ts';
-import { found } from '../../runtime/errors.ts';
-import type { ScreenAnswer } from '../../runtime/http/page-routes.ts';
+import { orNotFound } from '../../runtime/errors.ts';
+import type { PageResponse } from '../../runtime/http/page-routes.ts';
 import { type Html, html, isolated } from '../../runtime/pages/html.ts';
 import {
   approveDraft,
   approveRun,
   type DraftToApprove,
-  draftsToApprove,
+  findDraftsToApprove,
   rejectDraft,
   rejectRun,
 } from '../../services/messaging/draft-approvals.ts';
@@ -22,14 +22,14 @@ const doneMessages: Readonly<Record<string, string>> = {
   rejected: 'Rejected. The message will not be sent.',
 };
 
-export async function showMessages({ people }: ConsoleParts, request: PersonalRequest): Promise<ScreenAnswer> {
+export async function showMessages({ people }: ConsoleParts, request: PersonalRequest): Promise<PageResponse> {
   const { person, testMode, now, query } = request;
   const [time, id] = query.get('after')?.split(' ') ?? [];
   const after = time !== undefined && id !== undefined && isMoment(time) ? ([time, id] as const) : undefined;
   const { drafts, runs } = await people.act(person, testMode, ['inbox:create'], now, async (acting) => {
     const mayDecide = acting.caller.grants.allows('campaigns:create') && acting.caller.reach.kind === 'company';
     return {
-      drafts: await draftsToApprove(acting, after, pageSize + 1),
+      drafts: await findDraftsToApprove(acting, after, pageSize + 1),
       runs: mayDecide && !after ? await listRunsToDecide(acting.db.sql, acting.caller, pageSize) : [],
     };
   });
@@ -50,7 +50,7 @@ ${older}`;
 
 const isMoment = (text: string): boolean => /^\d{4}-\d\d-\d\dT[\d:.]+Z$/.test(text);
 
-export async function decideDraft({ people }: ConsoleParts, request: PersonalRequest): Promise<ScreenAnswer> {
+export async function decideDraft({ people }: ConsoleParts, request: PersonalRequest): Promise<PageResponse> {
   const { person, testMode, now, path, form } = request;
   const { id = '' } = path;
   const isApproved = form?.get('action') === 'approve';
@@ -60,12 +60,12 @@ export async function decideDraft({ people }: ConsoleParts, request: PersonalReq
   return { redirect: inMode('/console/messages', testMode, { done: isApproved ? 'approved' : 'rejected' }) };
 }
 
-export async function showRun({ people }: ConsoleParts, request: PersonalRequest): Promise<ScreenAnswer> {
+export async function showRun({ people }: ConsoleParts, request: PersonalRequest): Promise<PageResponse> {
   const { person, testMode, now, path } = request;
   const { campaign = '', run: id = '' } = path;
   const run = await people.act(person, testMode, ['inbox:create', 'campaigns:create'], now, async (acting) => {
     acting.authorize('campaigns:create');
-    return found(await findRunToDecide(acting.db.sql, acting.caller, campaign, id));
+    return orNotFound(await findRunToDecide(acting.db.sql, acting.caller, campaign, id));
   });
   const body = html`<p>${countMessages(run.total)} prepared. ${run.skipped} skipped: no address, a duplicate, or an opted-out recipient.</p>
 ${run.content.channels.map(
@@ -83,7 +83,7 @@ ${decisionForm(request, `/console/campaigns/${campaign}/runs/${id}`, run.hash, `
   return consolePage(request, 200, isolated(run.campaignName), body);
 }
 
-export async function decideRun({ people }: ConsoleParts, request: PersonalRequest): Promise<ScreenAnswer> {
+export async function decideRun({ people }: ConsoleParts, request: PersonalRequest): Promise<PageResponse> {
   const { person, testMode, now, path, form } = request;
   const { campaign = '', run = '' } = path;
   const isApproved = form?.get('action') === 'approve';
@@ -108,7 +108,7 @@ const runLine = (run: RunToDecide, testMode: boolean): Html =>
   html`<p><a href="${inMode(`/console/campaigns/${run.campaignId}/runs/${run.id}`, testMode)}">${isolated(run.campaignName)}</a>: ${countMessages(run.total)}</p>`;
 
 function draftForm({ draft, isOptedOut }: DraftToApprove, request: PersonalRequest): Html {
-  const { kind, name } = actorOf(draft);
+  const { kind, name } = toActor(draft);
   const by = name ?? kind;
   return html`<article aria-label="Message to ${draft.recipient}">
 <dl class="facts">

@@ -1,6 +1,6 @@
 // Changes the password of the signed-in person, who may be required to do so first.
 import { type FieldProblem, problem as problemWith, validationFailed } from '../../runtime/errors.ts';
-import type { ScreenAnswer } from '../../runtime/http/page-routes.ts';
+import type { PageResponse } from '../../runtime/http/page-routes.ts';
 import { type Html, html } from '../../runtime/pages/html.ts';
 import { doneMessage, errorSummary, field, form, submitOrShowAgain, type Typed } from '../pages/forms.ts';
 import { consolePage } from '../pages/layout.ts';
@@ -13,7 +13,7 @@ const length = { min: 8, max: 200 };
 
 export const showPassword: Show = async (_, request) => passwordPage(request, 200);
 
-function passwordPage(request: PersonalRequest, status: number, typed: Typed = {}): ScreenAnswer {
+function passwordPage(request: PersonalRequest, status: number, typed: Typed = {}): PageResponse {
   const why = request.person.caller.mustChangePassword
     ? html`<p role="status">Your password is temporary. Choose a new password to continue.</p>`
     : html`<p>This signs you out of all other sessions.</p>`;

@@ -1,7 +1,7 @@
 // The plan: modules, usage, prices and changes. Card data goes only to the payment provider.
 import { money } from '../../domain/billing/money.ts';
 import { type ApiError, notFound } from '../../runtime/errors.ts';
-import type { ScreenAnswer } from '../../runtime/http/page-routes.ts';
+import type { PageResponse } from '../../runtime/http/page-routes.ts';
 import { newRequestId } from '../../runtime/http/request-ids.ts';
 import { type Html, hostOf, html } from '../../runtime/pages/html.ts';
 import {
@@ -42,7 +42,7 @@ async function planPage(
   request: PersonalRequest,
   status: number,
   typed: Typed = {},
-): Promise<ScreenAnswer> {
+): Promise<PageResponse> {
   const [{ subscription }, { plans }, { modules }, invoices, { usage }] = await Promise.all([
     ask(parts, request, 'getSubscription'),
     ask(parts, request, 'listPlans'),
@@ -273,7 +273,7 @@ export const openPortal: Show = (parts, request) => {
   );
 };
 
-function awayPage(request: PersonalRequest, title: string, text: string, url: string): ScreenAnswer {
+function awayPage(request: PersonalRequest, title: string, text: string, url: string): PageResponse {
   const body = html`<p>${text}</p>
 <p><a href="${url}">Continue to ${hostOf(url)}</a></p>
 <p><a href="${inMode(home, request.testMode)}">Back to plan</a></p>`;

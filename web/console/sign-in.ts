@@ -1,7 +1,7 @@
 // Signs people in to and out of the console through the public operations.
-import { anonymous } from '../../runtime/credentials/authentication.ts';
+import { anonymousCaller } from '../../runtime/credentials/authentication.ts';
 import type { KeptSession, People, Person } from '../../runtime/credentials/people.ts';
-import type { PageAnswer, ScreenAnswer, ScreenRequest } from '../../runtime/http/page-routes.ts';
+import type { PageAnswer, PageRequest, PageResponse } from '../../runtime/http/page-routes.ts';
 import { html, page } from '../../runtime/pages/html.ts';
 import type { Performed } from '../../runtime/pipeline/in-process.ts';
 import { type ConsoleParts, consoleAddress, type Show, toRequestFacts } from '../pages/requests.ts';
@@ -11,7 +11,7 @@ const cookieName = 'console_session';
 const cookieMaxAgeSeconds = 7 * 86_400;
 
 /** Reads the session from the cookie. undefined if there is none. */
-export function readSession(people: People, { headers }: ScreenRequest): KeptSession | undefined {
+export function readSession(people: People, { headers }: PageRequest): KeptSession | undefined {
   const cookies = headers.cookie?.split(';').map((each) => each.trim()) ?? [];
   const own = cookies.find((each) => each.startsWith(`${cookieName}=`));
   return own === undefined ? undefined : people.read(own.slice(cookieName.length + 1));
@@ -29,7 +29,7 @@ const doneMessages: Readonly<Record<string, string>> = {
   out: 'You are signed out.',
 };
 
-export async function signIn(parts: ConsoleParts, request: ScreenRequest): Promise<ScreenAnswer> {
+export async function signIn(parts: ConsoleParts, request: PageRequest): Promise<PageResponse> {
   const { form, query, now, ip } = request;
   const next = consoleAddress((form ?? query).get('next')) ?? home;
   const shown = { next, again: query.has('again'), done: doneMessages[query.get('done') ?? ''] };
@@ -53,7 +53,7 @@ export async function signIn(parts: ConsoleParts, request: ScreenRequest): Promi
 }
 
 /** Ends the previous session of the browser, because a browser has only one. */
-async function endPreviousSession(parts: ConsoleParts, request: ScreenRequest): Promise<void> {
+async function endPreviousSession(parts: ConsoleParts, request: PageRequest): Promise<void> {
   const before = readSession(parts.people, request);
   const person = before && (await parts.people.find(before, toRequestFacts(request), request.now));
   if (person) await end(parts, person);
@@ -68,7 +68,7 @@ const end = ({ perform }: ConsoleParts, { caller, configVersion }: Person): Prom
  */
 export async function renewSession(
   parts: ConsoleParts,
-  request: ScreenRequest,
+  request: PageRequest,
   { refreshToken, signedInAt }: KeptSession,
 ): Promise<{ person: Person; cookie: string } | undefined> {
   const answer = await token(parts, request, 'refresh_token', { refresh_token: refreshToken });
@@ -84,11 +84,11 @@ export const signOut: Show = async (parts, { person }) => {
 
 function token(
   { perform }: ConsoleParts,
-  request: ScreenRequest,
+  request: PageRequest,
   grant_type: 'password' | 'refresh_token',
   body: object,
 ): Promise<Performed> {
-  const by = { caller: anonymous(toRequestFacts(request)), configVersion: 0 };
+  const by = { caller: anonymousCaller(toRequestFacts(request)), configVersion: 0 };
   return perform({ operationId: 'createSession', by, path: {}, query: { grant_type }, body });
 }
 

@@ -1,6 +1,6 @@
 // Deliveries of a webhook endpoint: requests, responses and replays.
 
-import type { ScreenAnswer } from '../../runtime/http/page-routes.ts';
+import type { PageResponse } from '../../runtime/http/page-routes.ts';
 import { type Html, html } from '../../runtime/pages/html.ts';
 import {
   changing,
@@ -52,7 +52,7 @@ async function deliveryPage(
   request: PersonalRequest,
   status: number,
   typed: Typed = {},
-): Promise<ScreenAnswer> {
+): Promise<PageResponse> {
   const { path, testMode } = request;
   const { id = '', delivery: deliveryId = '' } = path;
   const { delivery } = await ask(parts, request, 'getWebhookDelivery', { path: { id, deliveryId } });

@@ -1,6 +1,6 @@
 // Webhook endpoints: their events, health, secrets and replays.
 
-import type { ScreenAnswer } from '../../runtime/http/page-routes.ts';
+import type { PageResponse } from '../../runtime/http/page-routes.ts';
 import { type Html, hostOf, html, isolated } from '../../runtime/pages/html.ts';
 import {
   checkbox,
@@ -65,7 +65,7 @@ async function newWebhookPage(
   request: PersonalRequest,
   status: number,
   typed: Typed = {},
-): Promise<ScreenAnswer> {
+): Promise<PageResponse> {
   const { events } = await ask(parts, request, 'listWebhookEvents', { query: { limit: '200' } });
   const fields = html`${formKey()}
 ${field('url', 'URL', typed, { type: 'url', required: true, maxlength: 2048, hint: 'The https URL that receives events.' })}
@@ -113,7 +113,7 @@ export const showNewSecret = showOnce(async (_, request, { id, secret }) => {
   return consolePage(request, 200, 'Signing secret of the webhook endpoint', body);
 }, secretGone);
 
-function secretGone(request: PersonalRequest, id: string | null): ScreenAnswer {
+function secretGone(request: PersonalRequest, id: string | null): PageResponse {
   const where =
     id === null
       ? html`See the <a href="${inMode(home, request.testMode)}">list of webhook endpoints</a> for those that exist.`
@@ -129,7 +129,7 @@ async function webhookPage(
   request: PersonalRequest,
   status: number,
   typed: Typed = {},
-): Promise<ScreenAnswer> {
+): Promise<PageResponse> {
   const { path, query, testMode } = request;
   const id = path.id ?? '';
   const deliveryId = query.get('tested');

@@ -1,6 +1,6 @@
 // Components of console pages: forms with field errors, tables, lists and times.
 import { ApiError, type FieldProblem } from '../../runtime/errors.ts';
-import type { ScreenAnswer } from '../../runtime/http/page-routes.ts';
+import type { PageResponse } from '../../runtime/http/page-routes.ts';
 import { type Html, html } from '../../runtime/pages/html.ts';
 import type { PersonalRequest } from './requests.ts';
 
@@ -112,9 +112,9 @@ function problemsOf(refused: ApiError | undefined): FieldProblem[] {
  * @throws ApiError 403 or 404, which no other input would change
  */
 export async function submitOrShowAgain(
-  work: () => Promise<ScreenAnswer>,
-  again: (refused: ApiError) => Promise<ScreenAnswer>,
-): Promise<ScreenAnswer> {
+  work: () => Promise<PageResponse>,
+  again: (refused: ApiError) => Promise<PageResponse>,
+): Promise<PageResponse> {
   try {
     return await work();
   } catch (error) {

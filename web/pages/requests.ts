@@ -6,7 +6,7 @@ import type { Secrets } from '../../runtime/credentials/secrets.ts';
 import type { SignedTokens } from '../../runtime/credentials/signed-tokens.ts';
 import { ApiError } from '../../runtime/errors.ts';
 import type { OperationId, Result } from '../../runtime/handler.ts';
-import type { ScreenAnswer, ScreenRequest } from '../../runtime/http/page-routes.ts';
+import type { PageRequest, PageResponse } from '../../runtime/http/page-routes.ts';
 import { newRequestId } from '../../runtime/http/request-ids.ts';
 import { html, page } from '../../runtime/pages/html.ts';
 import type { Perform } from '../../runtime/pipeline/in-process.ts';
@@ -14,11 +14,11 @@ import type { Perform } from '../../runtime/pipeline/in-process.ts';
 /** The pending consent requests of apps, and how to answer them. */
 export interface Consents {
   /** Returns the pending request of this browser. undefined: there is none, or it has expired. */
-  find(request: ScreenRequest): Promise<AskedConsent | undefined>;
+  find(request: PageRequest): Promise<AskedConsent | undefined>;
   /** Allows the app to act for a user within a grant. @returns the address to redirect to */
-  allow(request: ScreenRequest, userId: string, grantId: string): Promise<string>;
+  allow(request: PageRequest, userId: string, grantId: string): Promise<string>;
   /** @returns the address to redirect to */
-  deny(request: ScreenRequest): Promise<string>;
+  deny(request: PageRequest): Promise<string>;
 }
 
 export interface AskedConsent {
@@ -57,16 +57,16 @@ export interface ConsoleParts {
 }
 
 /** A request of a signed-in person. */
-export interface PersonalRequest extends ScreenRequest {
+export interface PersonalRequest extends PageRequest {
   person: Person;
   testMode: boolean;
 }
 
 /** Renders a page or performs the action of a form. */
-export type Show = (parts: ConsoleParts, request: PersonalRequest) => Promise<ScreenAnswer>;
+export type Show = (parts: ConsoleParts, request: PersonalRequest) => Promise<PageResponse>;
 
 /** Returns the data of a request that authentication and audit need. */
-export const toRequestFacts = ({ ip, headers }: ScreenRequest): RequestFacts => ({
+export const toRequestFacts = ({ ip, headers }: PageRequest): RequestFacts => ({
   requestId: newRequestId(),
   ip,
   userAgent: headers['user-agent']?.slice(0, 500) ?? null,
@@ -96,11 +96,11 @@ export function consoleAddress(given: string | null): string | undefined {
  * Redirects to the sign-in page, which leads back to `path`.
  * @param again true if a signed-in person must enter the password again
  */
-export const toSignIn = (path: string, again = false): ScreenAnswer => ({
+export const toSignIn = (path: string, again = false): PageResponse => ({
   redirect: `/console/sign-in?${new URLSearchParams({ next: path, ...(again ? { again: 'yes' } : {}) })}`,
 });
 
-export const plainPage = (status: number, title: string, text: string): ScreenAnswer => ({
+export const plainPage = (status: number, title: string, text: string): PageResponse => ({
   status,
   html: page(title, html`<p role="alert">${text}</p>`),
 });

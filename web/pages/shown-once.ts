@@ -1,7 +1,7 @@
 // Secrets created by forms: created once per form, shown once on a separate page.
 import * as db from '../../db/access/shown-secrets.ts';
 import { ApiError } from '../../runtime/errors.ts';
-import type { ScreenAnswer } from '../../runtime/http/page-routes.ts';
+import type { PageResponse } from '../../runtime/http/page-routes.ts';
 import { newRequestId } from '../../runtime/http/request-ids.ts';
 import { type Html, html } from '../../runtime/pages/html.ts';
 import { act, type ConsoleParts, inMode, type PersonalRequest, type Show } from './requests.ts';
@@ -37,7 +37,7 @@ export async function makeOnce(
   request: PersonalRequest,
   page: string,
   work: () => Promise<Made>,
-): Promise<ScreenAnswer> {
+): Promise<PageResponse> {
   const key = request.form?.get('once') ?? '';
   if (!uuid.test(key))
     throw new ApiError('VALIDATION_ERROR', 'This form is incomplete. Reload the page and try again.');
@@ -59,8 +59,8 @@ export async function makeOnce(
  * @param again renders the page without the secret; the id is null if it is unknown
  */
 export function showOnce(
-  shown: (parts: ConsoleParts, request: PersonalRequest, made: Made) => Promise<ScreenAnswer>,
-  again: (request: PersonalRequest, madeId: string | null) => ScreenAnswer,
+  shown: (parts: ConsoleParts, request: PersonalRequest, made: Made) => Promise<PageResponse>,
+  again: (request: PersonalRequest, madeId: string | null) => PageResponse,
 ): Show {
   return async (parts, request) => {
     // HEAD requests, such as link previews, must not use up the only view.

@@ -5,7 +5,7 @@ import type { Pool } from '../../db/client/pool.ts';
 import { type EngagedDraft, findEngagedDraft } from '../../db/messaging/draft-sending.ts';
 import type { Report } from '../../domain/messaging/reports.ts';
 import type { SignedTokens } from '../../runtime/credentials/signed-tokens.ts';
-import type { Screen, ScreenAnswer, ScreenRequest } from '../../runtime/http/page-routes.ts';
+import type { PageRequest, PageResponse, PageRoute } from '../../runtime/http/page-routes.ts';
 import { noteReport, receiveReport } from '../../services/messaging/received-reports.ts';
 import { notFound } from './unsubscribe.ts';
 
@@ -26,7 +26,7 @@ const timeoutMs = 5000;
 const purposes = { open: 'opened emails', click: 'clicked links' } as const;
 
 /** A transparent GIF of one pixel. */
-const pixel: ScreenAnswer = {
+const pixel: PageResponse = {
   status: 200,
   headers: { 'content-type': 'image/gif' },
   body: Buffer.from('R0lGODlhAQABAIAAAP///wAAACH5BAEAAAAALAAAAAABAAEAAAICRAEAOw==', 'base64'),
@@ -45,15 +45,15 @@ export function clickPath(tokens: SignedTokens, companyId: string, draftId: stri
 /** The payload of a signed tracking address. */
 type TrackingPayload = [companyId: string, draftId: string, url?: string];
 
-export function engagementScreens(parts: EngagementParts): Screen[] {
+export function engagementScreens(parts: EngagementParts): PageRoute[] {
   /** @param answer the response for a validly signed address */
   const screen = (
     name: string,
     path: RegExp,
     purpose: string,
-    answer: (said: TrackingPayload) => ScreenAnswer,
-  ): Screen => {
-    const read = ({ token = '' }: ScreenRequest['path']): TrackingPayload | undefined =>
+    answer: (said: TrackingPayload) => PageResponse,
+  ): PageRoute => {
+    const read = ({ token = '' }: PageRequest['path']): TrackingPayload | undefined =>
       parts.tokens.read(purpose, token) as TrackingPayload | undefined;
     return {
       name,

@@ -1,13 +1,13 @@
 // The unsubscribe page of emails: GET shows a button, POST unsubscribes.
 import { v7 as uuidv7 } from 'uuid';
-import { ownAuditRow } from '../../db/client/change-log.ts';
+import { buildSystemAuditRow } from '../../db/client/change-log.ts';
 import { inTransaction } from '../../db/client/in-transaction.ts';
 import type { Pool } from '../../db/client/pool.ts';
 import type { TenantScope } from '../../db/client/tenant.ts';
 import { findMailedDraft, type MailedDraft } from '../../db/messaging/draft-sending.ts';
 import { addSuppressed } from '../../db/messaging/email-suppression.ts';
 import type { SignedTokens } from '../../runtime/credentials/signed-tokens.ts';
-import type { Screen, ScreenAnswer } from '../../runtime/http/page-routes.ts';
+import type { PageResponse, PageRoute } from '../../runtime/http/page-routes.ts';
 import { html, isolated, page } from '../../runtime/pages/html.ts';
 
 /**
@@ -25,7 +25,7 @@ export function unsubscribePath(tokens: SignedTokens, { companyId, testMode }: T
   return `/unsubscribe/${tokens.write(purpose, [companyId, testMode, draftId])}`;
 }
 
-export function unsubscribePage(tenants: Pool, tokens: SignedTokens): Screen {
+export function unsubscribePage(tenants: Pool, tokens: SignedTokens): PageRoute {
   return {
     name: 'unsubscribe',
     path: /^\/unsubscribe\/(?<token>[\w.-]{1,500})$/,
@@ -61,19 +61,19 @@ function suppress(tenants: Pool, scope: TenantScope, id: string, now: Date): Pro
     if (isNew) {
       const metadata = { reason: entry.reason, source: entry.source, draft_id: id };
       const about = { object: 'email_suppressions', recordId: entry.id, metadata };
-      note(ownAuditRow(scope, 'unsubscribe', 'email_suppression.create', about, now));
+      note(buildSystemAuditRow(scope, 'unsubscribe', 'email_suppression.create', about, now));
     }
     return mailed;
   });
 }
 
 /** The response for an invalid link, or for a draft that no longer exists. */
-export const notFound: ScreenAnswer = {
+export const notFound: PageResponse = {
   status: 404,
   html: page('Not found', html`<p>This page does not exist. Check that the link is complete.</p>`),
 };
 
-const confirmationPage = ({ recipient, companyName }: MailedDraft): ScreenAnswer => ({
+const confirmationPage = ({ recipient, companyName }: MailedDraft): PageResponse => ({
   status: 200,
   html: page(
     'Unsubscribe',
@@ -84,7 +84,7 @@ const confirmationPage = ({ recipient, companyName }: MailedDraft): ScreenAnswer
   ),
 });
 
-const donePage = ({ recipient, companyName }: MailedDraft): ScreenAnswer => ({
+const donePage = ({ recipient, companyName }: MailedDraft): PageResponse => ({
   status: 200,
   html: page(
     'You are unsubscribed',
