@@ -45,6 +45,7 @@ const matrix: Record<string, string[]> = {
   billing: ['view', 'configure'],
   webhooks: ['view', 'configure'],
   attachments: ['view', 'create', 'configure'],
+  exports: ['view', 'create'],
   imports: ['view', 'create'],
   bookings: ['view', 'create', 'edit', 'configure'],
   inbox: ['view', 'create'],
