@@ -64,13 +64,14 @@ test('puts every tag into one group, with a description', () => {
 
 test('links only to existing operations, tags and guides in descriptions', () => {
   const anchorOf = (title: string): string => title.trim().replaceAll(/\s+/g, '-');
-  const guides = [...(document.info.description ?? '').matchAll(/^## (.+)$/gm)].map(([, title = '']) =>
-    anchorOf(title),
-  );
+  const sectionsOf = (text = ''): string[] =>
+    [...text.matchAll(/^## (.+)$/gm)].map(([, title = '']) => anchorOf(title));
   const targets = new Set([
     ...operations.map(({ id }) => `operation/${id}`),
-    ...(document.tags ?? []).map(({ name }) => `tag/${anchorOf(name)}`),
-    ...guides.map((guide) => `section/${guide}`),
+    ...(document.tags ?? []).flatMap(({ name, description }) =>
+      ['', ...sectionsOf(description).map((section) => `/${section}`)].map((end) => `tag/${anchorOf(name)}${end}`),
+    ),
+    ...sectionsOf(document.info.description).map((section) => `section/${section}`),
   ]);
   const links = [...JSON.stringify(document).matchAll(/\]\(#([^)]+)\)/g)].map(([, target = '']) => target);
   expect(links.length).toBeGreaterThan(50);

@@ -62,8 +62,8 @@ async function valuesIn(
 ): Promise<Record<string, string> | undefined> {
   if (!operation.path.startsWith('/v1/objects/{object}/records')) return undefined;
   if (!operation.path.includes('{id}')) return { object };
-  // A tag or a link belongs to one record.
-  if (/\{(tag|link)_id\}/.test(operation.path)) return undefined;
+  // A tag, a link or a note belongs to one record.
+  if (/\{(tag|link|note)_id\}/.test(operation.path)) return undefined;
   const inTable = ['leads', 'customers', 'accounts'].find((each) => each === object) ?? 'leads';
   return { object: inTable, id: await newRecord(tenant, 'live', inTable as 'leads') };
 }
