@@ -1274,10 +1274,10 @@ grant select (company_id, test_mode, id, object, format, status, claimed_until, 
 grant select, insert, update, delete on exports to crm_purge;
 create trigger release_deleted after delete on exports for each row
   when (old.file_id is not null)
-  execute function release_exported_file();
+  execute function release_owned_file();
 create trigger release_expired after update of file_id on exports for each row
   when (old.file_id is not null and new.file_id is null)
-  execute function release_exported_file();
+  execute function release_owned_file();
 
 create table feed_events (
   company_id uuid not null,
@@ -1425,7 +1425,7 @@ create policy purge on import_parts to crm_purge
 grant select, insert, update, delete on import_parts to crm_app;
 grant select, delete on import_parts to crm_platform;
 grant select, insert, update, delete on import_parts to crm_purge;
-create trigger release_stored_file after delete on import_parts for each row execute function release_stored_file();
+create trigger release_owned_file after delete on import_parts for each row execute function release_owned_file();
 
 create table imports (
   company_id uuid not null references companies (id) on delete cascade,
@@ -3802,7 +3802,7 @@ begin
   return null;
 end $function$;
 
-CREATE OR REPLACE FUNCTION release_exported_file()
+CREATE OR REPLACE FUNCTION release_owned_file()
  RETURNS trigger
  LANGUAGE plpgsql
 AS $function$

@@ -619,17 +619,17 @@ grant select, insert, update, delete on exports to crm_app;
 grant select (company_id, test_mode, id, object, format, status, file_id, bytes, claimed_until, created_at, expires_at),
   update (status, file_id), delete on exports to crm_platform;
 
--- However an export loses its file, the file is deleted.
-create function release_exported_file() returns trigger language plpgsql as $$
+-- Marks the file of a deleted row for removal. For exports and parts of imports, which do not go to the trash.
+create function release_owned_file() returns trigger language plpgsql as $$
 begin
   update stored_files set remove_after = now()
   where company_id = old.company_id and test_mode = old.test_mode and id = old.file_id;
   return null;
 end $$;
 create trigger release_deleted after delete on exports
-  for each row when (old.file_id is not null) execute function release_exported_file();
+  for each row when (old.file_id is not null) execute function release_owned_file();
 create trigger release_expired after update of file_id on exports
-  for each row when (old.file_id is not null and new.file_id is null) execute function release_exported_file();
+  for each row when (old.file_id is not null and new.file_id is null) execute function release_owned_file();
 
 -- Imports of records from files. The job that runs an import moves its position and counts in the transaction that
 -- writes the rows, so that an interrupted import goes on where it was.
@@ -720,7 +720,7 @@ create policy tenant on import_parts to crm_app
 create policy platform on import_parts to crm_platform using (true);
 grant select, insert, update, delete on import_parts to crm_app;
 grant select, delete on import_parts to crm_platform;
-create trigger release_stored_file after delete on import_parts for each row execute function release_stored_file();
+create trigger release_owned_file after delete on import_parts for each row execute function release_owned_file();
 
 -- The rows of imports that failed.
 create table import_errors (

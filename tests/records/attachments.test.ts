@@ -340,7 +340,7 @@ describe('deleting', () => {
     expect(emitted.map(({ event }) => event)).toEqual(['attachment.created', 'attachment.deleted']);
   });
 
-  test('deletes attachments and notes with their record and its tasks, and sweeps their files', async () => {
+  test('deletes attachments and notes with their record and its tasks, and sweeps their files once it is removed for good', async () => {
     const on = await newAccount(key);
     const { task } = (
       await expectStatus(201, 'POST', `${recordsPath('accounts', on)}/tasks`, {
@@ -357,6 +357,9 @@ describe('deleting', () => {
     for (const id of ids) await expectStatus(404, 'GET', `/v1/attachments/${id}`, { key });
     const { audit } = await leftBehind(on);
     expect(audit.at(-1)).toMatchObject({ metadata: { activities: 0, tasks: 1, notes: 1, attachments: 2 } });
+    await sweep(new Date(Date.now() + 1000));
+    expect(files.map(isThere)).toEqual([true, true]);
+    await expectStatus(200, 'DELETE', `/v1/objects/accounts/deleted-records/${on}`, { key });
     await sweep(new Date(Date.now() + 1000));
     expect(files.map(isThere)).toEqual([false, false]);
     expect((await storedFiles()).filter((file) => files.includes(file.id))).toEqual([]);

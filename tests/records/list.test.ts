@@ -230,6 +230,7 @@ describe('contents of a list', () => {
         'phone',
         'website',
         'industry',
+        'last_contacted_at',
         'employee_count',
         'annual_revenue_minor',
         'address',

@@ -177,6 +177,31 @@ test('prepares and reads a draft with the commands of the drafts guide', async (
   expect(JSON.parse(answer).data.draft).toMatchObject({ status: 'draft', to: 'sara@bluelake.example' });
 });
 
+// Before the samples, as a newcomer: one of them makes a field mandatory, and the last ones delete all records.
+test('runs the samples of the introduction with the printed key and sign-in', async () => {
+  const fenced = [...(document.info.description ?? '').matchAll(/```(\w*)\n(.*?)```/gs)];
+  // tests/sdk/package.test.ts compiles the blocks in a programming language.
+  const blocks = fenced.filter(([, language]) => language === '').map(([, , block]) => block ?? '');
+  const commands = blocks.map((block) => block.replaceAll(/^export .*….*$/gm, ''));
+  const env = { API_KEY: kept.printed, EMAIL: printedSignIn.email, PASSWORD: printedSignIn.password };
+  const outputs = await Promise.all(commands.map((command) => inShell(command, env)));
+  expect(outputs.map(({ statuses }) => statuses)).toEqual([
+    ['201', '200'],
+    ['200', '201'],
+    // Filters, bulk data, an import, an export, undo, billing, and the same migration twice.
+    ['200', '200'],
+    ['200'],
+    ['201', '200', '202', '200'],
+    ['202', '200'],
+    ['200'],
+    ['200', '200', '200'],
+    ['200', '200'],
+  ]);
+  const imports = outputs.at(-1)?.answer.match(/"created":(true|false)/g);
+  expect(imports).toEqual(['"created":true', '"created":true', '"created":false', '"created":false']);
+  expect(outputs[1]?.answer).toMatch(/"key":"svc_live_[0-9a-f]{32}"/);
+});
+
 describe('the curl sample', () => {
   test.each(samples.filter(({ name }) => !(name in refused)))('$name works as it is', async (sample) => {
     const { status, answer } = await paste(sample);
@@ -194,28 +219,6 @@ describe('the curl sample', () => {
 
   test.each(samples.filter(({ name }) => name in refused))('$name names what is gone by now', async (sample) => {
     expect((await paste(sample)).status).toMatch(/^4/);
-  });
-
-  test('runs the samples of the introduction with the printed key and sign-in', async () => {
-    const fenced = [...(document.info.description ?? '').matchAll(/```(\w*)\n(.*?)```/gs)];
-    // tests/sdk/package.test.ts compiles the blocks in a programming language.
-    const blocks = fenced.filter(([, language]) => language === '').map(([, , block]) => block ?? '');
-    const commands = blocks.map((block) => block.replaceAll(/^export .*….*$/gm, ''));
-    const env = { API_KEY: kept.printed, EMAIL: printedSignIn.email, PASSWORD: printedSignIn.password };
-    const outputs = await Promise.all(commands.map((command) => inShell(command, env)));
-    expect(outputs.map(({ statuses }) => statuses)).toEqual([
-      ['201', '200'],
-      ['200', '201'],
-      // Filters, bulk data, undo, billing, and the same import twice.
-      ['200', '200'],
-      ['200'],
-      ['200'],
-      ['200', '200', '200'],
-      ['200', '200'],
-    ]);
-    const imports = outputs.at(-1)?.answer.match(/"created":(true|false)/g);
-    expect(imports).toEqual(['"created":true', '"created":true', '"created":false', '"created":false']);
-    expect(outputs[1]?.answer).toMatch(/"key":"svc_live_[0-9a-f]{32}"/);
   });
 
   test('has a curl sample for every operation', () => {
