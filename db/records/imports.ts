@@ -359,36 +359,23 @@ export const placeOf = ({ nextByte, nextRow, nextLine }: ImportRow): RowPlace =>
   line: nextLine,
 });
 
-interface ExpiredRow extends TenantScope {
-  importId: string;
-  row: number;
-}
-
-/** Removes failed rows of imports whose time is over. @returns how many */
-export async function sweepImportErrors(sql: Sql, limit: number, now: Date): Promise<number> {
-  const due = await sql<ExpiredRow[]>`
-    select e.company_id, e.test_mode, e.import_id, e.row
-    from imports i
-    join import_errors e on e.company_id = i.company_id and e.test_mode = i.test_mode and e.import_id = i.id
-    where i.expires_at < ${now}
-    limit ${limit}`;
-  return forEachTenant(due, async ({ companyId, testMode }, rows) => {
-    const removed = await sql`
-      delete from import_errors
-      where company_id = ${companyId} and test_mode = ${testMode} and (import_id, row) in (
-        select * from unnest(${rows.map(({ importId }) => importId)}::uuid[], ${rows.map(({ row }) => row)}::int[])
-      )`;
-    return removed.count;
-  });
-}
-
-/** Removes the files of imports whose time is over; and those imports that were never started. @returns how many */
+/**
+ * Removes the files and failed rows of imports past their retention, and those imports that were never started.
+ * @returns how many rows: `limit` if there may be more
+ */
 export async function sweepImports(sql: Sql, limit: number, now: Date): Promise<number> {
   const due = await sql<DueDataRow[]>`
     select company_id, test_mode, id from imports where expires_at < ${now} order by expires_at limit ${limit}`;
   return forEachTenant(due, async ({ companyId, testMode }, rows) => {
     const ids = rows.map(({ id }) => id);
     const own = sql`company_id = ${companyId} and test_mode = ${testMode}`;
+    const errors = await sql`
+      delete from import_errors
+      where ${own} and (import_id, row) in (
+        select import_id, row from import_errors where ${own} and import_id = any(${ids}::uuid[]) limit ${limit}
+      )`;
+    // An import can have more failed rows than one batch. The next batch finds it again.
+    if (errors.count === limit) return limit;
     await sql`delete from import_parts where ${own} and import_id = any(${ids}::uuid[])`;
     await sql`
       update stored_files set remove_after = ${now}

@@ -157,7 +157,7 @@ async function performExport(
     buildSystemAuditRow(scope, 'exports', action, { metadata: { export_id: row.id, ...metadata } }, now());
   try {
     const signal = AbortSignal.any([context.signal, ended.signal]);
-    const file = await writeFile(context, services, scope, row, path, progress, signal);
+    const file = await writeFile(context, services, scope, row, path, progress, keep, signal);
     const fileId = uuidv7();
     const place = { ...scope, id: fileId };
     await transaction(scope, (sql) => announceFile(sql, place, now()));
@@ -205,6 +205,7 @@ async function writeFile(
   row: ExportRow,
   path: string,
   progress: Progress,
+  keep: () => Promise<void>,
   signal: AbortSignal,
 ): Promise<{ rows: number; bytes: number; sha256: string; feedPosition: number }> {
   const overdueAt = performance.now() + snapshotMs;
@@ -214,6 +215,8 @@ async function writeFile(
       // The first statement takes the snapshot.
       const position = await readFeedPosition(sql, scope);
       progress.feedPosition = position;
+      // Callers can already follow the feed from there.
+      await keep();
       if (!(await isAccessUnchanged(sql, scope.companyId, row))) throw new ExportFailed('access_ended');
       const workspace = buildWorkspace(await loadWorkspaceRows(sql, scope.companyId));
       const turn = async (): Promise<number> => {

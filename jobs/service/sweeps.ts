@@ -14,7 +14,7 @@ import { sweepMails } from '../../db/messaging/mails.ts';
 import { sweepReports } from '../../db/messaging/received-reports.ts';
 import { sweepExports } from '../../db/records/exports.ts';
 import { sweepEvents } from '../../db/records/feed.ts';
-import { sweepImportErrors, sweepImports } from '../../db/records/imports.ts';
+import { sweepImports } from '../../db/records/imports.ts';
 import { sweepHeldTimes, sweepReservations } from '../../db/scheduling/reservations.ts';
 import { sweepClocks, sweepNotifications } from '../../db/settings/sla-due.ts';
 import { type SweptFiles, sweepFiles, sweepUploads } from '../records/stored-files.ts';
@@ -45,7 +45,6 @@ export async function sweepAll(context: JobContext, files: SweptFiles): Promise<
     provider_events: await removeAll(context, sweepProviderEvents),
     workforce_runs: await removeAll(context, sweepRuns),
     reports: await removeAll(context, sweepReports),
-    import_errors: await removeAll(context, sweepImportErrors),
     imports: await removeAll(context, sweepImports),
   };
   const swept = {

@@ -1,4 +1,6 @@
 // Databases with the tenant alone and among shadow tenants, which requests must not tell apart.
+import { cpSync, rmSync } from 'node:fs';
+import { join } from 'node:path';
 import type { Sql } from 'postgres';
 import { v7 as uuidv7 } from 'uuid';
 import { inject } from 'vitest';
@@ -41,15 +43,17 @@ export interface World {
   withoutPoliciesInTest: string;
 }
 
-const dataDir = '.test-data';
+/** Files of the tenant. Each server gets a copy, because its jobs remove files that others still need. */
+const dataDir = `.test-data/isolation-${process.pid}`;
+let copies = 0;
 
 const inOwnOrder = /^(listChanges|listAuditLogs)$/;
 
-const settings = (url: string): Record<string, string> => ({
+const settings = (url: string, folder = dataDir): Record<string, string> => ({
   ...testSettings,
   DATABASE_URL: url,
   SECRET_KEY: inject('secretKey'),
-  DATA_DIR: dataDir,
+  DATA_DIR: folder,
   DATABASE_POOL: '2',
   ONBOARDING_PER_HOUR: '1000',
 });
@@ -60,7 +64,7 @@ const settings = (url: string): Record<string, string> => ({
  * @param reachedFile receives the sent conditions at the end, if they are marked
  * (condition-recorder.ts)
  */
-export function serve(url: string, main?: string, reachedFile?: string): Promise<TestServer> {
+export async function serve(url: string, main?: string, reachedFile?: string): Promise<TestServer> {
   const { NODE_OPTIONS, ...frequent } = frequentJobs(3000);
   const first = [NODE_OPTIONS];
   // Prepared statements carry their text only once.
@@ -68,7 +72,16 @@ export function serve(url: string, main?: string, reachedFile?: string): Promise
     reachedFile === undefined ? {} : { REACHED_FILE: reachedFile, DATABASE_PREPARE: '0' };
   if (reachedFile !== undefined) first.push(loading('./condition-recorder.ts'));
   const own = { ...frequent, NODE_OPTIONS: first.join(' '), SMTP_URL: 'smtp://127.0.0.1:9', ...noting };
-  return startServer({ ...settings(url), ...own }, { main });
+  copies += 1;
+  const folder = `${dataDir}-${copies}`;
+  cpSync(dataDir, folder, { recursive: true });
+  const server = await startServer({ ...settings(url, folder), ...own }, { main });
+  const stop: TestServer['stop'] = async (signal) => {
+    const code = await server.stop(signal);
+    rmSync(folder, { recursive: true, force: true });
+    return code;
+  };
+  return { ...server, stop };
 }
 
 const loading = (file: string): string => `--import=${new URL(file, import.meta.url)}`;
@@ -79,6 +92,7 @@ export async function buildWorld(): Promise<World> {
 
 /** Creates the database with the tenant alone, and the requests about everything that it has. */
 export async function buildAlone(): Promise<Filled> {
+  rmSync(dataDir, { recursive: true, force: true });
   const alone = await newDatabase();
   await useDatabase(alone);
   const server = await startServer(settings(alone));
@@ -169,6 +183,9 @@ async function addShadows({ alone, companyId, tables, loadCredentials, probes, m
     { kind: 'twin', companyId: uuidv7() },
   ];
   await inDatabase(alone, (sql) => addJobWork(sql, companyId, dataDir));
+  // A file lies in the folder of its mode, and modes are swapped below.
+  const filesOf = (mode: string): string => join(dataDir, 'attachments', companyId, mode);
+  cpSync(filesOf('live'), filesOf('test'), { recursive: true });
   const shadowed = await newDatabase(alone);
   await inDatabase(shadowed, async (other) => {
     await other`set session_replication_role = replica`;

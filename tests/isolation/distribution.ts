@@ -143,7 +143,6 @@ export const acrossCompanies: Readonly<Record<string, string>> = {
   'db/billing/due.ts findAbandonedOperations': 'finds companies with abandoned operations, by an index',
   'db/billing/due.ts findDueSubscriptions': 'finds companies with due subscriptions, by an index',
   'db/records/imports.ts findDueImports': 'finds companies with due imports, by an index',
-  'db/records/imports.ts sweepImportErrors': 'finds companies with failed rows past their retention, by an index',
   'db/records/imports.ts sweepImports': 'finds companies with imports past their retention, by an index',
   'db/billing/provider-customers.ts findCompanyOfCustomer': 'finds the company',
   'db/billing/purge.ts findUnswept': 'finds removed companies that were not checked since, by an index',

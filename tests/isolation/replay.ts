@@ -29,7 +29,8 @@ export async function replay(
     const { observation, text } = await observe(baseUrl, probe);
     observations.push(observation);
     if (each(observation, index, text) === false) break;
-    if (observation.get('status') === '503') throw new Error(`the machine is too busy: ${text}`);
+    if (observation.get('status') === '503')
+      throw new Error(`${probe.operation.id} ${probe.path} was unavailable: ${text}`);
   }
   return observations;
 }

@@ -13,9 +13,6 @@ const userIds = 'ids of users are unique across companies (user_places); the ind
 const digests =
   'the locks use digests of the company and the key; the row of the company leads to the machine that holds them';
 
-const importIds =
-  'ids of imports are unique; the conditions are there for the key, and for a database that is distributed';
-
 /** By condition id. */
 export const redundant: Readonly<Record<string, string>> = {
   'db/records/filter.ts hasHash: h.company_id = ${row}.company_id': hashes,
@@ -26,8 +23,6 @@ export const redundant: Readonly<Record<string, string>> = {
   'db/records/unique-values.ts findHolders: h.test_mode = ${testMode}': hashes,
   'db/records/unique-values.ts selectRepeated: h.company_id = ${scope.companyId}': hashes,
   'db/records/unique-values.ts selectRepeated: h.test_mode = ${scope.testMode}': hashes,
-  'db/records/imports.ts sweepImportErrors: e.company_id = i.company_id': importIds,
-  'db/records/imports.ts sweepImportErrors: e.test_mode = i.test_mode': importIds,
   'db/records/attachments.ts insertAttachment: company_id = ${companyId}': ownFile,
   'db/records/attachments.ts insertAttachment: test_mode = ${testMode}': ownFile,
   'db/reports/search.ts selectOwnRows: company_id = ${scope.companyId}': texts,

@@ -10,6 +10,8 @@ import { sweep } from '../../db/client/idempotency.ts';
 import { Pool, type Sql } from '../../db/client/pool.ts';
 import { sweepMails, takeMails } from '../../db/messaging/mails.ts';
 import { sweepReports } from '../../db/messaging/received-reports.ts';
+import { sweepExports } from '../../db/records/exports.ts';
+import { sweepImports } from '../../db/records/imports.ts';
 import { completeBookings } from '../../db/scheduling/bookings.ts';
 import { sweepHeldTimes, sweepReservations } from '../../db/scheduling/reservations.ts';
 import { sweepClocks, sweepNotifications } from '../../db/settings/sla-due.ts';
@@ -50,6 +52,31 @@ const addAnswer: Add = async ({ companyId }, testMode, days) => {
     insert into idempotency_records (company_id, test_mode, endpoint, key, request_hash, status, body, created_at)
     values (${companyId}, ${testMode}, 'POST /', ${key}, '', 200, '', now() - make_interval(days => ${days}))`;
   return key;
+};
+
+const addExport: Add = async ({ companyId }, testMode, days) => {
+  const id = randomUUID();
+  await database()`
+    insert into exports (company_id, test_mode, id, object, format, spreadsheet_safe, modules, sources, status, claimed_until,
+      created_by_kind, created_by_id, created_at)
+    values (${companyId}, ${testMode}, ${id}, 'leads', 'csv', false, '{}', '[]', 'cancelled', now(), 'system', 'test',
+      now() - make_interval(days => ${days}))`;
+  return id;
+};
+
+/** A failed row of an import. The import itself stays. */
+const addFailedRow: Add = async ({ companyId }, testMode, days) => {
+  const id = randomUUID();
+  const sql = database();
+  await sql`
+    insert into imports (company_id, test_mode, id, object, options, dry_run, status, reach_kind, created_by_kind, created_by_id,
+      created_at, expires_at)
+    values (${companyId}, ${testMode}, ${id}, 'leads', '{}', false, 'completed', 'company', 'system', 'test', now(),
+      now() - make_interval(days => ${days}))`;
+  await sql`
+    insert into import_errors (company_id, test_mode, import_id, row, line, code, message, fields, content)
+    values (${companyId}, ${testMode}, ${id}, 1, 2, 'VALIDATION_ERROR', 'No.', '[]', '[]')`;
+  return id;
 };
 
 const addSession: Add = async ({ companyId, admin }, _, days) => {
@@ -148,6 +175,8 @@ test.each<[string, string, number, Add, Sweep]>([
   ['provider_events', 'id', 30, addProviderEvent, sweepProviderEvents],
   ['workforce_runs', 'id', 90, addRun, sweepRuns],
   ['received_reports', 'id', 400, addReport, sweepReports],
+  ['exports', 'id', 30, addExport, sweepExports],
+  ['import_errors', 'import_id', 0, addFailedRow, sweepImports],
 ])('removes rows of %s after their retention, and not before', async (table, name, days, add, remove) => {
   const old: string[] = [];
   const kept: string[] = [];
