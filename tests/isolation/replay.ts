@@ -12,8 +12,9 @@ export type Volatile = Set<string>[];
 
 /**
  * Sends all requests in order.
- * @param settle runs before the first probe, before the first repeated one, and before
- * resetTestMode, whose response counts rows that jobs may still be writing
+ * @param settle runs before the first probe, before the first repeated one, before resetTestMode,
+ * whose response counts rows that jobs may still be writing, and before and after the probes of
+ * createExport, whose job counts the rows of one moment
  * @param each gets every response, and ends the run by returning false
  */
 export async function replay(
@@ -25,7 +26,9 @@ export async function replay(
   const observations: Observation[] = [];
   const counting = probes.findIndex(({ operation }) => operation.id === 'resetTestMode');
   for (const [index, probe] of probes.entries()) {
-    if (index === 0 || index === counting || (probe.isAgain && !probes[index - 1]?.isAgain)) await settle();
+    const before = probes[index - 1];
+    const isBoundary = (before?.operation.id === 'createExport') !== (probe.operation.id === 'createExport');
+    if (index === 0 || index === counting || isBoundary || (probe.isAgain && !before?.isAgain)) await settle();
     const { observation, text } = await observe(baseUrl, probe);
     observations.push(observation);
     if (each(observation, index, text) === false) break;
@@ -93,7 +96,7 @@ function flatten(value: unknown, path: string, into: Observation): void {
     into.set(path, 'a token');
     return;
   }
-  if (path.endsWith('next_cursor')) into.set(path, String(value !== null));
+  if (/\.(next|changes)_cursor$/.test(path)) into.set(path, String(value !== null));
   else if (value !== null && typeof value === 'object') {
     if (Array.isArray(value)) into.set(`${path}.length`, String(value.length));
     for (const [key, inner] of Object.entries(value)) flatten(inner, `${path}.${key}`, into);
@@ -136,11 +139,12 @@ function isOwnUse(path: string, value: unknown): boolean {
 
 /**
  * True for the results of jobs, which differ between runs: failures of a receiver, the order of two
- * concurrent writes, counted calls, and how many events and deliveries resetTestMode deletes (a due
- * SLA clock may add one). The digests of foreign rows show that resetTestMode deletes none of them.
+ * concurrent writes, counted calls, the speed of an import, the bytes of an export, and how many
+ * events and deliveries resetTestMode deletes (a due SLA clock may add one). The digests of foreign
+ * rows show that resetTestMode deletes none of them.
  */
 function isOfJobs(path: string): boolean {
-  return /\.(consecutive_failures|duration_ms)$|\.data\.changes\.\d+$|\.usage\.api_calls\.|\.data\.deleted\.(events|deliveries)$/.test(
+  return /\.(consecutive_failures|duration_ms|rows_per_second)$|\.exports?\.(\d+\.)?(bytes|sha256)$|\.data\.changes\.\d+$|\.usage\.api_calls\.|\.data\.deleted\.(events|deliveries)$/.test(
     path,
   );
 }
