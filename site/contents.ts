@@ -98,6 +98,11 @@ const topics: Record<string, { title: string; summary: string; headings: string[
     summary: 'Read and write many records.',
     headings: ['Bulk data', 'Import a file', 'Export records'],
   },
+  'dry-run': {
+    title: 'Dry run',
+    summary: 'See what a write would do, without doing it.',
+    headings: ['Dry run'],
+  },
   undo: {
     title: 'Undo',
     summary: 'See what changed, and put it back.',

@@ -39,6 +39,11 @@ export function beginWith(statement: Preamble): Preamble {
   return { ...statement, bytes: Buffer.concat([begin.bytes, statement.bytes]), count: begin.count + statement.count };
 }
 
+/** Runs a statement without parameters or rows after a preamble. */
+export function followedBy(preamble: Preamble, text: string): Preamble {
+  return { ...preamble, bytes: Buffer.concat([preamble.bytes, runOnce(text)]), count: preamble.count + 1 };
+}
+
 /** Returns a condition that is always true and changes a setting until the transaction ends. */
 export const on = (name: string, value: string): string => `set_config('${name}', '${value}', true) = '${value}'`;
 

@@ -142,6 +142,15 @@ export class Transaction {
   }
 
   /**
+   * Makes the checks of a commit, then rolls back, in one round trip.
+   * @param left milliseconds that the request has left
+   * @throws the error of the first statement that failed
+   */
+  checkAndRollBack(left: number): Promise<void> {
+    return this.#writing().checkAndRollBack(left);
+  }
+
+  /**
    * Rolls back, stores the failure as the response for the Idempotency-Key, and commits.
    * @returns false if another call with the key came in between, and nothing was stored
    */

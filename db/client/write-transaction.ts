@@ -4,7 +4,7 @@ import * as idempotency from './idempotency.ts';
 import { beginStatement, buildStampQuery, isChanged, isKeyUnchanged } from './key-versions.ts';
 import { guardStatements, isPipelined, type Sql, sendBehind } from './pipeline.ts';
 import type { Pool, PooledConnection } from './pool.ts';
-import { begin, beginWith, PreparedPreamble } from './preambles.ts';
+import { begin, beginWith, followedBy, PreparedPreamble } from './preambles.ts';
 import {
   createConnectionError,
   type PreconditionResult,
@@ -29,6 +29,9 @@ const requireTimeLeft = new PreparedPreamble(
   `select case when set_config('app.deadline', $1, true)::timestamptz < clock_timestamp()
      then refuse('the time of the transaction has run out', '57014') end`,
 );
+/** Makes the checks of deferred constraints now instead of at the commit. */
+const checkDeferred = 'set constraints all immediate';
+
 /** The deadline of a transaction whose begin failed: its commit fails. */
 const longAgo = '-infinity';
 
@@ -343,17 +346,41 @@ export class WriteTransaction {
     }
   }
 
+  /**
+   * Makes the checks of a commit, including deferred constraints, then rolls back, in one round
+   * trip. The locks are released when it returns.
+   * @param left milliseconds that the request has left
+   * @throws the error of the first statement that failed
+   */
+  async checkAndRollBack(left: number): Promise<void> {
+    await this.#endAfter([], left, 'rollback');
+    if (this.broken) throw createConnectionError();
+  }
+
   /** Commits if all earlier statements succeeded and time is left, and rolls back otherwise. */
-  async #commitAfter(statements: readonly Promise<unknown>[], left: number): Promise<void> {
+  #commitAfter(statements: readonly Promise<unknown>[], left: number): Promise<void> {
+    return this.#endAfter(statements, left, 'commit');
+  }
+
+  /**
+   * @param ending `rollback` checks deferred constraints first, which `commit` does by itself
+   */
+  async #endAfter(statements: readonly Promise<unknown>[], left: number, ending: 'commit' | 'rollback'): Promise<void> {
     const deadline = performance.now() + left - responseTime;
     const before = Promise.allSettled([...this.#awaited.splice(0), ...statements]);
     const { connection, begun } = this.#open();
-    const committing = isPipelined(connection.sql)
-      ? sendBehind(connection.sql, requireTimeLeft.bind([await toDatabaseTime(connection, begun, deadline)]), 'commit')
-      : connection.sql.unsafe(`call require_time_left(${Math.floor(deadline - (await begun).at)}); commit`).execute();
-    const [committed] = await Promise.allSettled([committing]);
-    const failed = [...(await before), committed].find((result) => result.status === 'rejected');
-    // The failed statement also prevented the commit behind it.
+    let ended: PromiseLike<unknown>;
+    if (isPipelined(connection.sql)) {
+      const inTime = requireTimeLeft.bind([await toDatabaseTime(connection, begun, deadline)]);
+      ended = sendBehind(connection.sql, ending === 'commit' ? inTime : followedBy(inTime, checkDeferred), ending);
+    } else {
+      const inTime = `call require_time_left(${Math.floor(deadline - (await begun).at)})`;
+      const checks = ending === 'commit' ? [inTime] : [inTime, checkDeferred];
+      ended = connection.sql.unsafe([...checks, ending].join('; ')).execute();
+    }
+    const [outcome] = await Promise.allSettled([ended]);
+    const failed = [...(await before), outcome].find((result) => result.status === 'rejected');
+    // The failed statement also prevented the commit or rollback behind it.
     if (failed) this.abandon();
     else this.end();
     if (failed) throw failed.reason;

@@ -20,9 +20,16 @@ export function timestamp(now: number): string {
   return upToSecond + endings[millisecond];
 }
 
+/** The names of the events and audit actions that a dry run would have recorded. */
+export interface DryRunEffects {
+  events: readonly string[];
+  audit: readonly string[];
+}
+
 /**
  * Builds the body of a successful response.
  * @param result the handler's result: data, and any other members of the response
+ * @param would undefined if the call was not a dry run
  */
 export function successBody(
   result: { status: number; data?: unknown },
@@ -30,6 +37,7 @@ export function successBody(
   now: number,
   testMode: boolean,
   figures: RateFigures,
+  would?: DryRunEffects,
 ): string {
   let members = '';
   for (const key of Object.keys(result)) {
@@ -37,7 +45,7 @@ export function successBody(
       members += `,"${key}":${JSON.stringify((result as Record<string, unknown>)[key])}`;
   }
   const { limit, remaining, reset } = figures;
-  return `{"success":true${members},"data":${JSON.stringify(result.data)},"meta":{"request_id":"${requestId}","timestamp":"${timestamp(now)}"${formatMode(testMode)},"rate_limit":{"limit":${limit},"remaining":${remaining},"reset":${reset}}}}`;
+  return `{"success":true${members},"data":${JSON.stringify(result.data)},"meta":{"request_id":"${requestId}","timestamp":"${timestamp(now)}"${formatMode(testMode)},"rate_limit":{"limit":${limit},"remaining":${remaining},"reset":${reset}}${would ? `,"dry_run":true,"would":${JSON.stringify(would)}` : ''}}}`;
 }
 
 const formatMode = (testMode: boolean): string => (testMode ? ',"test_mode":true' : '');
@@ -45,10 +53,17 @@ const formatMode = (testMode: boolean): string => (testMode ? ',"test_mode":true
 /**
  * Builds the body of an error response.
  * @param testMode true if a test key was sent
+ * @param isDryRun true if the call asked for a dry run
  */
-export function failureBody(error: ApiError, requestId: string, now: number, testMode: boolean): string {
+export function failureBody(
+  error: ApiError,
+  requestId: string,
+  now: number,
+  testMode: boolean,
+  isDryRun: boolean,
+): string {
   const details = error.details === undefined ? '' : `,"details":${JSON.stringify(error.details)}`;
-  return `{"success":false,"error":{"code":"${error.code}","message":${JSON.stringify(error.message)}${details}},"meta":{"request_id":"${requestId}","timestamp":"${timestamp(now)}"${formatMode(testMode)}}}`;
+  return `{"success":false,"error":{"code":"${error.code}","message":${JSON.stringify(error.message)}${details}},"meta":{"request_id":"${requestId}","timestamp":"${timestamp(now)}"${formatMode(testMode)}${isDryRun ? ',"dry_run":true' : ''}}}`;
 }
 
 const oauthErrorOf: Readonly<Record<number, string>> = {

@@ -114,7 +114,7 @@ function remainingBytes({ complete, headers }: IncomingMessage): number {
  */
 export function refuseConnection(socket: Socket, error: ApiError, figures: RateFigures): string {
   const requestId = randomUUID();
-  const body = failureBody(error, requestId, Date.now(), false);
+  const body = failureBody(error, requestId, Date.now(), false, false);
   const headers = ['X-Request-Id', requestId, ...securityHeaders, ...figureHeaders(figures)];
   const lines = [`HTTP/1.1 ${error.status} ${http.STATUS_CODES[error.status]}`];
   for (let index = 0; index < headers.length; index += 2) lines.push(`${headers[index]}: ${headers[index + 1]}`);

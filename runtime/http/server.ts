@@ -7,6 +7,7 @@ import { usedInQuery } from '../openapi/deprecation.ts';
 import type { PreparedBody } from '../openapi/prepared-body.ts';
 import { buildRouter, type Route } from '../openapi/router.ts';
 import { Admission } from '../pipeline/admission.ts';
+import { asksForDryRun, dryRunHeader, unsupportedDryRun } from '../pipeline/dry-run.ts';
 import { Failures } from '../pipeline/failures.ts';
 import { type Perform, performIn } from '../pipeline/in-process.ts';
 import { OperationRunner, type RunnerParts } from '../pipeline/operation-runner.ts';
@@ -125,6 +126,7 @@ function newTrace(request: IncomingMessage, invite: (() => void) | undefined): T
     operation: '',
     caller: undefined,
     testMode: isTestKey(request.headers['x-api-key']),
+    dryRun: request.headers[dryRunHeader] === 'true',
     oauth: false,
     invite,
     connection: request.socket,
@@ -160,11 +162,13 @@ function buildAnswering(
       return { status: 200, body: page.body, headers: { 'content-type': page.contentType, ...page.headers } };
     }
     const entrance = routed.kind === 'not_found' ? entranceAt(method, pathText) : undefined;
-    if (entrance) return entrance(request, trace);
+    if (entrance)
+      return asksForDryRun(request) ? failures.answer(unsupportedDryRun(), trace) : entrance(request, trace);
     const screen =
       routed.kind === 'not_found' ? screenAt(method, pathText, request, () => trace.invite?.()) : undefined;
     if (screen) {
       trace.operation = screen.name;
+      if (asksForDryRun(request)) return failures.answer(unsupportedDryRun(), trace);
       return screen.answer();
     }
     if (pathText === '/' && routed.kind === 'not_found' && (method === 'GET' || method === 'HEAD')) {

@@ -82,6 +82,8 @@ export interface Operation {
   unpaid: boolean;
   /** Has effects that its transaction cannot roll back, so the preconditions are verified first. */
   actsOutside: boolean;
+  /** Accepts `Dry-Run: true`. */
+  dryRun: boolean;
   /** False if there is nothing to validate or default without a query. */
   takesParameters: boolean;
   takesBody: boolean;
@@ -99,7 +101,10 @@ export interface Operation {
   queryParameters: readonly string[];
   /** Query parameters that are not strings. */
   typedParameters: readonly { name: string; type: ParameterType }[];
-  /** Declared headers that handlers read, without Idempotency-Key, which the runtime handles. */
+  /**
+   * Declared headers that handlers read, without Idempotency-Key and Dry-Run, which the runtime
+   * handles.
+   */
   headerParameters: readonly string[];
   deprecatedUses: readonly DeprecatedUse[];
 }
@@ -143,6 +148,7 @@ const allowedValues: Record<string, readonly unknown[]> = {
   'x-secret-answer': [true],
   'x-hashes-password': [true],
   'x-acts-outside': [true],
+  'x-dry-run': [true],
   'x-unpaid': [true],
   'x-before-password-change': [true],
 };
@@ -278,6 +284,8 @@ function readOperation(
     throw new Error(`${id}: public operations have an x-public-limit, and no others`);
   if (declared['x-only-reads'] && declared['x-idempotency'])
     throw new Error(`${id}: x-only-reads cannot be combined with x-idempotency`);
+  if (declared['x-dry-run'] && (declared['x-acts-outside'] || readAccess(method, path, false)))
+    throw new Error(`${id}: x-dry-run is for writes that act only in their transaction`);
   const keyLimit = declared['x-key-limit'] as number | undefined;
   if (keyLimit !== undefined && !(Number.isInteger(keyLimit) && keyLimit > 0))
     throw new Error(`${id}: x-key-limit must be a whole number of calls per minute; it is ${String(keyLimit)}`);
@@ -313,6 +321,7 @@ function readOperation(
     secretAnswer: declared['x-secret-answer'] === true,
     hashesPassword: declared['x-hashes-password'] === true,
     actsOutside: declared['x-acts-outside'] === true,
+    dryRun: declared['x-dry-run'] === true,
     unpaid: declared['x-unpaid'] === true,
     takesParameters: parameters.length > 0,
     takesBody: hasJson,
@@ -329,7 +338,9 @@ function readOperation(
     },
     queryParameters: listNames(parameters, 'query'),
     typedParameters: withOperationId(id, () => typedParameters(parameters)),
-    headerParameters: listNames(parameters, 'header').filter((name) => name !== 'Idempotency-Key'),
+    headerParameters: listNames(parameters, 'header').filter(
+      (name) => name !== 'Idempotency-Key' && name !== 'Dry-Run',
+    ),
     deprecatedUses: withOperationId(id, () =>
       readDeprecatedUses(declared['x-deprecated-use'], parameters, requestBody, site),
     ),

@@ -21,8 +21,12 @@ export interface CallContext {
   isVerified: boolean;
 }
 
-/** @throws Error if the call may still be rolled back: effects outside its transaction cannot be */
-export function requireVerified({ isVerified, operation }: CallContext): void {
+/**
+ * @throws Error if the call may still be rolled back, as every dry run is: effects outside its
+ * transaction cannot be
+ */
+export function requireVerified({ isVerified, operation, trace }: CallContext): void {
+  if (trace.dryRun) throw new Error(`${operation.id} acts outside of its transaction: it cannot declare x-dry-run`);
   if (!isVerified) throw new Error(`${operation.id} acts outside of its transaction: declare x-acts-outside`);
 }
 

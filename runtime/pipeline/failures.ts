@@ -22,7 +22,7 @@ export class Failures {
     const error = this.errorOf(thrown, trace, broken);
     const body = trace.oauth
       ? oauthFailureBody(error)
-      : failureBody(error, trace.requestId, Date.now(), trace.testMode);
+      : failureBody(error, trace.requestId, Date.now(), trace.testMode, trace.dryRun);
     return { status: error.status, body, headers: error.headers };
   }
 

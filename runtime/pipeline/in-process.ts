@@ -45,6 +45,7 @@ export function performIn(document: Document, runner: OperationRunner): Perform 
       operation: operation.id,
       caller,
       testMode: caller.testMode,
+      dryRun: false,
       oauth: operation.answer === 'oauth',
       invite: undefined,
       connection: lasting,

@@ -26,6 +26,7 @@ import { PreparedBody } from '../openapi/prepared-body.ts';
 import type { Admission, AdmissionParts, RoutedRequest } from './admission.ts';
 import { CallState } from './call-state.ts';
 import { Deadline, DeadlinePassed } from './deadline.ts';
+import { checkDryRun, listEffects } from './dry-run.ts';
 import type { Failures } from './failures.ts';
 import { hashBody, isStored, readKey, rejectConflicts, toClaim } from './idempotency.ts';
 import type { Trace } from './trace.ts';
@@ -204,11 +205,13 @@ export class OperationRunner {
       deadline,
     );
     if (operation.method === 'GET' && caller.kind === 'anonymous' && !operation.platform)
-      return this.#success(operation, await this.#handle(operation, call), caller, now, trace);
+      return this.#success(operation, await this.#handle(operation, call), call, trace);
 
+    // A dry run leaves the key as it is: it neither claims it nor replays a stored response.
+    const preconditions = { credential, claim: trace.dryRun ? undefined : claim };
     try {
       const attempt = () =>
-        deadline.race(() => this.#runInTransaction(operation, call, deadline, { credential, claim }, trace));
+        deadline.race(() => this.#runInTransaction(operation, call, deadline, preconditions, trace));
       // More parallel calls would only hold connections while they wait for the processor.
       return await (claim && operation.hashesPassword ? this.#hashing.run(attempt) : attempt());
     } catch (error) {
@@ -229,6 +232,7 @@ export class OperationRunner {
    * @throws ApiError if the request is invalid
    */
   async #read({ operation, path, queryText, request, signedBody }: RoutedRequest, trace: Trace): Promise<Read> {
+    checkDryRun(operation, request);
     const parameters = checkParameters(operation, path, queryText, request.headers);
     const key =
       operation.idempotency === 'none'
@@ -343,13 +347,12 @@ export class OperationRunner {
   /** Runs the handler, and commits or rolls back. */
   async #runHandler(attempt: Attempt, transaction: Transaction): Promise<Answer | PreconditionFailure> {
     const { operation, call, deadline, trace } = attempt;
-    const { caller, now } = call;
     let answer: Answer | undefined;
     let failure: unknown;
     try {
       if (call.request.problems.length > 0 && !handlerReceivesProblems(operation))
         throw validationError(operation, [...call.request.problems], 'body');
-      answer = this.#success(operation, await this.#handle(operation, call), caller, now, trace);
+      answer = this.#success(operation, await this.#handle(operation, call), call, trace);
     } catch (error) {
       // A failed statement makes later ones fail too, so the first failure is reported.
       failure = error instanceof ApiError ? error : ((await transaction.firstFailure()) ?? error);
@@ -358,7 +361,7 @@ export class OperationRunner {
     }
     // The commit is sent together with unawaited statements and preconditions, in one message.
     const committed =
-      answer && !operation.reads && !transaction.broken ? this.#commit(attempt, answer, transaction) : undefined;
+      answer && !operation.reads && !transaction.broken ? this.#finish(attempt, answer, transaction) : undefined;
     committed?.catch(() => undefined);
     const opened = await this.#verifyPreconditions(attempt, transaction);
     if (opened !== 'ok') return opened;
@@ -369,8 +372,15 @@ export class OperationRunner {
     else if (transaction.broken) throw serviceUnavailable();
     else if (call.db.changes.length === 0) transaction.endRead();
     else await this.#commit(attempt, answer, transaction);
-    for (const work of call.db.callbacks) work();
+    if (!trace.dryRun) for (const work of call.db.callbacks) work();
     return answer;
+  }
+
+  /** Commits a write, or rolls it back after the same checks if it is a dry run. */
+  #finish(attempt: Attempt, answer: Answer, transaction: Transaction): Promise<void> {
+    return attempt.trace.dryRun
+      ? transaction.checkAndRollBack(attempt.deadline.left)
+      : this.#commit(attempt, answer, transaction);
   }
 
   #commit({ operation, call, deadline, claim }: Attempt, answer: Answer, transaction: Transaction): Promise<void> {
@@ -390,7 +400,8 @@ export class OperationRunner {
     const { caller, now } = call;
     const { changes } = call.db;
     const failed = this.#failures.answer(failure, trace, transaction.broken);
-    if (failure instanceof ApiError && failure.keepsWork && !transaction.broken) {
+    if (trace.dryRun) transaction.abandon();
+    else if (failure instanceof ApiError && failure.keepsWork && !transaction.broken) {
       const context = { caller, now, idempotencyKeyHash: null };
       await this.#parts.database.commit(transaction, changes, context, deadline.left);
     } else if (claim && isStored(failed.status) && !transaction.broken) {
@@ -412,12 +423,13 @@ export class OperationRunner {
     return handler(call as never);
   }
 
-  #success(operation: Operation, result: unknown, caller: Caller, now: Date, trace: Trace): Answer {
+  #success(operation: Operation, result: unknown, { caller, now, db }: CallState, trace: Trace): Answer {
+    const would = trace.dryRun ? listEffects(db.changes) : undefined;
     const given = result as { status: number; data?: unknown; body?: unknown; file?: FileBody; etag?: string };
     if (given.file) return { status: given.status, body: given.file, headers: fileHeaders(given.file) };
     const body =
       operation.answer === 'envelope'
-        ? successBody(given, caller.requestId, now.getTime(), caller.testMode, this.readFigures(trace))
+        ? successBody(given, caller.requestId, now.getTime(), caller.testMode, this.readFigures(trace), would)
         : given.body instanceof PreparedBody
           ? given.body
           : JSON.stringify(given.body);

@@ -13,6 +13,8 @@ export interface Trace {
   /** True if a test key was sent, valid or not. */
   testMode: boolean;
   error: string | undefined;
+  /** True if the client sent `Dry-Run: true`, to any route. */
+  dryRun: boolean;
   /** True if errors have the format of RFC 6749. */
   oauth: boolean;
   /**
@@ -46,16 +48,21 @@ export function createTrace({
   operation,
   caller,
   testMode,
+  dryRun,
   oauth,
   invite,
   connection,
-}: Pick<Trace, 'requestId' | 'operation' | 'caller' | 'testMode' | 'oauth' | 'invite' | 'connection'>): Trace {
+}: Pick<
+  Trace,
+  'requestId' | 'operation' | 'caller' | 'testMode' | 'dryRun' | 'oauth' | 'invite' | 'connection'
+>): Trace {
   return {
     requestId,
     operation,
     caller,
     testMode,
     error: undefined,
+    dryRun,
     oauth,
     figures: undefined,
     quota: undefined,

@@ -1,7 +1,7 @@
 // Reads operations and structures from the OpenAPI document, for the generators of clients.
 import type { OpenAPIV3_1 } from 'openapi-types';
 
-type Declared = OpenAPIV3_1.OperationObject & { 'x-idempotency'?: string };
+type Declared = OpenAPIV3_1.OperationObject & { 'x-idempotency'?: string; 'x-dry-run'?: true };
 type Schema = OpenAPIV3_1.SchemaObject;
 type Node<Kind> = Kind | OpenAPIV3_1.ReferenceObject;
 
@@ -52,6 +52,8 @@ export interface Operation {
   /** True if it accepts an Idempotency-Key. */
   takesKey: boolean;
   takesIfMatch: boolean;
+  /** True if it accepts `Dry-Run: true`. */
+  runsDry: boolean;
   /** `file` is a form with one file. */
   body?: { kind: 'json'; type: Type; isRequired: boolean } | { kind: 'file' };
   /**
@@ -127,6 +129,7 @@ function readOperation(types: Types, path: string, method: string, declared: Dec
     queryParameters: parametersIn('query'),
     takesKey: declared['x-idempotency'] !== undefined,
     takesIfMatch: parameters.has('header If-Match'),
+    runsDry: declared['x-dry-run'] === true,
     ...readBody(types, id, declared),
     answer,
     ...(items ? { items } : {}),

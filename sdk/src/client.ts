@@ -35,6 +35,7 @@ interface Call extends CallOptions {
   query?: Record<string, unknown>;
   body?: unknown;
   idempotencyKey?: string;
+  dryRun?: true;
   /** Overrides the client's value. */
   longestWait?: number;
 }
@@ -126,12 +127,15 @@ function connect(options: ClientOptions): Connection {
   return async (description, call) => {
     const path = fillPath(description.path, call.path);
     const key = description.takesKey ? (call.idempotencyKey ?? crypto.randomUUID()) : undefined;
+    const isDryRun = call.dryRun === true;
+    if (isDryRun && !description.runsDry) throw new TypeError(`${description.path} does not support dryRun`);
     const { body, type } = await encode(call.body);
     const headers = {
       ...options.headers,
       ...call.headers,
       ...(type === undefined ? {} : { 'content-type': type }),
       ...(key === undefined ? {} : { 'idempotency-key': key }),
+      ...(isDryRun ? { 'dry-run': 'true' } : {}),
     };
     const attempt = async (): Promise<unknown> => {
       const credentials = await credentialHeaders(options);
@@ -149,12 +153,12 @@ function connect(options: ClientOptions): Connection {
       });
       (call.onResponse ?? options.onResponse)?.(answer.response);
       if (!answer.response.ok) throw toError(answer.response, answer.error);
-      return unwrap(answer.data);
+      return isDryRun ? toDryRun(answer.data) : unwrap(answer.data);
     };
     return withRetries(attempt, {
       retries: call.retries ?? options.retries ?? 3,
       longestWait: call.longestWait ?? options.longestWait ?? 60_000,
-      repeatable: description.method === 'GET' || key !== undefined,
+      repeatable: description.method === 'GET' || key !== undefined || isDryRun,
       signal: call.signal,
     });
   };
@@ -176,6 +180,12 @@ async function encode(body: unknown): Promise<{ body?: string | ArrayBuffer; typ
 function unwrap(body: unknown): unknown {
   const isEnvelope = typeof body === 'object' && body !== null && 'success' in body && 'data' in body;
   return isEnvelope ? body.data : body;
+}
+
+/** Returns the data and the effects of a dry run. */
+function toDryRun(body: unknown): unknown {
+  const { data, meta } = body as { data: unknown; meta: { would: unknown } };
+  return { data, would: meta.would };
 }
 
 async function credentialHeaders({ apiKey, token }: ClientOptions): Promise<Record<string, string>> {

@@ -12,5 +12,5 @@ export {
   type OAuthErrorCode,
 } from './errors.ts';
 export type { DownloadOptions, ExportDownload, Exports } from './exports.ts';
-export type { AnswerOf, CallOf, CallOptions, OperationId, Schemas } from './shapes.ts';
+export type { AnswerOf, CallOf, CallOptions, DryRunOf, OperationId, Schemas } from './shapes.ts';
 export { verifyWebhook, WebhookSignatureError } from './webhooks.ts';

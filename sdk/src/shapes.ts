@@ -12,6 +12,8 @@ export interface Description {
   path: string;
   /** True if it accepts an Idempotency-Key. */
   takesKey?: true;
+  /** True if it accepts `Dry-Run: true`. */
+  runsDry?: true;
   /** The name of the array in its pages. */
   items?: string;
   /** True for an endless list, which can be followed. */
@@ -114,6 +116,25 @@ export type AnswerOf<Id extends OperationId> = [BodyOfSuccess<Id>] extends [neve
 type Optional<Call> = Partial<Call> extends Call ? [call?: Call] : [call: Call];
 
 export type Method<Id extends OperationId> = (...call: Optional<CallOf<Id>>) => Promise<AnswerOf<Id>>;
+
+interface DryRunOption {
+  /** Runs the whole operation and rolls it back: nothing is stored or sent. */
+  dryRun: true;
+}
+
+/** The result of a dry run. */
+export interface DryRunOf<Id extends OperationId> {
+  /** The result that the call would have. Its IDs, times and secrets are not valid. */
+  data: AnswerOf<Id>;
+  /** The names of the events and audit actions that the call would record. */
+  would: Schemas['DryRunEffects'];
+}
+
+/** An operation that can run dry. */
+export interface DryRunMethod<Id extends OperationId> {
+  (...call: Optional<CallOf<Id>>): Promise<AnswerOf<Id>>;
+  (call: CallOf<Id> & DryRunOption): Promise<DryRunOf<Id>>;
+}
 
 /** Without the parameters that the iterator sets itself. */
 type Listing<Call> = Call extends { query?: infer Query }

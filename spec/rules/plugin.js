@@ -1,6 +1,7 @@
 // The project's lint rules for the spec, and the decorators that complete the bundled document.
 import { curlSamples, parameterExample } from './curl-samples.js';
 import { describeDeprecatedUses } from './deprecated-uses.js';
+import { dryRuns } from './dry-runs.js';
 import { distinctComponentNames, noOverriddenParameters } from './generated-clients.js';
 import { languagesThatReserve } from './reserved-names.js';
 import { typescriptSample } from './typescript-samples.js';
@@ -60,6 +61,7 @@ const operationExtensions = new Set([
   'x-secret-answer',
   'x-hashes-password',
   'x-acts-outside',
+  'x-dry-run',
   'x-only-reads',
   'x-unpaid',
   'x-before-password-change',
@@ -345,6 +347,7 @@ export default function crm() {
         'named-enums': namedEnums,
         'distinct-component-names': distinctComponentNames,
         'no-overridden-parameters': noOverriddenParameters,
+        'dry-runs': dryRuns,
       },
     },
     decorators: {

@@ -411,6 +411,7 @@ describe('the OpenAPI document', () => {
     ['x-secret-answer', 1],
     ['x-hashes-password', 1],
     ['x-acts-outside', 1],
+    ['x-dry-run', 1],
     ['x-unpaid', 1],
     ['x-before-password-change', 1],
     ['x-uniform-refusal', 'yes'],
@@ -428,6 +429,13 @@ describe('the OpenAPI document', () => {
     const both = { 'x-only-reads': true, 'x-idempotency': 'honoured' };
     await expect(load((operation) => Object.assign(operation, both))).rejects.toThrow(
       'x-only-reads cannot be combined',
+    );
+  });
+
+  test('fails the start if a dry run could have effects', async () => {
+    const both = { 'x-dry-run': true, 'x-acts-outside': true };
+    await expect(load((operation) => Object.assign(operation, both))).rejects.toThrow(
+      'x-dry-run is for writes that act only in their transaction',
     );
   });
 

@@ -90,6 +90,26 @@ describe('requests', () => {
     expect(actor.id).toBe(tenant.admin.id);
   });
 
+  test('runs a call dry, with the result and the effects of the real one, and repeats it safely', async () => {
+    proxy.failWith('reset');
+    const body = newLead();
+    const crm = newClient({ apiKey: tenant.key });
+    const { data, would } = await crm.createLead({ body, dryRun: true });
+    expect(proxy.seen.map(({ headers }) => headers['dry-run'])).toEqual(['true', 'true']);
+    expect(await leadsWith(body.email)).toBe(0);
+    const { lead } = await crm.createLead({ body });
+    expect(proxy.seen[2]?.headers['dry-run']).toBeUndefined();
+    const fresh = { id: '', created_at: '', updated_at: '' };
+    expect({ ...data.lead, ...fresh }).toEqual({ ...lead, ...fresh });
+    expect(would).toEqual({ events: expect.arrayContaining(['record.created']), audit: ['lead.create'] });
+    // Without an Idempotency-Key, only the dry run may be repeated.
+    proxy.failWith('reset');
+    const source = { name: `Fair ${randomUUID()}` };
+    expect((await crm.createSource({ body: source, dryRun: true })).data.source.name).toBe(source.name);
+    const unsafe = crm.listSources as (call: object) => Promise<unknown>;
+    await expect(unsafe({ dryRun: true })).rejects.toThrow(TypeError);
+  });
+
   test('encodes paths and queries, so that no value changes the path', async () => {
     const crm = newClient({ apiKey: tenant.key });
     const email = `a+b&c=d%${randomUUID()}@bluelake.example`;

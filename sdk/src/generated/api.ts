@@ -6519,6 +6519,23 @@ export interface components {
              */
             reset: number;
         };
+        /** @description What a successful dry run would have recorded. */
+        DryRunEffects: {
+            /**
+             * @description The names of the events, each once, in the order of their first occurrence.
+             * @example [
+             *       "record.created"
+             *     ]
+             */
+            events: string[];
+            /**
+             * @description The actions of the audit log, each once, in the order of their first occurrence.
+             * @example [
+             *       "lead.create"
+             *     ]
+             */
+            audit: string[];
+        };
         /** @description Metadata of the response. */
         Meta: {
             /**
@@ -6534,6 +6551,12 @@ export interface components {
              */
             test_mode?: true;
             rate_limit?: components["schemas"]["RateLimit"];
+            /**
+             * @description Present and true if the call was a dry run. Nothing was changed.
+             * @constant
+             */
+            dry_run?: true;
+            would?: components["schemas"]["DryRunEffects"];
         };
         HealthAnswer: {
             success: components["schemas"]["Success"];
@@ -7070,6 +7093,8 @@ export interface components {
             meta: components["schemas"]["Meta"];
         };
         IdempotencyKeyValue: string;
+        /** @constant */
+        DryRunValue: "true";
         /**
          * @description Field values by name and, for leads and customers, `tags` with the names of tags. Unknown and read-only fields are
          *     rejected.
@@ -15261,6 +15286,12 @@ export interface components {
          */
         RequiredIdempotencyKey: components["schemas"]["IdempotencyKeyValue"];
         /**
+         * @description Runs the whole operation and then rolls it back. The response is the one that the call would get, with `meta.dry_run: true`
+         *     and `meta.would`. Nothing is stored or sent; see [Dry run](#section/Dry-run). The only value is `true`.
+         * @example true
+         */
+        DryRun: components["schemas"]["DryRunValue"];
+        /**
          * @description The ID of the record.
          * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10
          */
@@ -16385,6 +16416,12 @@ export interface operations {
                  * @example 7d1c0f5e-import-row-17
                  */
                 "Idempotency-Key"?: components["parameters"]["RequiredIdempotencyKey"];
+                /**
+                 * @description Runs the whole operation and then rolls it back. The response is the one that the call would get, with `meta.dry_run: true`
+                 *     and `meta.would`. Nothing is stored or sent; see [Dry run](#section/Dry-run). The only value is `true`.
+                 * @example true
+                 */
+                "Dry-Run"?: components["parameters"]["DryRun"];
             };
             path: {
                 /**
@@ -16580,6 +16617,12 @@ export interface operations {
                  * @example 7d1c0f5e-import-row-17
                  */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+                /**
+                 * @description Runs the whole operation and then rolls it back. The response is the one that the call would get, with `meta.dry_run: true`
+                 *     and `meta.would`. Nothing is stored or sent; see [Dry run](#section/Dry-run). The only value is `true`.
+                 * @example true
+                 */
+                "Dry-Run"?: components["parameters"]["DryRun"];
             };
             path: {
                 /**
@@ -16682,6 +16725,12 @@ export interface operations {
                  * @example 7d1c0f5e-import-row-17
                  */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+                /**
+                 * @description Runs the whole operation and then rolls it back. The response is the one that the call would get, with `meta.dry_run: true`
+                 *     and `meta.would`. Nothing is stored or sent; see [Dry run](#section/Dry-run). The only value is `true`.
+                 * @example true
+                 */
+                "Dry-Run"?: components["parameters"]["DryRun"];
             };
             path: {
                 /**
@@ -16779,6 +16828,12 @@ export interface operations {
                  * @example 7d1c0f5e-import-row-17
                  */
                 "Idempotency-Key"?: components["parameters"]["RequiredIdempotencyKey"];
+                /**
+                 * @description Runs the whole operation and then rolls it back. The response is the one that the call would get, with `meta.dry_run: true`
+                 *     and `meta.would`. Nothing is stored or sent; see [Dry run](#section/Dry-run). The only value is `true`.
+                 * @example true
+                 */
+                "Dry-Run"?: components["parameters"]["DryRun"];
             };
             path: {
                 /**
@@ -16925,6 +16980,12 @@ export interface operations {
                  * @example 7d1c0f5e-import-row-17
                  */
                 "Idempotency-Key"?: components["parameters"]["RequiredIdempotencyKey"];
+                /**
+                 * @description Runs the whole operation and then rolls it back. The response is the one that the call would get, with `meta.dry_run: true`
+                 *     and `meta.would`. Nothing is stored or sent; see [Dry run](#section/Dry-run). The only value is `true`.
+                 * @example true
+                 */
+                "Dry-Run"?: components["parameters"]["DryRun"];
             };
             path: {
                 /**
@@ -17036,6 +17097,12 @@ export interface operations {
                  * @example 7d1c0f5e-import-row-17
                  */
                 "Idempotency-Key"?: components["parameters"]["RequiredIdempotencyKey"];
+                /**
+                 * @description Runs the whole operation and then rolls it back. The response is the one that the call would get, with `meta.dry_run: true`
+                 *     and `meta.would`. Nothing is stored or sent; see [Dry run](#section/Dry-run). The only value is `true`.
+                 * @example true
+                 */
+                "Dry-Run"?: components["parameters"]["DryRun"];
             };
             path: {
                 /**
@@ -17139,6 +17206,12 @@ export interface operations {
                  * @example 7d1c0f5e-import-row-17
                  */
                 "Idempotency-Key"?: components["parameters"]["RequiredIdempotencyKey"];
+                /**
+                 * @description Runs the whole operation and then rolls it back. The response is the one that the call would get, with `meta.dry_run: true`
+                 *     and `meta.would`. Nothing is stored or sent; see [Dry run](#section/Dry-run). The only value is `true`.
+                 * @example true
+                 */
+                "Dry-Run"?: components["parameters"]["DryRun"];
             };
             path: {
                 /**
@@ -17255,6 +17328,12 @@ export interface operations {
                  * @example 7d1c0f5e-import-row-17
                  */
                 "Idempotency-Key"?: components["parameters"]["RequiredIdempotencyKey"];
+                /**
+                 * @description Runs the whole operation and then rolls it back. The response is the one that the call would get, with `meta.dry_run: true`
+                 *     and `meta.would`. Nothing is stored or sent; see [Dry run](#section/Dry-run). The only value is `true`.
+                 * @example true
+                 */
+                "Dry-Run"?: components["parameters"]["DryRun"];
             };
             path: {
                 /**
@@ -17528,6 +17607,12 @@ export interface operations {
                  * @example 7d1c0f5e-import-row-17
                  */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+                /**
+                 * @description Runs the whole operation and then rolls it back. The response is the one that the call would get, with `meta.dry_run: true`
+                 *     and `meta.would`. Nothing is stored or sent; see [Dry run](#section/Dry-run). The only value is `true`.
+                 * @example true
+                 */
+                "Dry-Run"?: components["parameters"]["DryRun"];
             };
             path?: never;
             cookie?: never;
@@ -17629,6 +17714,12 @@ export interface operations {
                  * @example 7d1c0f5e-import-row-17
                  */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+                /**
+                 * @description Runs the whole operation and then rolls it back. The response is the one that the call would get, with `meta.dry_run: true`
+                 *     and `meta.would`. Nothing is stored or sent; see [Dry run](#section/Dry-run). The only value is `true`.
+                 * @example true
+                 */
+                "Dry-Run"?: components["parameters"]["DryRun"];
             };
             path: {
                 /**
@@ -17723,6 +17814,12 @@ export interface operations {
                  * @example 7d1c0f5e-import-row-17
                  */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+                /**
+                 * @description Runs the whole operation and then rolls it back. The response is the one that the call would get, with `meta.dry_run: true`
+                 *     and `meta.would`. Nothing is stored or sent; see [Dry run](#section/Dry-run). The only value is `true`.
+                 * @example true
+                 */
+                "Dry-Run"?: components["parameters"]["DryRun"];
             };
             path: {
                 /** @description The ID of the lead. */
@@ -17819,6 +17916,12 @@ export interface operations {
                  * @example 7d1c0f5e-import-row-17
                  */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+                /**
+                 * @description Runs the whole operation and then rolls it back. The response is the one that the call would get, with `meta.dry_run: true`
+                 *     and `meta.would`. Nothing is stored or sent; see [Dry run](#section/Dry-run). The only value is `true`.
+                 * @example true
+                 */
+                "Dry-Run"?: components["parameters"]["DryRun"];
             };
             path: {
                 /**
@@ -18768,7 +18871,14 @@ export interface operations {
     createObject: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /**
+                 * @description Runs the whole operation and then rolls it back. The response is the one that the call would get, with `meta.dry_run: true`
+                 *     and `meta.would`. Nothing is stored or sent; see [Dry run](#section/Dry-run). The only value is `true`.
+                 * @example true
+                 */
+                "Dry-Run"?: components["parameters"]["DryRun"];
+            };
             path?: never;
             cookie?: never;
         };
@@ -18888,7 +18998,14 @@ export interface operations {
     updateObject: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /**
+                 * @description Runs the whole operation and then rolls it back. The response is the one that the call would get, with `meta.dry_run: true`
+                 *     and `meta.would`. Nothing is stored or sent; see [Dry run](#section/Dry-run). The only value is `true`.
+                 * @example true
+                 */
+                "Dry-Run"?: components["parameters"]["DryRun"];
+            };
             path: {
                 /**
                  * @description The API name of the object: `object:<slug>`, URL-encoded as `object%3A<slug>`.
@@ -19064,7 +19181,14 @@ export interface operations {
     createField: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /**
+                 * @description Runs the whole operation and then rolls it back. The response is the one that the call would get, with `meta.dry_run: true`
+                 *     and `meta.would`. Nothing is stored or sent; see [Dry run](#section/Dry-run). The only value is `true`.
+                 * @example true
+                 */
+                "Dry-Run"?: components["parameters"]["DryRun"];
+            };
             path: {
                 /** @description The API name of the object. URL-encode `object:<slug>` as `object%3A<slug>`. */
                 object: components["schemas"]["ObjectName"];
@@ -19135,7 +19259,14 @@ export interface operations {
     updateField: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /**
+                 * @description Runs the whole operation and then rolls it back. The response is the one that the call would get, with `meta.dry_run: true`
+                 *     and `meta.would`. Nothing is stored or sent; see [Dry run](#section/Dry-run). The only value is `true`.
+                 * @example true
+                 */
+                "Dry-Run"?: components["parameters"]["DryRun"];
+            };
             path: {
                 /**
                  * @description The API name of the object: `leads`, `deals`, `customers`, `accounts`, `tasks`, `activities`, or `object:<slug>`,
@@ -19567,6 +19698,12 @@ export interface operations {
                  * @example 7d1c0f5e-import-row-17
                  */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+                /**
+                 * @description Runs the whole operation and then rolls it back. The response is the one that the call would get, with `meta.dry_run: true`
+                 *     and `meta.would`. Nothing is stored or sent; see [Dry run](#section/Dry-run). The only value is `true`.
+                 * @example true
+                 */
+                "Dry-Run"?: components["parameters"]["DryRun"];
             };
             path?: never;
             cookie?: never;
@@ -19731,6 +19868,12 @@ export interface operations {
                  * @example 7d1c0f5e-import-row-17
                  */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+                /**
+                 * @description Runs the whole operation and then rolls it back. The response is the one that the call would get, with `meta.dry_run: true`
+                 *     and `meta.would`. Nothing is stored or sent; see [Dry run](#section/Dry-run). The only value is `true`.
+                 * @example true
+                 */
+                "Dry-Run"?: components["parameters"]["DryRun"];
             };
             path: {
                 /**
@@ -19808,7 +19951,14 @@ export interface operations {
     createActivityType: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /**
+                 * @description Runs the whole operation and then rolls it back. The response is the one that the call would get, with `meta.dry_run: true`
+                 *     and `meta.would`. Nothing is stored or sent; see [Dry run](#section/Dry-run). The only value is `true`.
+                 * @example true
+                 */
+                "Dry-Run"?: components["parameters"]["DryRun"];
+            };
             path?: never;
             cookie?: never;
         };
@@ -19873,7 +20023,14 @@ export interface operations {
     updateActivityType: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /**
+                 * @description Runs the whole operation and then rolls it back. The response is the one that the call would get, with `meta.dry_run: true`
+                 *     and `meta.would`. Nothing is stored or sent; see [Dry run](#section/Dry-run). The only value is `true`.
+                 * @example true
+                 */
+                "Dry-Run"?: components["parameters"]["DryRun"];
+            };
             path: {
                 /**
                  * @description The ID of the activity type.
@@ -20096,6 +20253,12 @@ export interface operations {
                  * @example 7d1c0f5e-import-row-17
                  */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+                /**
+                 * @description Runs the whole operation and then rolls it back. The response is the one that the call would get, with `meta.dry_run: true`
+                 *     and `meta.would`. Nothing is stored or sent; see [Dry run](#section/Dry-run). The only value is `true`.
+                 * @example true
+                 */
+                "Dry-Run"?: components["parameters"]["DryRun"];
             };
             path?: never;
             cookie?: never;
@@ -20202,7 +20365,14 @@ export interface operations {
     updateUser: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /**
+                 * @description Runs the whole operation and then rolls it back. The response is the one that the call would get, with `meta.dry_run: true`
+                 *     and `meta.would`. Nothing is stored or sent; see [Dry run](#section/Dry-run). The only value is `true`.
+                 * @example true
+                 */
+                "Dry-Run"?: components["parameters"]["DryRun"];
+            };
             path: {
                 /**
                  * @description The ID of the user.
@@ -20892,7 +21062,14 @@ export interface operations {
     createStatus: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /**
+                 * @description Runs the whole operation and then rolls it back. The response is the one that the call would get, with `meta.dry_run: true`
+                 *     and `meta.would`. Nothing is stored or sent; see [Dry run](#section/Dry-run). The only value is `true`.
+                 * @example true
+                 */
+                "Dry-Run"?: components["parameters"]["DryRun"];
+            };
             path: {
                 /**
                  * @description Leads have statuses, deals have stages.
@@ -21045,7 +21222,14 @@ export interface operations {
     deleteStatus: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /**
+                 * @description Runs the whole operation and then rolls it back. The response is the one that the call would get, with `meta.dry_run: true`
+                 *     and `meta.would`. Nothing is stored or sent; see [Dry run](#section/Dry-run). The only value is `true`.
+                 * @example true
+                 */
+                "Dry-Run"?: components["parameters"]["DryRun"];
+            };
             path: {
                 /**
                  * @description Leads have statuses, deals have stages.
@@ -21102,7 +21286,14 @@ export interface operations {
     updateStatus: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /**
+                 * @description Runs the whole operation and then rolls it back. The response is the one that the call would get, with `meta.dry_run: true`
+                 *     and `meta.would`. Nothing is stored or sent; see [Dry run](#section/Dry-run). The only value is `true`.
+                 * @example true
+                 */
+                "Dry-Run"?: components["parameters"]["DryRun"];
+            };
             path: {
                 /**
                  * @description Leads have statuses, deals have stages.
@@ -21266,7 +21457,14 @@ export interface operations {
     createTag: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /**
+                 * @description Runs the whole operation and then rolls it back. The response is the one that the call would get, with `meta.dry_run: true`
+                 *     and `meta.would`. Nothing is stored or sent; see [Dry run](#section/Dry-run). The only value is `true`.
+                 * @example true
+                 */
+                "Dry-Run"?: components["parameters"]["DryRun"];
+            };
             path: {
                 /**
                  * @description Only leads and customers have tags.
@@ -21409,7 +21607,14 @@ export interface operations {
     deleteTag: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /**
+                 * @description Runs the whole operation and then rolls it back. The response is the one that the call would get, with `meta.dry_run: true`
+                 *     and `meta.would`. Nothing is stored or sent; see [Dry run](#section/Dry-run). The only value is `true`.
+                 * @example true
+                 */
+                "Dry-Run"?: components["parameters"]["DryRun"];
+            };
             path: {
                 /**
                  * @description Only leads and customers have tags.
@@ -21465,7 +21670,14 @@ export interface operations {
     updateTag: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /**
+                 * @description Runs the whole operation and then rolls it back. The response is the one that the call would get, with `meta.dry_run: true`
+                 *     and `meta.would`. Nothing is stored or sent; see [Dry run](#section/Dry-run). The only value is `true`.
+                 * @example true
+                 */
+                "Dry-Run"?: components["parameters"]["DryRun"];
+            };
             path: {
                 /**
                  * @description Only leads and customers have tags.
@@ -21614,7 +21826,14 @@ export interface operations {
     createLinkType: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /**
+                 * @description Runs the whole operation and then rolls it back. The response is the one that the call would get, with `meta.dry_run: true`
+                 *     and `meta.would`. Nothing is stored or sent; see [Dry run](#section/Dry-run). The only value is `true`.
+                 * @example true
+                 */
+                "Dry-Run"?: components["parameters"]["DryRun"];
+            };
             path?: never;
             cookie?: never;
         };
@@ -21750,7 +21969,14 @@ export interface operations {
     deleteLinkType: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /**
+                 * @description Runs the whole operation and then rolls it back. The response is the one that the call would get, with `meta.dry_run: true`
+                 *     and `meta.would`. Nothing is stored or sent; see [Dry run](#section/Dry-run). The only value is `true`.
+                 * @example true
+                 */
+                "Dry-Run"?: components["parameters"]["DryRun"];
+            };
             path: {
                 /**
                  * @description The ID of the link type.
@@ -21802,7 +22028,14 @@ export interface operations {
     updateLinkType: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /**
+                 * @description Runs the whole operation and then rolls it back. The response is the one that the call would get, with `meta.dry_run: true`
+                 *     and `meta.would`. Nothing is stored or sent; see [Dry run](#section/Dry-run). The only value is `true`.
+                 * @example true
+                 */
+                "Dry-Run"?: components["parameters"]["DryRun"];
+            };
             path: {
                 /**
                  * @description The ID of the link type.
@@ -21943,7 +22176,14 @@ export interface operations {
     createSource: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /**
+                 * @description Runs the whole operation and then rolls it back. The response is the one that the call would get, with `meta.dry_run: true`
+                 *     and `meta.would`. Nothing is stored or sent; see [Dry run](#section/Dry-run). The only value is `true`.
+                 * @example true
+                 */
+                "Dry-Run"?: components["parameters"]["DryRun"];
+            };
             path?: never;
             cookie?: never;
         };
@@ -22062,7 +22302,14 @@ export interface operations {
     deleteSource: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /**
+                 * @description Runs the whole operation and then rolls it back. The response is the one that the call would get, with `meta.dry_run: true`
+                 *     and `meta.would`. Nothing is stored or sent; see [Dry run](#section/Dry-run). The only value is `true`.
+                 * @example true
+                 */
+                "Dry-Run"?: components["parameters"]["DryRun"];
+            };
             path: {
                 /**
                  * @description The ID of the source.
@@ -22114,7 +22361,14 @@ export interface operations {
     updateSource: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /**
+                 * @description Runs the whole operation and then rolls it back. The response is the one that the call would get, with `meta.dry_run: true`
+                 *     and `meta.would`. Nothing is stored or sent; see [Dry run](#section/Dry-run). The only value is `true`.
+                 * @example true
+                 */
+                "Dry-Run"?: components["parameters"]["DryRun"];
+            };
             path: {
                 /**
                  * @description The ID of the source.
@@ -22248,7 +22502,14 @@ export interface operations {
     updateDuplicateCheck: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /**
+                 * @description Runs the whole operation and then rolls it back. The response is the one that the call would get, with `meta.dry_run: true`
+                 *     and `meta.would`. Nothing is stored or sent; see [Dry run](#section/Dry-run). The only value is `true`.
+                 * @example true
+                 */
+                "Dry-Run"?: components["parameters"]["DryRun"];
+            };
             path: {
                 /**
                  * @description Only leads and deals have duplicate checks.
@@ -22852,6 +23113,12 @@ export interface operations {
                  * @example 7d1c0f5e-import-row-17
                  */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+                /**
+                 * @description Runs the whole operation and then rolls it back. The response is the one that the call would get, with `meta.dry_run: true`
+                 *     and `meta.would`. Nothing is stored or sent; see [Dry run](#section/Dry-run). The only value is `true`.
+                 * @example true
+                 */
+                "Dry-Run"?: components["parameters"]["DryRun"];
             };
             path: {
                 /**
@@ -22920,6 +23187,12 @@ export interface operations {
                  * @example 7d1c0f5e-import-row-17
                  */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+                /**
+                 * @description Runs the whole operation and then rolls it back. The response is the one that the call would get, with `meta.dry_run: true`
+                 *     and `meta.would`. Nothing is stored or sent; see [Dry run](#section/Dry-run). The only value is `true`.
+                 * @example true
+                 */
+                "Dry-Run"?: components["parameters"]["DryRun"];
             };
             path: {
                 /**
@@ -23141,6 +23414,12 @@ export interface operations {
                  * @example 7d1c0f5e-import-row-17
                  */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+                /**
+                 * @description Runs the whole operation and then rolls it back. The response is the one that the call would get, with `meta.dry_run: true`
+                 *     and `meta.would`. Nothing is stored or sent; see [Dry run](#section/Dry-run). The only value is `true`.
+                 * @example true
+                 */
+                "Dry-Run"?: components["parameters"]["DryRun"];
             };
             path: {
                 /**
@@ -23261,7 +23540,14 @@ export interface operations {
     deleteLink: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /**
+                 * @description Runs the whole operation and then rolls it back. The response is the one that the call would get, with `meta.dry_run: true`
+                 *     and `meta.would`. Nothing is stored or sent; see [Dry run](#section/Dry-run). The only value is `true`.
+                 * @example true
+                 */
+                "Dry-Run"?: components["parameters"]["DryRun"];
+            };
             path: {
                 /**
                  * @description `leads`, `deals`, `customers`, `accounts`, `tasks`, `activities`, or `object:<slug>` for a custom object,
@@ -23332,6 +23618,12 @@ export interface operations {
                  * @example 7d1c0f5e-import-row-17
                  */
                 "Idempotency-Key"?: components["parameters"]["RequiredIdempotencyKey"];
+                /**
+                 * @description Runs the whole operation and then rolls it back. The response is the one that the call would get, with `meta.dry_run: true`
+                 *     and `meta.would`. Nothing is stored or sent; see [Dry run](#section/Dry-run). The only value is `true`.
+                 * @example true
+                 */
+                "Dry-Run"?: components["parameters"]["DryRun"];
             };
             path?: never;
             cookie?: never;
@@ -23522,6 +23814,12 @@ export interface operations {
                  * @example 7d1c0f5e-import-row-17
                  */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+                /**
+                 * @description Runs the whole operation and then rolls it back. The response is the one that the call would get, with `meta.dry_run: true`
+                 *     and `meta.would`. Nothing is stored or sent; see [Dry run](#section/Dry-run). The only value is `true`.
+                 * @example true
+                 */
+                "Dry-Run"?: components["parameters"]["DryRun"];
             };
             path: {
                 /**
@@ -23602,7 +23900,14 @@ export interface operations {
     deleteNote: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /**
+                 * @description Runs the whole operation and then rolls it back. The response is the one that the call would get, with `meta.dry_run: true`
+                 *     and `meta.would`. Nothing is stored or sent; see [Dry run](#section/Dry-run). The only value is `true`.
+                 * @example true
+                 */
+                "Dry-Run"?: components["parameters"]["DryRun"];
+            };
             path: {
                 /**
                  * @description `leads`, `deals`, `customers`, `accounts`, `tasks`, `activities`, or `object:<slug>` for a custom object,
@@ -23672,6 +23977,12 @@ export interface operations {
                  * @example 7d1c0f5e-import-row-17
                  */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+                /**
+                 * @description Runs the whole operation and then rolls it back. The response is the one that the call would get, with `meta.dry_run: true`
+                 *     and `meta.would`. Nothing is stored or sent; see [Dry run](#section/Dry-run). The only value is `true`.
+                 * @example true
+                 */
+                "Dry-Run"?: components["parameters"]["DryRun"];
             };
             path: {
                 /**
@@ -23927,6 +24238,12 @@ export interface operations {
                  * @example 7d1c0f5e-import-row-17
                  */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+                /**
+                 * @description Runs the whole operation and then rolls it back. The response is the one that the call would get, with `meta.dry_run: true`
+                 *     and `meta.would`. Nothing is stored or sent; see [Dry run](#section/Dry-run). The only value is `true`.
+                 * @example true
+                 */
+                "Dry-Run"?: components["parameters"]["DryRun"];
             };
             path: {
                 /**
@@ -24000,7 +24317,14 @@ export interface operations {
     deleteRecordTag: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /**
+                 * @description Runs the whole operation and then rolls it back. The response is the one that the call would get, with `meta.dry_run: true`
+                 *     and `meta.would`. Nothing is stored or sent; see [Dry run](#section/Dry-run). The only value is `true`.
+                 * @example true
+                 */
+                "Dry-Run"?: components["parameters"]["DryRun"];
+            };
             path: {
                 /**
                  * @description `leads` or `customers`; no other object has tags.
@@ -24156,6 +24480,12 @@ export interface operations {
                  * @example 7d1c0f5e-import-row-17
                  */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+                /**
+                 * @description Runs the whole operation and then rolls it back. The response is the one that the call would get, with `meta.dry_run: true`
+                 *     and `meta.would`. Nothing is stored or sent; see [Dry run](#section/Dry-run). The only value is `true`.
+                 * @example true
+                 */
+                "Dry-Run"?: components["parameters"]["DryRun"];
             };
             path: {
                 /**
@@ -26597,7 +26927,14 @@ export interface operations {
     updateEmailEngagement: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /**
+                 * @description Runs the whole operation and then rolls it back. The response is the one that the call would get, with `meta.dry_run: true`
+                 *     and `meta.would`. Nothing is stored or sent; see [Dry run](#section/Dry-run). The only value is `true`.
+                 * @example true
+                 */
+                "Dry-Run"?: components["parameters"]["DryRun"];
+            };
             path?: never;
             cookie?: never;
         };
@@ -26709,7 +27046,14 @@ export interface operations {
     rotateInboundSecret: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /**
+                 * @description Runs the whole operation and then rolls it back. The response is the one that the call would get, with `meta.dry_run: true`
+                 *     and `meta.would`. Nothing is stored or sent; see [Dry run](#section/Dry-run). The only value is `true`.
+                 * @example true
+                 */
+                "Dry-Run"?: components["parameters"]["DryRun"];
+            };
             path?: never;
             cookie?: never;
         };
@@ -28765,7 +29109,14 @@ export interface operations {
     createSlaPolicy: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /**
+                 * @description Runs the whole operation and then rolls it back. The response is the one that the call would get, with `meta.dry_run: true`
+                 *     and `meta.would`. Nothing is stored or sent; see [Dry run](#section/Dry-run). The only value is `true`.
+                 * @example true
+                 */
+                "Dry-Run"?: components["parameters"]["DryRun"];
+            };
             path?: never;
             cookie?: never;
         };
@@ -28948,7 +29299,14 @@ export interface operations {
     deleteSlaPolicy: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /**
+                 * @description Runs the whole operation and then rolls it back. The response is the one that the call would get, with `meta.dry_run: true`
+                 *     and `meta.would`. Nothing is stored or sent; see [Dry run](#section/Dry-run). The only value is `true`.
+                 * @example true
+                 */
+                "Dry-Run"?: components["parameters"]["DryRun"];
+            };
             path: {
                 /**
                  * @description The ID of the policy.
@@ -29000,7 +29358,14 @@ export interface operations {
     updateSlaPolicy: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /**
+                 * @description Runs the whole operation and then rolls it back. The response is the one that the call would get, with `meta.dry_run: true`
+                 *     and `meta.would`. Nothing is stored or sent; see [Dry run](#section/Dry-run). The only value is `true`.
+                 * @example true
+                 */
+                "Dry-Run"?: components["parameters"]["DryRun"];
+            };
             path: {
                 /**
                  * @description The ID of the policy.
@@ -33036,7 +33401,14 @@ export interface operations {
     updateWorkingHours: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /**
+                 * @description Runs the whole operation and then rolls it back. The response is the one that the call would get, with `meta.dry_run: true`
+                 *     and `meta.would`. Nothing is stored or sent; see [Dry run](#section/Dry-run). The only value is `true`.
+                 * @example true
+                 */
+                "Dry-Run"?: components["parameters"]["DryRun"];
+            };
             path: {
                 /**
                  * @description The ID of the user.
@@ -33239,7 +33611,14 @@ export interface operations {
     deleteCalendar: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /**
+                 * @description Runs the whole operation and then rolls it back. The response is the one that the call would get, with `meta.dry_run: true`
+                 *     and `meta.would`. Nothing is stored or sent; see [Dry run](#section/Dry-run). The only value is `true`.
+                 * @example true
+                 */
+                "Dry-Run"?: components["parameters"]["DryRun"];
+            };
             path: {
                 /**
                  * @description The ID of the user.
