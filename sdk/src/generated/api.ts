@@ -4599,6 +4599,45 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/imports/{id}/undo": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The ID of the import.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d64
+                 */
+                id: components["parameters"]["ImportToUndo"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Undo an import
+         * @description Undoes an import that has ended, within 30 days (`undo_until`). Created records go to the trash, and changed fields get
+         *     their former values. What others have changed since stays as it is, and is in `conflicts`; the
+         *     [reasons](#operation/createRevert) are those of reverts. The undo is a [revert](#tag/Reverts): `data.revert` has its plan and
+         *     [its progress](#operation/getRevert) by `id`. Until it ends, the import is `undoing`, and then `undone`; if it fails, the
+         *     import has its former status again and can be undone once more. A plan of more than about 500 rows is made by a background
+         *     job (`planning`).
+         *
+         *     With `dry_run`, only the plan is made, and the import stays as it is. The plan can be
+         *     [applied](#operation/applyRevert) within an hour.
+         *
+         *     The body is optional. Requires `imports:create`, the delete scope of the object if the import created records, and the edit scope if it changed
+         *     some. Errors: **404**: the import does not exist. **403**: a scope is missing. **409** with the reason
+         *     `import_not_ended`; `nothing_to_undo`: it was a dry run, wrote nothing, or is undone already; `undo_expired`: it ended more
+         *     than 30 days ago; `revert_limit`: ten reverts of the workspace run or wait.
+         */
+        post: operations["undoImport"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/imports/{id}/errors": {
         parameters: {
             query?: never;
@@ -4651,6 +4690,128 @@ export interface paths {
         get: operations["getImportErrorFile"];
         put?: never;
         post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/reverts": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List reverts
+         * @description Returns the reverts of the workspace, newest first, also those of undone imports. Requires `reverts:view`, and a
+         *     credential that can see the whole workspace (403, `details.reason` `company_reach_required`).
+         */
+        get: operations["listReverts"];
+        put?: never;
+        /**
+         * Create a revert
+         * @description Plans what undoes some operations, and changes nothing. Read `counts` and `conflicts`, and then
+         *     [apply the plan](#operation/applyRevert) within an hour.
+         *
+         *     The operations are those of one call (`request_id`, as in `meta.request_id`), of an import (`import_id`), of an earlier
+         *     revert (`revert_id`), or of one key, user or app in a time of up to 31 days (`actor_id`, `from`, `to`; both times are
+         *     included). `objects` limits them to records of some objects. A batch is one call. The audit log is the source of the
+         *     operations, so they can be 400 days old; deleted records can be restored for 30 days.
+         *
+         *     Records that the operations created go to the trash. Changed fields and tags get their former values. Deleted records
+         *     are restored from the trash. If operations changed a record several times, their changes are undone together. The rules
+         *     for values and the pre-conditions of statuses do not apply, since the records had these values before.
+         *
+         *     A conflict is something that stays as it is:
+         *
+         *     | reason | meaning |
+         *     |---|---|
+         *     | `changed_since` | a field no longer has the value that the operations wrote, or others have written to a record since it was created or deleted, or another record has a unique value by now |
+         *     | `deleted_since` | the record was deleted after the operations, or is no longer in the trash, or a former value refers to a record or user that is gone |
+         *     | `not_revertible` | the operation cannot be undone: messages, bookings, payments, notes, attachments, links and settings; also a phone number, of which the audit log keeps only the last digits, and a field or object that is disabled |
+         *
+         *     `conflicts` has the first 100, and `counts.conflicts` the number of all. A plan of more than about 500 operations is made
+         *     by a background job: its status is `planning` until then. `digest` stands for the plan.
+         *
+         *     Requires `reverts:create`, and a credential that can see the whole workspace (403, `details.reason`
+         *     `company_reach_required`). Send an `Idempotency-Key`, so that a retry does not create a second plan.
+         *
+         *     Errors: **400**: no operations are named, or a time is invalid. **422** with `details.fields`: more than one kind of
+         *     operations is named, the import or revert does not exist, `to` is before `from` or more than 31 days after it, or an
+         *     object does not exist. **409** with the reason `revert_limit`: ten reverts of the workspace run or wait.
+         */
+        post: operations["createRevert"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/reverts/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The ID of the revert.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d70
+                 */
+                id: components["parameters"]["RevertId"];
+            };
+            cookie?: never;
+        };
+        /**
+         * Get a revert
+         * @description Returns a revert with its plan and progress. Requires `reverts:view`, and a credential that can see the whole workspace
+         *     (403, `details.reason` `company_reach_required`). **404**: the revert does not exist.
+         */
+        get: operations["getRevert"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/reverts/{id}/apply": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The ID of the revert.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d71
+                 */
+                id: components["parameters"]["RevertToApply"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Apply a revert
+         * @description Undoes the operations as planned. A background job puts the records back in chunks, and resumes by itself after an
+         *     interruption. Each record is checked again when it is locked, so that changes of others survive; such conflicts are added
+         *     to `conflicts`. With `conflicts: skip`, everything with a conflict stays as it is. With `conflicts: fail`, the call is
+         *     rejected if the plan has conflicts, and the revert ends as `failed` at the first new one; what was reverted before stays
+         *     reverted.
+         *
+         *     The job acts as the credential that sends this call. The audit rows of the changes have the ID of the revert as their
+         *     `request_id` and in `metadata.revert_id`, and their events have the `origin` `{"kind": "revert", "id": …}`. The revert can
+         *     be reverted by its `revert_id`. If it undoes an import as a whole, the import becomes `undone`.
+         *
+         *     Requires `reverts:create`, a credential that can see the whole workspace, and the scopes of what is undone: `edit` of an
+         *     object for its changed records, `delete` for created ones, `create`, `edit` and `delete` for deleted ones.
+         *
+         *     Errors: **404**: the revert does not exist. **403**: a scope is missing. **409** with the reason `digest_mismatch`: the
+         *     digest is not that of the plan; `already_applied`; `still_planning`; `expired`: the plan is older than an hour;
+         *     `conflicts`: there are conflicts, and `conflicts` is `fail`; `nothing_to_undo`: the import is undone already;
+         *     `revert_limit`: ten reverts of the workspace run or wait.
+         */
+        post: operations["applyRevert"];
         delete?: never;
         options?: never;
         head?: never;
@@ -5043,7 +5204,7 @@ export interface paths {
          *       event lacks a field, only `is_null` matches, and `not` of any other condition. `contains` on `changed_fields` matches
          *       one changed field. Relative dates and `as` are not accepted. Events that do not match are not sent.
          *     - **include**: `imports` adds the events of records that [imports](#operation/createImport) write, which have
-         *       `origin` `{"kind": "import", "id": …}`; without it, only `import.completed` and `import.failed` are sent. `changes` adds the old and new values of the fields to `record.updated`. A body stays below 64 KB: if it
+         *       `origin` `{"kind": "import", "id": …}`; without it, only `import.completed`, `import.failed` and `import.undone` are sent. `changes` adds the old and new values of the fields to `record.updated`. A body stays below 64 KB: if it
          *       would be longer, the values are left out and `changes_truncated` is true.
          *     - **skip_own**: leaves out events caused by this same credential, so that two systems do not trigger each other endlessly.
          *     - **url**: an https URL with a public address, without user or password, on port 443, 8443 or 1024 and above. The address
@@ -11343,13 +11504,14 @@ export interface components {
             data: components["schemas"]["RecordHistory"];
             meta: components["schemas"]["Meta"];
         };
+        /**
+         * @description The event belongs to a record that an import wrote, or that a revert or the undo of an import put back.
+         * @enum {string}
+         */
+        FeedOriginKind: "import" | "revert";
         /** @description What caused the event, if it was not a call of the API. Null otherwise. */
         FeedOrigin: {
-            /**
-             * @description The event belongs to a record that an import wrote.
-             * @constant
-             */
-            kind: "import";
+            kind: components["schemas"]["FeedOriginKind"];
             id: components["schemas"]["Uuid"];
         } | null;
         /** @description The record as it is now. Null if the record was deleted or the key cannot see it. */
@@ -11709,6 +11871,7 @@ export interface components {
             error: components["schemas"]["ImportFailure"] | null;
             started_at: components["schemas"]["ImportTime"];
             completed_at: components["schemas"]["ImportTime"];
+            /** @description Until when the import can be undone; null if there is nothing to undo. */
             undo_until: components["schemas"]["ImportTime"];
             created_by: components["schemas"]["Actor"];
             test_mode: boolean;
@@ -11799,6 +11962,115 @@ export interface components {
             data: components["schemas"]["ImportPartData"];
             meta: components["schemas"]["Meta"];
         };
+        ImportUndo: {
+            /**
+             * @description Whether only the plan is made.
+             * @default false
+             */
+            dry_run?: boolean;
+        };
+        /**
+         * @description The status of a revert. `planning`: a job makes the plan.
+         * @enum {string}
+         */
+        RevertStatus: "planning" | "planned" | "running" | "completed" | "failed" | "expired";
+        /**
+         * Format: date-time
+         * @description A time, or null if it has not come.
+         */
+        RevertTime: string | null;
+        /** @description The operations. What was not named is null. */
+        RevertSource: {
+            /** Format: uuid */
+            request_id: string | null;
+            /** Format: uuid */
+            import_id: string | null;
+            /** Format: uuid */
+            revert_id: string | null;
+            actor_id: string | null;
+            from: components["schemas"]["RevertTime"];
+            to: components["schemas"]["RevertTime"];
+        };
+        RevertCounts: {
+            /** @description Records that the operations changed. */
+            records: number;
+            /** @description Operations: rows of the audit log. */
+            operations: number;
+            /** @description Records that were put back, at least in part. */
+            reverted: number;
+            /** @description Records of which everything stays as it is because of conflicts. */
+            skipped: number;
+            /** @description All conflicts, also those that are not in `conflicts`. */
+            conflicts: number;
+        };
+        /**
+         * @description Why something stays as it is.
+         * @enum {string}
+         */
+        RevertConflictReason: "changed_since" | "deleted_since" | "not_revertible";
+        RevertConflict: {
+            /**
+             * @description The object of the record; null if the operation is not about a record.
+             * @example accounts
+             */
+            object: string | null;
+            /**
+             * @description The ID of the record.
+             * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f30
+             */
+            record_id: string | null;
+            /** @description The field that stays as it is; null for the whole record or operation. */
+            field: string | null;
+            reason: components["schemas"]["RevertConflictReason"];
+            /** @description The action of an operation that cannot be reverted, as in the audit log. Null otherwise. */
+            action: string | null;
+        };
+        /**
+         * @description What happens at a conflict: it is skipped, or the revert fails.
+         * @enum {string}
+         */
+        ConflictHandling: "skip" | "fail";
+        RevertFailure: {
+            /**
+             * @description An error code, e.g. `API_KEY_REVOKED`, or `CONFLICT` if a record was changed after the plan was made.
+             * @example CONFLICT
+             */
+            code: string;
+            /** @example A record was changed after the plan was made. What was reverted before stays reverted. */
+            message: string;
+        };
+        Revert: {
+            id: components["schemas"]["Uuid"];
+            status: components["schemas"]["RevertStatus"];
+            source: components["schemas"]["RevertSource"];
+            /** @description The objects of the operations; null for all. */
+            objects: string[] | null;
+            counts: components["schemas"]["RevertCounts"];
+            /** @description The first 100 conflicts. */
+            conflicts: components["schemas"]["RevertConflict"][];
+            /** @description What happens at a conflict; null before the revert is applied. */
+            on_conflict: components["schemas"]["ConflictHandling"] | null;
+            /** @description How much of the plan is applied. */
+            percent: number;
+            /** @description The digest of the plan; null while it is made. */
+            digest: string | null;
+            expires_at: components["schemas"]["RevertTime"];
+            /** @description Why the revert failed. */
+            error: components["schemas"]["RevertFailure"] | null;
+            started_at: components["schemas"]["RevertTime"];
+            completed_at: components["schemas"]["RevertTime"];
+            created_by: components["schemas"]["Actor"];
+            test_mode: boolean;
+            created_at: components["schemas"]["Timestamp"];
+        };
+        RevertData: {
+            revert: components["schemas"]["Revert"];
+        };
+        RevertAnswer: {
+            success: components["schemas"]["Success"];
+            data: components["schemas"]["RevertData"];
+            meta: components["schemas"]["Meta"];
+        };
         ImportError: {
             /**
              * @description The number of the row; 1 is the first row of data.
@@ -11839,6 +12111,43 @@ export interface components {
          * @description A CSV file.
          */
         ImportErrorFile: string;
+        RevertList: {
+            reverts: components["schemas"]["Revert"][];
+            next_cursor: components["schemas"]["NextCursor"];
+            has_more: components["schemas"]["HasMore"];
+        };
+        RevertListAnswer: {
+            success: components["schemas"]["Success"];
+            data: components["schemas"]["RevertList"];
+            meta: components["schemas"]["Meta"];
+        };
+        RevertCreate: {
+            /** @description The operations of this call, as in `meta.request_id`. */
+            request_id?: components["schemas"]["Uuid"];
+            /** @description The operations of this import. */
+            import_id?: components["schemas"]["Uuid"];
+            /** @description The operations of this revert. */
+            revert_id?: components["schemas"]["Uuid"];
+            /** @description The operations of this key, user or app, together with `from` and `to`. */
+            actor_id?: string;
+            /**
+             * Format: date-time
+             * @description The time of the first operation of the actor.
+             */
+            from?: string;
+            /**
+             * Format: date-time
+             * @description The time of the last operation of the actor; a later one than now counts as now.
+             */
+            to?: string;
+            /** @description Only operations on records of these objects. */
+            objects?: string[];
+        };
+        RevertApply: {
+            /** @description The digest of the plan. */
+            digest: string;
+            conflicts: components["schemas"]["ConflictHandling"];
+        };
         /**
          * @description The kind of record that the policy applies to.
          * @example lead
@@ -15516,6 +15825,21 @@ export interface components {
          * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d62
          */
         ImportToCancel: components["schemas"]["Uuid"];
+        /**
+         * @description The ID of the import.
+         * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d64
+         */
+        ImportToUndo: components["schemas"]["Uuid"];
+        /**
+         * @description The ID of the revert.
+         * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d70
+         */
+        RevertId: components["schemas"]["Uuid"];
+        /**
+         * @description The ID of the revert.
+         * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d71
+         */
+        RevertToApply: components["schemas"]["Uuid"];
         /**
          * @description The ID of the policy.
          * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e70
@@ -28541,6 +28865,109 @@ export interface operations {
             503: components["responses"]["Unavailable"];
         };
     };
+    undoImport: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The ID of the import.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d64
+                 */
+                id: components["parameters"]["ImportToUndo"];
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                /**
+                 * @example {
+                 *       "dry_run": false
+                 *     }
+                 */
+                "application/json": components["schemas"]["ImportUndo"];
+            };
+        };
+        responses: {
+            /** @description The plan of the undo, which a job applies. */
+            202: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "revert": {
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d70",
+                     *           "status": "running",
+                     *           "source": {
+                     *             "request_id": null,
+                     *             "import_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d60",
+                     *             "revert_id": null,
+                     *             "actor_id": null,
+                     *             "from": null,
+                     *             "to": null
+                     *           },
+                     *           "objects": null,
+                     *           "counts": {
+                     *             "records": 1187,
+                     *             "operations": 1187,
+                     *             "reverted": 0,
+                     *             "skipped": 0,
+                     *             "conflicts": 1
+                     *           },
+                     *           "conflicts": [
+                     *             {
+                     *               "object": "accounts",
+                     *               "record_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f30",
+                     *               "field": null,
+                     *               "reason": "changed_since",
+                     *               "action": null
+                     *             }
+                     *           ],
+                     *           "on_conflict": "skip",
+                     *           "percent": 0,
+                     *           "digest": "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855",
+                     *           "expires_at": null,
+                     *           "error": null,
+                     *           "started_at": null,
+                     *           "completed_at": null,
+                     *           "created_by": {
+                     *             "kind": "api_key",
+                     *             "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d13",
+                     *             "name": "Data team"
+                     *           },
+                     *           "test_mode": false,
+                     *           "created_at": "2026-11-20T23:55:00.000Z"
+                     *         }
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["RevertAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            422: components["responses"]["Unprocessable"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
     listImportErrors: {
         parameters: {
             query?: {
@@ -28656,6 +29083,402 @@ export interface operations {
             403: components["responses"]["Forbidden"];
             404: components["responses"]["NotFound"];
             409: components["responses"]["Conflict"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    listReverts: {
+        parameters: {
+            query?: {
+                /**
+                 * @description Items per page, 1 to 100. A value outside this range is set to the nearest bound, not rejected.
+                 * @example 25
+                 */
+                limit?: components["parameters"]["Limit"];
+                /**
+                 * @description The start of the page: the `next_cursor` of the previous page, unchanged. A cursor is opaque and valid only for the query
+                 *     that created it. With another sort, filter or object it is rejected with 400.
+                 */
+                cursor?: components["parameters"]["Cursor"];
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A page of reverts. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "reverts": [
+                     *           {
+                     *             "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d70",
+                     *             "status": "completed",
+                     *             "source": {
+                     *               "request_id": null,
+                     *               "import_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d60",
+                     *               "revert_id": null,
+                     *               "actor_id": null,
+                     *               "from": null,
+                     *               "to": null
+                     *             },
+                     *             "objects": null,
+                     *             "counts": {
+                     *               "records": 1187,
+                     *               "operations": 1187,
+                     *               "reverted": 1186,
+                     *               "skipped": 1,
+                     *               "conflicts": 1
+                     *             },
+                     *             "conflicts": [
+                     *               {
+                     *                 "object": "accounts",
+                     *                 "record_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f30",
+                     *                 "field": null,
+                     *                 "reason": "changed_since",
+                     *                 "action": null
+                     *               }
+                     *             ],
+                     *             "on_conflict": "skip",
+                     *             "percent": 100,
+                     *             "digest": "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855",
+                     *             "expires_at": "2026-11-21T00:55:00.000Z",
+                     *             "error": null,
+                     *             "started_at": "2026-11-20T23:56:00.000Z",
+                     *             "completed_at": "2026-11-20T23:56:01.000Z",
+                     *             "created_by": {
+                     *               "kind": "api_key",
+                     *               "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d13",
+                     *               "name": "Data team"
+                     *             },
+                     *             "test_mode": false,
+                     *             "created_at": "2026-11-20T23:55:00.000Z"
+                     *           }
+                     *         ],
+                     *         "next_cursor": null,
+                     *         "has_more": false
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["RevertListAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    createRevert: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description Makes retries safe. If you send the same key with the same body again, you get the first response again, byte for byte, with
+                 *     `Idempotent-Replay: true`. Nothing runs twice. Use a new random key for each new operation. 8 to 255 characters from
+                 *     `A-Z a-z 0-9 _ . : @ + -`. Responses are stored for 24 hours.
+                 * @example 7d1c0f5e-import-row-17
+                 */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["RevertCreate"];
+            };
+        };
+        responses: {
+            /** @description The plan. */
+            201: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    "Idempotent-Replay": components["headers"]["Idempotent-Replay"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "revert": {
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d70",
+                     *           "status": "planned",
+                     *           "source": {
+                     *             "request_id": null,
+                     *             "import_id": null,
+                     *             "revert_id": null,
+                     *             "actor_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d13",
+                     *             "from": "2026-11-20T00:00:00.000Z",
+                     *             "to": "2026-11-20T23:00:00.000Z"
+                     *           },
+                     *           "objects": null,
+                     *           "counts": {
+                     *             "records": 1187,
+                     *             "operations": 1187,
+                     *             "reverted": 0,
+                     *             "skipped": 0,
+                     *             "conflicts": 1
+                     *           },
+                     *           "conflicts": [
+                     *             {
+                     *               "object": "accounts",
+                     *               "record_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f30",
+                     *               "field": null,
+                     *               "reason": "changed_since",
+                     *               "action": null
+                     *             }
+                     *           ],
+                     *           "on_conflict": null,
+                     *           "percent": 0,
+                     *           "digest": "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855",
+                     *           "expires_at": "2026-11-21T00:55:00.000Z",
+                     *           "error": null,
+                     *           "started_at": null,
+                     *           "completed_at": null,
+                     *           "created_by": {
+                     *             "kind": "api_key",
+                     *             "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d13",
+                     *             "name": "Data team"
+                     *           },
+                     *           "test_mode": false,
+                     *           "created_at": "2026-11-20T23:55:00.000Z"
+                     *         }
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["RevertAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            409: components["responses"]["Conflict"];
+            422: components["responses"]["Unprocessable"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    getRevert: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The ID of the revert.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d70
+                 */
+                id: components["parameters"]["RevertId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The revert. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "revert": {
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d70",
+                     *           "status": "completed",
+                     *           "source": {
+                     *             "request_id": null,
+                     *             "import_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d60",
+                     *             "revert_id": null,
+                     *             "actor_id": null,
+                     *             "from": null,
+                     *             "to": null
+                     *           },
+                     *           "objects": null,
+                     *           "counts": {
+                     *             "records": 1187,
+                     *             "operations": 1187,
+                     *             "reverted": 1186,
+                     *             "skipped": 1,
+                     *             "conflicts": 1
+                     *           },
+                     *           "conflicts": [
+                     *             {
+                     *               "object": "accounts",
+                     *               "record_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f30",
+                     *               "field": null,
+                     *               "reason": "changed_since",
+                     *               "action": null
+                     *             }
+                     *           ],
+                     *           "on_conflict": "skip",
+                     *           "percent": 100,
+                     *           "digest": "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855",
+                     *           "expires_at": "2026-11-21T00:55:00.000Z",
+                     *           "error": null,
+                     *           "started_at": "2026-11-20T23:56:00.000Z",
+                     *           "completed_at": "2026-11-20T23:56:01.000Z",
+                     *           "created_by": {
+                     *             "kind": "api_key",
+                     *             "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d13",
+                     *             "name": "Data team"
+                     *           },
+                     *           "test_mode": false,
+                     *           "created_at": "2026-11-20T23:55:00.000Z"
+                     *         }
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["RevertAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    applyRevert: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The ID of the revert.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d71
+                 */
+                id: components["parameters"]["RevertToApply"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "digest": "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855",
+                 *       "conflicts": "skip"
+                 *     }
+                 */
+                "application/json": components["schemas"]["RevertApply"];
+            };
+        };
+        responses: {
+            /** @description The revert, which a job applies. */
+            202: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "revert": {
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d70",
+                     *           "status": "running",
+                     *           "source": {
+                     *             "request_id": null,
+                     *             "import_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d60",
+                     *             "revert_id": null,
+                     *             "actor_id": null,
+                     *             "from": null,
+                     *             "to": null
+                     *           },
+                     *           "objects": null,
+                     *           "counts": {
+                     *             "records": 1187,
+                     *             "operations": 1187,
+                     *             "reverted": 0,
+                     *             "skipped": 0,
+                     *             "conflicts": 1
+                     *           },
+                     *           "conflicts": [
+                     *             {
+                     *               "object": "accounts",
+                     *               "record_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f30",
+                     *               "field": null,
+                     *               "reason": "changed_since",
+                     *               "action": null
+                     *             }
+                     *           ],
+                     *           "on_conflict": "skip",
+                     *           "percent": 0,
+                     *           "digest": "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855",
+                     *           "expires_at": null,
+                     *           "error": null,
+                     *           "started_at": null,
+                     *           "completed_at": null,
+                     *           "created_by": {
+                     *             "kind": "api_key",
+                     *             "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d13",
+                     *             "name": "Data team"
+                     *           },
+                     *           "test_mode": false,
+                     *           "created_at": "2026-11-20T23:55:00.000Z"
+                     *         }
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["RevertAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            422: components["responses"]["Unprocessable"];
             429: components["responses"]["RateLimited"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["Unavailable"];
@@ -34473,6 +35296,7 @@ export interface operations {
                      *           "messages": 12,
                      *           "exports": 0,
                      *           "imports": 1,
+                     *           "reverts": 1,
                      *           "deliveries": 0,
                      *           "events": 260
                      *         },

@@ -2549,6 +2549,25 @@ export interface Operations {
    */
   cancelImport: Method<'cancelImport'>;
   /**
+   * Undo an import
+   *
+   * Undoes an import that has ended, within 30 days (`undo_until`). Created records go to the trash, and changed fields get
+   * their former values. What others have changed since stays as it is, and is in `conflicts`; the
+   * [reasons](#operation/createRevert) are those of reverts. The undo is a [revert](#tag/Reverts): `data.revert` has its plan and
+   * [its progress](#operation/getRevert) by `id`. Until it ends, the import is `undoing`, and then `undone`; if it fails, the
+   * import has its former status again and can be undone once more. A plan of more than about 500 rows is made by a background
+   * job (`planning`).
+   *
+   * With `dry_run`, only the plan is made, and the import stays as it is. The plan can be
+   * [applied](#operation/applyRevert) within an hour.
+   *
+   * The body is optional. Requires `imports:create`, the delete scope of the object if the import created records, and the edit scope if it changed
+   * some. Errors: **404**: the import does not exist. **403**: a scope is missing. **409** with the reason
+   * `import_not_ended`; `nothing_to_undo`: it was a dry run, wrote nothing, or is undone already; `undo_expired`: it ended more
+   * than 30 days ago; `revert_limit`: ten reverts of the workspace run or wait.
+   */
+  undoImport: Method<'undoImport'>;
+  /**
    * List the failed rows of an import
    *
    * Returns the rows that failed so far, in the order of the file. Requires `imports:view`. **404**: the import does not
@@ -2566,6 +2585,76 @@ export interface Operations {
    * the reason `import_not_ended`: the import has not ended.
    */
   getImportErrorFile: Method<'getImportErrorFile'>;
+  /**
+   * List reverts
+   *
+   * Returns the reverts of the workspace, newest first, also those of undone imports. Requires `reverts:view`, and a
+   * credential that can see the whole workspace (403, `details.reason` `company_reach_required`).
+   */
+  listReverts: ListMethod<'listReverts', 'reverts'>;
+  /**
+   * Create a revert
+   *
+   * Plans what undoes some operations, and changes nothing. Read `counts` and `conflicts`, and then
+   * [apply the plan](#operation/applyRevert) within an hour.
+   *
+   * The operations are those of one call (`request_id`, as in `meta.request_id`), of an import (`import_id`), of an earlier
+   * revert (`revert_id`), or of one key, user or app in a time of up to 31 days (`actor_id`, `from`, `to`; both times are
+   * included). `objects` limits them to records of some objects. A batch is one call. The audit log is the source of the
+   * operations, so they can be 400 days old; deleted records can be restored for 30 days.
+   *
+   * Records that the operations created go to the trash. Changed fields and tags get their former values. Deleted records
+   * are restored from the trash. If operations changed a record several times, their changes are undone together. The rules
+   * for values and the pre-conditions of statuses do not apply, since the records had these values before.
+   *
+   * A conflict is something that stays as it is:
+   *
+   * | reason | meaning |
+   * |---|---|
+   * | `changed_since` | a field no longer has the value that the operations wrote, or others have written to a record since it was created or deleted, or another record has a unique value by now |
+   * | `deleted_since` | the record was deleted after the operations, or is no longer in the trash, or a former value refers to a record or user that is gone |
+   * | `not_revertible` | the operation cannot be undone: messages, bookings, payments, notes, attachments, links and settings; also a phone number, of which the audit log keeps only the last digits, and a field or object that is disabled |
+   *
+   * `conflicts` has the first 100, and `counts.conflicts` the number of all. A plan of more than about 500 operations is made
+   * by a background job: its status is `planning` until then. `digest` stands for the plan.
+   *
+   * Requires `reverts:create`, and a credential that can see the whole workspace (403, `details.reason`
+   * `company_reach_required`). Send an `Idempotency-Key`, so that a retry does not create a second plan.
+   *
+   * Errors: **400**: no operations are named, or a time is invalid. **422** with `details.fields`: more than one kind of
+   * operations is named, the import or revert does not exist, `to` is before `from` or more than 31 days after it, or an
+   * object does not exist. **409** with the reason `revert_limit`: ten reverts of the workspace run or wait.
+   */
+  createRevert: Method<'createRevert'>;
+  /**
+   * Get a revert
+   *
+   * Returns a revert with its plan and progress. Requires `reverts:view`, and a credential that can see the whole workspace
+   * (403, `details.reason` `company_reach_required`). **404**: the revert does not exist.
+   */
+  getRevert: Method<'getRevert'>;
+  /**
+   * Apply a revert
+   *
+   * Undoes the operations as planned. A background job puts the records back in chunks, and resumes by itself after an
+   * interruption. Each record is checked again when it is locked, so that changes of others survive; such conflicts are added
+   * to `conflicts`. With `conflicts: skip`, everything with a conflict stays as it is. With `conflicts: fail`, the call is
+   * rejected if the plan has conflicts, and the revert ends as `failed` at the first new one; what was reverted before stays
+   * reverted.
+   *
+   * The job acts as the credential that sends this call. The audit rows of the changes have the ID of the revert as their
+   * `request_id` and in `metadata.revert_id`, and their events have the `origin` `{"kind": "revert", "id": …}`. The revert can
+   * be reverted by its `revert_id`. If it undoes an import as a whole, the import becomes `undone`.
+   *
+   * Requires `reverts:create`, a credential that can see the whole workspace, and the scopes of what is undone: `edit` of an
+   * object for its changed records, `delete` for created ones, `create`, `edit` and `delete` for deleted ones.
+   *
+   * Errors: **404**: the revert does not exist. **403**: a scope is missing. **409** with the reason `digest_mismatch`: the
+   * digest is not that of the plan; `already_applied`; `still_planning`; `expired`: the plan is older than an hour;
+   * `conflicts`: there are conflicts, and `conflicts` is `fail`; `nothing_to_undo`: the import is undone already;
+   * `revert_limit`: ten reverts of the workspace run or wait.
+   */
+  applyRevert: Method<'applyRevert'>;
   /**
    * List SLA policies
    *
@@ -2784,7 +2873,7 @@ export interface Operations {
    *   event lacks a field, only `is_null` matches, and `not` of any other condition. `contains` on `changed_fields` matches
    *   one changed field. Relative dates and `as` are not accepted. Events that do not match are not sent.
    * - **include**: `imports` adds the events of records that [imports](#operation/createImport) write, which have
-   *   `origin` `{"kind": "import", "id": …}`; without it, only `import.completed` and `import.failed` are sent. `changes` adds the old and new values of the fields to `record.updated`. A body stays below 64 KB: if it
+   *   `origin` `{"kind": "import", "id": …}`; without it, only `import.completed`, `import.failed` and `import.undone` are sent. `changes` adds the old and new values of the fields to `record.updated`. A body stays below 64 KB: if it
    *   would be longer, the values are left out and `changes_truncated` is true.
    * - **skip_own**: leaves out events caused by this same credential, so that two systems do not trigger each other endlessly.
    * - **url**: an https URL with a public address, without user or password, on port 443, 8443 or 1024 and above. The address
@@ -3740,8 +3829,13 @@ export const descriptions: Readonly<Record<keyof Operations, Description>> = {
   uploadImportPart: { method: 'POST', path: '/v1/imports/{id}/parts' },
   startImport: { method: 'POST', path: '/v1/imports/{id}/start', takesKey: true },
   cancelImport: { method: 'POST', path: '/v1/imports/{id}/cancel', takesKey: true },
+  undoImport: { method: 'POST', path: '/v1/imports/{id}/undo' },
   listImportErrors: { method: 'GET', path: '/v1/imports/{id}/errors', items: 'errors' },
   getImportErrorFile: { method: 'GET', path: '/v1/imports/{id}/errors.csv', isFile: true },
+  listReverts: { method: 'GET', path: '/v1/reverts', items: 'reverts' },
+  createRevert: { method: 'POST', path: '/v1/reverts', takesKey: true },
+  getRevert: { method: 'GET', path: '/v1/reverts/{id}' },
+  applyRevert: { method: 'POST', path: '/v1/reverts/{id}/apply' },
   listSlaPolicies: { method: 'GET', path: '/v1/settings/sla-policies', items: 'sla_policies' },
   createSlaPolicy: { method: 'POST', path: '/v1/settings/sla-policies' },
   getSlaPolicy: { method: 'GET', path: '/v1/settings/sla-policies/{id}' },
