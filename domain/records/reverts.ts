@@ -1,6 +1,6 @@
 // The rules of reverts: what operations did to each record, and what undoes that.
 import type { StoredValue } from '../objects/field-values.ts';
-import type { Field, Workspace, WorkspaceObject } from '../objects/workspace.ts';
+import type { Field, WorkspaceObject } from '../objects/workspace.ts';
 import type { AppliedTag } from '../settings/record-tags.ts';
 import type { NeededReference, StoredRecord } from './draft.ts';
 import { showRecord } from './view.ts';
@@ -11,11 +11,6 @@ export interface RevertSource {
   importId?: string;
   revertId?: string;
   actor?: { id: string; from: string; to: string };
-}
-
-/** Returns the request whose audit rows are the operations; undefined for those of an actor. */
-export function requestOf({ requestId, importId, revertId }: RevertSource): string | undefined {
-  return requestId ?? importId ?? revertId;
 }
 
 export type ConflictReason = 'changed_since' | 'deleted_since' | 'not_revertible';
@@ -271,7 +266,3 @@ export function scopesOfStep(kind: RevertKind, { module }: Pick<WorkspaceObject,
   const actions = { restore: ['create', 'edit', 'delete'], update: ['edit'], trash: ['delete'] } as const;
   return actions[kind].map((action) => `${module}:${action}`);
 }
-
-/** Returns the object of an item, if it is enabled. */
-export const objectOf = (workspace: Workspace, name: string): WorkspaceObject | undefined =>
-  workspace.objects.get(name);

@@ -183,7 +183,15 @@ async function decideEach(
     object.tags ? findAppliedTags(sql, scope, object.object, ids) : new Map<string, never[]>(),
   ]);
   const records = new Map(found.map((record) => [record.id, { ...record, tags: tags.get(record.id) ?? [] }]));
-  const hasTarget = await findTargets(sql, scope, object, items, records);
+  const isThere = await findTargets(sql, scope, object, items, records);
+  const references = items.flatMap(({ recordId, fields }) => referencesOf(object, fields, records.get(recordId)));
+  const willBeThere = await findToBeRestored(
+    sql,
+    scope,
+    row,
+    references.filter((reference) => !isThere(reference)),
+  );
+  const hasTarget = (reference: NeededReference): boolean => isThere(reference) || willBeThere(reference);
   const states = await findStates(sql, scope, row, object, items, records, now);
   return items.map((item) => decide(item, states(item), object, hasTarget));
 }
@@ -201,6 +209,24 @@ export async function findTargets(
   const references = items.flatMap(({ recordId, fields }) => referencesOf(object, fields, records.get(recordId)));
   const found = await findReferences(sql, scope, references);
   return (reference) => found(reference) !== undefined;
+}
+
+/** Looks up records to which former values refer, and which the same revert restores before. */
+async function findToBeRestored(
+  sql: Sql,
+  scope: Scope,
+  { id }: Pick<RevertRow, 'id'>,
+  references: readonly NeededReference[],
+): Promise<(reference: NeededReference) => boolean> {
+  const objectOf = ({ kind, object }: NeededReference): string => object ?? `${kind}s`;
+  const keys = references.map((reference) => ({ object: objectOf(reference), recordId: reference.value }));
+  const reversals = await findReversals(sql, scope, id, keys);
+  const restored = new Set(
+    reversals.flatMap(({ object, recordId, existedBefore, existsAfter }) =>
+      existedBefore === true && existsAfter === false ? [`${object} ${recordId}`] : [],
+    ),
+  );
+  return (reference) => restored.has(`${objectOf(reference)} ${reference.value}`);
 }
 
 /** Returns the state of each record: if it is there, in the trash, and if others have written to it since. */

@@ -36,10 +36,11 @@ test(`${kills} times kill -9 during a revert lose and double no record`, { timeo
   const [first] = await createRecords(key, 'accounts', [{ name: 'R', city: 'Berlin' }]);
   const request = randomUUID();
   await sql`
-    insert into accounts
-    select (jsonb_populate_record(a, jsonb_build_object('id', gen_random_uuid(), 'city', case when n % 2 = 0 then 'Rome' end))).*
-    from accounts a, generate_series(1, ${records}) n
-    where a.company_id = ${companyId} and a.id = ${first.id}`;
+    insert into accounts (company_id, test_mode, id, name, city, custom, version, created_by_kind, created_by_id, created_at, updated_at)
+    select company_id, test_mode, gen_random_uuid(), name, case when n % 2 = 0 then 'Rome' end, custom, 1, created_by_kind, created_by_id,
+      created_at, updated_at
+    from accounts, generate_series(1, ${records}) n
+    where company_id = ${companyId} and id = ${first.id}`;
   await sql`
     insert into audit_logs (company_id, id, occurred_at, actor_kind, actor_id, request_id, ip, action, object, record_id, changes, test_mode)
     select company_id, gen_random_uuid(), now(), 'system', 'test', ${request}, '',
