@@ -1,4 +1,4 @@
-// The caller that a job writes as: the one that asked for the work, with the rights that it has now.
+// The caller that a job writes as: the one that asked for the work, with its current rights.
 import { findCompany, findGrants, findKeyById } from '../db/access/credentials.ts';
 import type { CreatedByRow } from '../db/client/created-by.ts';
 import type { Pool } from '../db/client/pool.ts';

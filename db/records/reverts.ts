@@ -1,4 +1,5 @@
 // Reverts: their plans, progress and items, and the audit rows and records that they read.
+import { hash } from 'node:crypto';
 import type { Fragment } from 'postgres';
 import type { Operation, RecordReversal, RevertConflict, RevertSource } from '../../domain/records/reverts.ts';
 import { type CreatedByRow, createdColumns } from '../client/created-by.ts';
@@ -75,6 +76,14 @@ const columns = [
   ],
   ...['created_by_name', 'created_by_user', 'expires_at', 'due_at', 'started_at', 'completed_at', 'created_at'],
 ];
+
+/** The digest of a plan that changes nothing. */
+export const emptyDigest = hash('sha256', '');
+
+/** Returns the digest of a plan with the decisions of one more chunk. */
+export function extendDigest(digest: string, decisions: readonly unknown[]): string {
+  return hash('sha256', `${digest}${JSON.stringify(decisions)}`);
+}
 
 export interface NewRevert {
   id: string;

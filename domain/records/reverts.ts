@@ -95,7 +95,7 @@ export function addOperation(so: RecordReversal | undefined, operation: Operatio
 }
 
 /** Compares values as JSON shows them. */
-export function isSame(a: unknown, b: unknown): boolean {
+function isSame(a: unknown, b: unknown): boolean {
   return JSON.stringify(a ?? null) === JSON.stringify(b ?? null);
 }
 

@@ -24,7 +24,7 @@ type Caller = WriteCall['caller'];
 type Change = Parameters<WriteCall['db']['record']>[0];
 
 /** Why an import cannot go on. */
-export interface ImportFailure {
+interface ImportFailure {
   code: string;
   message: string;
 }

@@ -3,6 +3,7 @@ import { v7 as uuidv7 } from 'uuid';
 import { toActor } from '../../db/client/created-by.ts';
 import {
   countActiveReverts,
+  emptyDigest,
   insertRevert,
   type NewRevert,
   type RevertApplier,
@@ -13,7 +14,7 @@ import { revertLimits } from '../../domain/service/request-limits.ts';
 import type { components } from '../../generated/api.ts';
 import { conflict } from '../../runtime/errors.ts';
 import type { Call } from '../../runtime/handler.ts';
-import { emptyDigest, planChunk } from './revert-planning.ts';
+import { planChunk } from './revert-planning.ts';
 
 /** Chunks of a plan that a call makes: one that reads operations, and one that checks their records. */
 const chunksOfCall = 2;

@@ -1,11 +1,11 @@
 // Plans reverts: reads the operations, and checks the records that they changed.
-import { createHash } from 'node:crypto';
 import type { Sql } from '../../db/client/pool.ts';
 import type { Scope } from '../../db/client/visibility.ts';
 import { findAppliedTags } from '../../db/records/applied-tags.ts';
 import { findRecords } from '../../db/records/records.ts';
 import { findReferences } from '../../db/records/references.ts';
 import {
+  extendDigest,
   findChangedByOthers,
   findRestorable,
   findReversals,
@@ -40,9 +40,6 @@ const stretchRows = 5000;
 const mostConflicts = 100;
 /** Milliseconds for which a plan can be applied. */
 const planKeptMs = 3_600_000;
-
-/** The digest of a plan that changes nothing. */
-export const emptyDigest = createHash('sha256').digest('hex');
 
 /**
  * Plans the next chunk of a locked revert, and stores how far the plan is.
@@ -139,7 +136,7 @@ async function checkChunk(
   const reversals = await findUncheckedItems(sql, scope, row, limit);
   const conflicts: RevertConflict[] = [];
   const scopes = new Set(row.scopes);
-  const hash = createHash('sha256').update(row.digest);
+  const decided: unknown[] = [];
   let [pending, skipped] = [row.pending, row.skipped];
   for (const [name, items] of Map.groupBy(reversals, ({ object }) => object)) {
     const object = workspace.objects.get(name);
@@ -151,7 +148,7 @@ async function checkChunk(
       if (step !== null) pending += 1;
       else if (found.length > 0) skipped += 1;
       conflicts.push(...found);
-      hash.update(JSON.stringify([name, item.recordId, kind, rest, item.fields, found]));
+      decided.push([name, item.recordId, kind, rest, item.fields, found]);
       return { object: name, recordId: item.recordId, step, conflicts: found };
     });
     await storePlan(sql, scope, row.id, planned);
@@ -161,7 +158,7 @@ async function checkChunk(
     pending,
     skipped,
     scopes: [...scopes].sort(),
-    ...(last ? { digest: hash.digest('hex'), nextObject: last.object, nextRecord: last.recordId } : {}),
+    ...(last ? { digest: extendDigest(row.digest, decided), nextObject: last.object, nextRecord: last.recordId } : {}),
     ...(reversals.length < limit ? { phase: 'done' } : {}),
   };
   return { change, conflicts };

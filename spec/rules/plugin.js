@@ -37,6 +37,8 @@ const verbs = [
   'pause',
   'resume',
   'connect',
+  'apply',
+  'undo',
   'upload',
   'start',
 ];

@@ -1,4 +1,4 @@
-// A server killed while it applies a revert: the next one goes on, with no record lost or written twice.
+// A server killed while it applies a revert: the next one goes on, and writes each record once.
 import { randomUUID } from 'node:crypto';
 import { afterAll, expect, test, vi } from 'vitest';
 import { call, type Json, useServer } from '../support/client.ts';

@@ -1,4 +1,4 @@
-// Reverts: operations of a call, an import, a revert or an actor undone, and what others wrote kept.
+// Reverts undo operations of a call, an import, a revert or an actor, and keep what others wrote.
 import { randomUUID } from 'node:crypto';
 import { beforeAll, describe, expect, test, vi } from 'vitest';
 import { newBranch } from '../support/arranged-ids.ts';
