@@ -20,6 +20,7 @@ import {
   setPassword,
 } from '../db/demo/demo.ts';
 import { insertImports } from '../db/demo/example-imports.ts';
+import { insertReverts } from '../db/demo/example-reverts.ts';
 import { insertMeetings } from '../db/demo/meetings.ts';
 import { insertMessaging } from '../db/demo/messaging.ts';
 import { createCompany } from '../db/onboarding/onboarding.ts';
@@ -28,6 +29,7 @@ import { demoWorkforces } from '../domain/demo/automation.ts';
 import { demoBilling } from '../domain/demo/billing.ts';
 import { demoData, demoSeed, leadCount } from '../domain/demo/data.ts';
 import { demoErrorFile, demoImports } from '../domain/demo/example-imports.ts';
+import { demoReverts } from '../domain/demo/example-reverts.ts';
 import {
   exampleActivityType,
   exampleDeletedAccounts,
@@ -45,6 +47,7 @@ import {
 import { exampleIds } from '../domain/demo/ids.ts';
 import { demoMeetings } from '../domain/demo/meetings.ts';
 import { demoMessaging } from '../domain/demo/messaging.ts';
+import { addDays } from '../domain/demo/random.ts';
 import {
   demoAdmin as admin,
   demoCompanyId as companyId,
@@ -200,6 +203,7 @@ async function makeWorkspace(sql: Sql, passwordHash: string, file: ExampleFile, 
   await insertMessaging(sql, companyId, demoMessaging(demoSeed, data, now), now);
   await insertWorkforces(sql, companyId, demoWorkforces(demoSeed, data, now));
   await insertImports(sql, companyId, demoImports(now));
+  await insertReverts(sql, companyId, demoReverts(now, addDays(now, 3650)));
   for (const key of exampleKeys) await insertDemoKey(sql, companyId, newApiKey('live'), key, data.founded);
   await saveGrant(sql, companyId, {
     id: exampleIds.oauthGrant,

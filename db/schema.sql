@@ -395,6 +395,7 @@ create index audit_logs_of_moves on audit_logs (company_id, test_mode, record_id
   where object = 'leads' and changes ? 'lead_status' or ((object = 'deals') and (changes ? 'stage'));
 create index audit_logs_of_record on audit_logs (company_id, test_mode, record_id, occurred_at, id)
   where record_id is not null;
+create index audit_logs_of_request on audit_logs (company_id, test_mode, request_id, occurred_at, id);
 alter table audit_logs enable row level security, force row level security;
 create policy tenant on audit_logs to crm_app
   using (company_id = current_company())
@@ -1456,6 +1457,7 @@ create table imports (
   created_by_id text not null,
   created_by_name text,
   created_by_user uuid,
+  status_before_undo text,
   due_at timestamptz(3),
   expires_at timestamptz(3),
   started_at timestamptz(3),
@@ -2279,6 +2281,97 @@ create policy purge on refresh_tokens to crm_purge
   with check (company_id = current_company());
 grant select, insert, update, delete on refresh_tokens to crm_platform;
 grant select, insert, update, delete on refresh_tokens to crm_purge;
+
+create table revert_items (
+  company_id uuid not null,
+  test_mode boolean not null,
+  revert_id uuid not null,
+  object text not null,
+  record_id uuid not null,
+  operations int not null,
+  existed_before boolean,
+  exists_after boolean,
+  first_at timestamptz(3) not null,
+  last_at timestamptz(3) not null,
+  fields jsonb not null,
+  step smallint,
+  conflicts jsonb not null default '[]',
+  primary key (company_id, test_mode, revert_id, object, record_id),
+  foreign key (company_id, test_mode, revert_id) references reverts (company_id, test_mode, id) on delete cascade
+);
+create index revert_items_in_order on revert_items (company_id, test_mode, revert_id, step, object, record_id)
+  where step is not null;
+alter table revert_items enable row level security, force row level security;
+create policy tenant on revert_items to crm_app
+  using (company_id = current_company() and test_mode = current_test_mode())
+  with check (company_id = current_company() and test_mode = current_test_mode());
+create policy platform on revert_items to crm_platform using (true);
+create policy purge on revert_items to crm_purge
+  using (company_id = current_company())
+  with check (company_id = current_company());
+grant select, insert, update, delete on revert_items to crm_app;
+grant select (company_id, test_mode, revert_id, object, record_id), delete on revert_items to crm_platform;
+grant select, insert, update, delete on revert_items to crm_purge;
+
+create table reverts (
+  company_id uuid not null references companies (id) on delete cascade,
+  test_mode boolean not null,
+  id uuid not null,
+  status text not null,
+  source jsonb not null,
+  objects text[],
+  phase text not null default 'read',
+  read_at timestamptz(3),
+  read_id uuid,
+  next_step smallint not null default 0,
+  next_object text not null default '',
+  next_record uuid,
+  records int not null default 0,
+  operations int not null default 0,
+  pending int not null default 0,
+  done int not null default 0,
+  reverted int not null default 0,
+  skipped int not null default 0,
+  conflict_count int not null default 0,
+  conflicts jsonb not null default '[]',
+  scopes text[] not null default '{}',
+  digest text not null,
+  on_conflict text,
+  module text not null,
+  applied_by jsonb,
+  error jsonb,
+  attempts int not null default 0,
+  reach_kind text not null,
+  reach_id uuid,
+  created_by_kind text not null,
+  created_by_id text not null,
+  created_by_name text,
+  created_by_user uuid,
+  expires_at timestamptz(3),
+  items_until timestamptz(3),
+  due_at timestamptz(3),
+  started_at timestamptz(3),
+  completed_at timestamptz(3),
+  created_at timestamptz(3) not null,
+  primary key (company_id, test_mode, id)
+);
+alter table reverts alter column company_id set (n_distinct = 100);
+create index reverts_active on reverts (company_id, test_mode) where due_at is not null;
+create index reverts_due on reverts (due_at) where due_at is not null;
+create index reverts_ended on reverts (items_until) where items_until is not null;
+create index reverts_newest on reverts (company_id, test_mode, created_at desc, id desc);
+alter table reverts enable row level security, force row level security;
+create policy tenant on reverts to crm_app
+  using (company_id = current_company() and test_mode = current_test_mode())
+  with check (company_id = current_company() and test_mode = current_test_mode());
+create policy platform on reverts to crm_platform using (true) with check (true);
+create policy purge on reverts to crm_purge
+  using (company_id = current_company())
+  with check (company_id = current_company());
+grant select, insert, update, delete on reverts to crm_app;
+grant select (company_id, test_mode, id, status, items_until, due_at), update (status, items_until), delete
+  on reverts to crm_platform;
+grant select, insert, update, delete on reverts to crm_purge;
 
 create table roles (
   id uuid primary key,

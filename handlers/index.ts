@@ -47,6 +47,7 @@ import * as links from './records/links.ts';
 import * as notes from './records/notes.ts';
 import * as recordTags from './records/record-tags.ts';
 import * as records from './records/records.ts';
+import * as reverts from './records/reverts.ts';
 import * as recordTasks from './records/tasks.ts';
 import * as recordTimeline from './records/timeline.ts';
 import * as recordUpsert from './records/upsert.ts';
@@ -94,6 +95,7 @@ export const handlers = {
   ...document,
   ...duplicateChecks,
   ...exports,
+  ...reverts,
   ...feed,
   ...health,
   ...invoices,

@@ -101,6 +101,7 @@ const systemRoles: Readonly<Record<string, SystemRole>> = {
       attachments: view,
       exports: view,
       imports: view,
+      reverts: view,
       bookings: view,
       inbox: view,
       campaigns: view,

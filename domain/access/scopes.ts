@@ -17,6 +17,7 @@ export const moduleActions: Readonly<Record<string, readonly string[]>> = {
   attachments: ['view', 'create', 'configure'],
   exports: ['view', 'create'],
   imports: ['view', 'create'],
+  reverts: ['view', 'create'],
   bookings: ['view', 'create', 'edit', 'configure'],
   inbox: ['view', 'create'],
   campaigns: ['view', 'create'],

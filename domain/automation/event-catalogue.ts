@@ -267,6 +267,20 @@ const described: readonly Described[] = [
     by: 'system',
   },
   {
+    name: 'import.undone',
+    category: 'imports',
+    description: 'An import was undone. Records that others had changed since are counted in `skipped`.',
+    fields: [
+      always('import_id', 'uuid'),
+      always('object', 'string'),
+      always('reverted', 'integer'),
+      always('skipped', 'integer'),
+      occurredAt,
+    ],
+    example: { import_id: anImport.import_id, object: anImport.object, reverted: 1186, skipped: 1 },
+    by: 'system',
+  },
+  {
     name: 'appointment.scheduled',
     category: 'appointments',
     description: 'A meeting was booked. `object` and `record_id` name the record that it is about, if any.',

@@ -49,7 +49,7 @@ export function composeBody(happened: HappenedEvent, testMode: boolean, include:
 
 /** What caused the event of a record, if it was not a call. */
 interface EventOrigin {
-  kind: 'import';
+  kind: 'import' | 'revert';
   id: string;
 }
 

@@ -66,6 +66,20 @@ export const changelog: readonly ChangelogEntry[] = [
     ],
   },
   {
+    id: '2026-11-29-reverts',
+    date: '2026-11-29',
+    kind: 'added',
+    text: 'Reverts undo what a call, an import, an earlier revert, or a key or user in a time did: POST /v1/reverts plans and lists the conflicts, and applying the plan runs a background job. POST /v1/imports/{id}/undo does so for an import. New module `reverts` with the actions view and create, new event `import.undone`.',
+    operations: ['createRevert', 'listReverts', 'getRevert', 'applyRevert', 'undoImport'],
+  },
+  {
+    id: '2026-11-29-undo-of-imports',
+    date: '2026-11-29',
+    kind: 'changed',
+    text: 'Imports show until when they can be undone in `undo_until`. Changes of the feed and events of webhooks that a revert causes have the `origin` `{"kind": "revert", "id": …}`.',
+    operations: ['getImport', 'listImports', 'listChanges'],
+  },
+  {
     id: '2026-11-29-deleted-records',
     date: '2026-11-29',
     kind: 'added',

@@ -27,6 +27,9 @@ export const maxBatchItems = 100;
  */
 export const uploadLimits = { bytes: 10_485_760, around: 65_536, paceSeconds: 10 } as const;
 
+/** Of reverts: those of a workspace that run at once, and those that run, are planned by a job or wait. Days of an actor's operations. */
+export const revertLimits = { running: 1, active: 10, days: 31 };
+
 /**
  * Of imports: bytes of a part and of a whole file, parts, rows of a chunk; and imports of a workspace that run at once, and that wait.
  */

@@ -96,7 +96,10 @@ function deliveriesOf(
   const since = createdAt.getTime() - clockTolerance;
   const withImports = include.includes('imports');
   const wanted = events.filter(
-    (event) => event.occurredAt.getTime() >= since && (withImports || originOf(event.data) === null) && isWanted(event),
+    (event) =>
+      event.occurredAt.getTime() >= since &&
+      (withImports || originOf(event.data)?.kind !== 'import') &&
+      isWanted(event),
   );
   return wanted.map((event) => ({
     id: uuidv7(),

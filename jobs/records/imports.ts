@@ -14,6 +14,7 @@ import { errorHeader, errorLine, furtherColumns } from '../../domain/records/imp
 import type { FileLayout } from '../../domain/records/import-layout.ts';
 import { type FileRow, type RowPlace, RowReader } from '../../domain/records/import-rows.ts';
 import { importLimits } from '../../domain/service/request-limits.ts';
+import { withOrigin } from '../../services/records/change-origin.ts';
 import { type ReadLine, writeImportChunk } from '../../services/records/import-chunks.ts';
 import type { WriteCall } from '../../services/records/record-target.ts';
 import type { LoadShedder } from '../load-shedder.ts';
@@ -23,7 +24,7 @@ type Caller = WriteCall['caller'];
 type Change = Parameters<WriteCall['db']['record']>[0];
 
 /** Why an import cannot go on. */
-export interface ImportFailure {
+interface ImportFailure {
   code: string;
   message: string;
 }
@@ -200,7 +201,7 @@ class ImportRun {
       if (dryRun) await sql`rollback to savepoint import_chunk`;
       else
         for (const change of changes) {
-          const made = this.#services.toRows(ofImport(change, id), caller, now);
+          const made = this.#services.toRows(withOrigin(change, 'import', id), caller, now);
           audit(made.audit);
           for (const event of made.events) emit(event);
         }
@@ -384,19 +385,4 @@ class RowSource {
   async close(): Promise<void> {
     await this.#bytes.return(undefined);
   }
-}
-
-/** Marks a change as one of an import, by which its records can be found. */
-function ofImport(change: Change, id: string): Change {
-  const origin = { kind: 'import', id };
-  const withOrigin = <E extends { data: Record<string, unknown> }>(event: E): E => ({
-    ...event,
-    data: { ...event.data, origin },
-  });
-  return {
-    ...change,
-    metadata: { ...change.metadata, import_id: id },
-    ...(change.event ? { event: withOrigin(change.event) } : {}),
-    ...(change.furtherEvents ? { furtherEvents: change.furtherEvents.map(withOrigin) } : {}),
-  };
 }

@@ -38,6 +38,8 @@ const verbs = [
   'pause',
   'resume',
   'connect',
+  'apply',
+  'undo',
   'upload',
   'start',
 ];

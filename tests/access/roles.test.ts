@@ -47,6 +47,7 @@ const matrix: Record<string, string[]> = {
   attachments: ['view', 'create', 'configure'],
   exports: ['view', 'create'],
   imports: ['view', 'create'],
+  reverts: ['view', 'create'],
   bookings: ['view', 'create', 'edit', 'configure'],
   inbox: ['view', 'create'],
   campaigns: ['view', 'create'],

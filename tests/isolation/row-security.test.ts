@@ -174,6 +174,8 @@ test('has a row in every table that tenants can read, so that the tests below ha
           'imports',
           'import_parts',
           'import_errors',
+          'reverts',
+          'revert_items',
         ].includes(table),
     ),
   ).toEqual([]);

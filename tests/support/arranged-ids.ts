@@ -63,6 +63,23 @@ const anImport = (content?: string | null): ArrangedPath => ({
     return { id };
   },
 });
+/** An import that wrote records of which nothing is known, so that its undo is complete at once. */
+const anEndedImport: ArrangedPath = {
+  exists: async (tenant, mode) => {
+    const found = await anImport().exists(tenant, mode);
+    await database()`
+      update imports set status = 'completed', layout = '{}', created = 1, started_at = now(), completed_at = now()
+      where company_id = ${tenant.companyId} and id = ${found.id ?? ''}`;
+    return found;
+  },
+};
+const aRevert: ArrangedPath = {
+  exists: async (tenant, mode) => {
+    const body = { request_id: randomUUID() };
+    const answer = await expectStatus(201, 'POST', '/v1/reverts', { key: keyOf(tenant, mode), body });
+    return { id: answer.body.data.revert.id };
+  },
+};
 const aWebhook: ArrangedPath = {
   exists: async (tenant, mode) => ({ id: (await newWebhook(tenant, mode, withoutDeliveries)).id }),
 };
@@ -217,8 +234,11 @@ export const arrangedPaths: Record<string, ArrangedPath> = {
   '/v1/imports/{id}/parts': anImport(),
   '/v1/imports/{id}/start': anImport('name\nBlue Lake Trading\n'),
   '/v1/imports/{id}/cancel': anImport(),
+  '/v1/imports/{id}/undo': anEndedImport,
   '/v1/imports/{id}/errors': anImport(),
   '/v1/imports/{id}/errors.csv': anImport(null),
+  '/v1/reverts/{id}': aRevert,
+  '/v1/reverts/{id}/apply': aRevert,
   '/v1/attachments/{id}': {
     exists: async (tenant, mode) => ({ id: await newAttachment(tenant, mode) }),
     recordsOf: 'attachments',
