@@ -2305,6 +2305,8 @@ create table saved_reports (
   primary key (company_id, id)
 );
 create index saved_reports_listed on saved_reports (company_id, created_at desc, id desc);
+create unique index saved_reports_name on saved_reports (company_id, object, coalesce((created_by_user)::text,
+  created_by_id), fold_name(name));
 alter table saved_reports enable row level security, force row level security;
 create policy tenant on saved_reports to crm_app
   using (company_id = current_company())
@@ -2312,8 +2314,38 @@ create policy tenant on saved_reports to crm_app
 create policy purge on saved_reports to crm_purge
   using (company_id = current_company())
   with check (company_id = current_company());
-grant select on saved_reports to crm_app;
+grant select, insert, update, delete on saved_reports to crm_app;
 grant select, insert, update, delete on saved_reports to crm_purge;
+
+create table saved_views (
+  company_id uuid not null references companies (id) on delete cascade,
+  id uuid not null,
+  object text not null,
+  name text not null,
+  filter jsonb,
+  sort text,
+  fields text[],
+  is_shared boolean not null,
+  created_by_kind text not null,
+  created_by_id text not null,
+  created_by_name text,
+  created_by_user uuid,
+  created_at timestamptz(3) not null,
+  updated_at timestamptz(3) not null,
+  primary key (company_id, id)
+);
+create index saved_views_listed on saved_views (company_id, created_at desc, id desc);
+create unique index saved_views_name on saved_views (company_id, object, coalesce((created_by_user)::text,
+  created_by_id), fold_name(name));
+alter table saved_views enable row level security, force row level security;
+create policy tenant on saved_views to crm_app
+  using (company_id = current_company())
+  with check (company_id = current_company());
+create policy purge on saved_views to crm_purge
+  using (company_id = current_company())
+  with check (company_id = current_company());
+grant select, insert, update, delete on saved_views to crm_app;
+grant select, insert, update, delete on saved_views to crm_purge;
 
 create table scheduling_assignments (
   company_id uuid not null references companies (id) on delete cascade,

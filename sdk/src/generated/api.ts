@@ -324,6 +324,7 @@ export interface paths {
          *     | Filter | Evaluated | Not accepted |
          *     |---|---|---|
          *     | GET /v1/objects/{object}/records | for each page | |
+         *     | saved views | when a list is read with the view | |
          *     | POST /v1/reports/query, and `config` of saved reports | when the report runs | |
          *     | campaigns | for the time that the run was created | related records |
          *     | `stop_when` of workforces | before each step | related records |
@@ -355,6 +356,17 @@ export interface paths {
          *     - filters that match few records, sorted by another field.
          *
          *     A query that takes longer than 1.5 seconds fails with **503** and `details.reason` `query_timeout`.
+         *
+         *     **view** applies a [saved view](#operation/createView) of the object: its filter, sort order and fields.
+         *
+         *     - `filter` narrows the view: a record must pass both filters. The limits of combinators and conditions apply to both
+         *       together. An `and` at the top of either counts once.
+         *     - `sort` and `fields` replace those of the view.
+         *     - A cursor belongs to the filter and the order that it began with. If the view changes meanwhile, the cursor returns
+         *       **400**: begin again without it.
+         *     - **404**: the view does not exist, or its owner does not share it. **400**: it is a view of another object. **422** with
+         *       `details.reason` `view_outdated`: it no longer fits the object, for example because a field was disabled.
+         *       `details.fields` says what to fix in the view; `sort` or `fields` of the request also replaces a faulty one.
          *
          *     **fields** selects the fields to return. **expand** adds the objects that fields refer to, in `expanded`, with
          *     `expand=tags` the tags of leads and customers, and with `expand=links.<name>` related records. `count=true` adds `total`, the number of records that pass the filter
@@ -2698,19 +2710,229 @@ export interface paths {
         };
         /**
          * List saved reports
-         * @description Returns the report definitions saved in this workspace, newest first: the shared ones and, for an OAuth token, also
-         *     the user's own. Definitions for objects that the workspace no longer has, or whose module is switched off, are absent.
-         *     To run a definition, send `config` and the object to POST /v1/reports/query.
+         * @description Returns the report definitions saved in this workspace, newest first: the shared ones and the caller's own. A user and
+         *     the apps that act for the user own the same reports; an API key owns those that it created. Definitions for objects that
+         *     the workspace no longer has, or whose module is switched off, are absent.
          *
-         *     Requires `reports:view`. Saved reports cannot be created or changed through this API.
+         *     Requires `reports:view`. Live and test keys see the same reports.
          */
         get: operations["listSavedReports"];
+        put?: never;
+        /**
+         * Create a saved report
+         * @description Saves the definition of a report under a name. [Its results](#operation/getSavedReportResults) are computed each time
+         *     they are read.
+         *
+         *     - `object_id` and `config` together are the body of [POST /v1/reports/query](#operation/searchReport), and are checked in
+         *       the same way. Relative dates in the filter stay relative; `from` and `to` stay as they are. `chart_type` is for the
+         *       client: the API stores it and does nothing with it.
+         *     - Everyone with `reports:view` sees a report with `is_shared`. Only its owner can change it, and callers with
+         *       `settings:configure`. Its figures cover the records that the reader can see.
+         *     - In a JSON body, objects can be nested 5 levels deep, and `config` is one of them. So combinators of its filter can be
+         *       nested two levels deep, not three, and a relative date can stand below one.
+         *
+         *     Requires `reports:create` and a live key, because live and test mode share the definitions. As for running the report, the
+         *     caller may also need the view scope of the object. A workspace can have at most 200 shared reports, and each owner at most
+         *     200 others.
+         *
+         *     - **400**: the filter is invalid, or another value is.
+         *     - **403**: a scope is missing, or the module of the object is switched off.
+         *     - **409** `ALREADY_EXISTS`: the owner already has a report on the object with this name, ignoring case;
+         *       `details.existing_id` is that report. `CONFLICT` with the reason `report_limit`: there are too many saved reports.
+         *     - **422**: the object does not exist, `config` names an unknown field, a field of the body is unknown or read-only, or a
+         *       value has the wrong JSON type.
+         */
+        post: operations["createSavedReport"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/reports/saved/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The ID of the saved report.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f60
+                 */
+                id: components["parameters"]["SavedReportId"];
+            };
+            cookie?: never;
+        };
+        /**
+         * Get a saved report
+         * @description Returns one saved report, without its results. Requires `reports:view`.
+         *
+         *     **404**: the report does not exist, belongs to someone else who does not share it, or is of an object that the workspace
+         *     no longer has or whose module is switched off.
+         */
+        get: operations["getSavedReport"];
+        put?: never;
+        post?: never;
+        /**
+         * Delete a saved report
+         * @description Deletes a saved report. Records stay as they are.
+         *
+         *     Requires `reports:edit` and a live key. The owner can delete the report. Others can delete a shared one if they have
+         *     `settings:configure`; otherwise **403** names that scope.
+         *
+         *     **404**: the report does not exist, belongs to someone else who does not share it, or is of an object that the workspace
+         *     no longer has or whose module is switched off.
+         */
+        delete: operations["deleteSavedReport"];
+        options?: never;
+        head?: never;
+        /**
+         * Update a saved report
+         * @description Changes only the fields that you send. `config` is replaced as a whole. The object and the owner stay.
+         *
+         *     Requires `reports:edit` and a live key. The owner can change the report. Others can change a shared one if they have
+         *     `settings:configure`; otherwise **403** names that scope. The other errors are those of
+         *     [creating a report](#operation/createSavedReport).
+         *
+         *     **404**: the report does not exist, belongs to someone else who does not share it, or is of an object that the workspace
+         *     no longer has or whose module is switched off.
+         */
+        patch: operations["updateSavedReport"];
+        trace?: never;
+    };
+    "/v1/reports/saved/{id}/results": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The ID of the saved report.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f60
+                 */
+                id: components["parameters"]["SavedReportId"];
+            };
+            cookie?: never;
+        };
+        /**
+         * Get the results of a saved report
+         * @description Runs a saved report over the records that the key can see, live or test, and returns what
+         *     [POST /v1/reports/query](#operation/searchReport) returns for the same definition, with the ID and the name of the report
+         *     in `saved_report`.
+         *
+         *     Requires `reports:view`, and the view scope of the object if the report reveals texts or IDs, as for running a report.
+         *
+         *     - **403**: a scope is missing, or `MODULE_DISABLED`: the module of the object is switched off.
+         *     - **404**: the report does not exist, belongs to someone else who does not share it, or is of an object that the workspace
+         *       no longer has.
+         *     - **422** `details.reason` `saved_report_outdated`: the definition no longer fits the object, for example because a field
+         *       was disabled. `details.fields` says what to fix.
+         *     - **503** `details.reason` `query_timeout`: the report took longer than 1.5 seconds.
+         */
+        get: operations["getSavedReportResults"];
         put?: never;
         post?: never;
         delete?: never;
         options?: never;
         head?: never;
         patch?: never;
+        trace?: never;
+    };
+    "/v1/views": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List saved views
+         * @description Returns the saved views that the caller owns and the shared ones of others, newest first. A user and the apps that act
+         *     for the user own the same views; an API key owns those that it created. Views of objects that the caller cannot view are
+         *     absent.
+         *
+         *     `problems` says what no longer fits the object, for example a field that was disabled. A view with problems cannot be
+         *     used until they are fixed.
+         *
+         *     Needs no scope of its own: the list has the views of the objects whose view scope the caller has. Live and test keys see
+         *     the same views.
+         */
+        get: operations["listViews"];
+        put?: never;
+        /**
+         * Create a saved view
+         * @description Saves a filter, a sort order and a list of fields under a name. To use the view, pass its ID as `view` when you
+         *     [list records](#operation/listRecords).
+         *
+         *     - `filter`, `sort` and `fields` are those of lists of records, and are checked in the same way. Relative dates stay
+         *       relative: they are evaluated each time the view is used.
+         *     - Everyone who can view the object can use a view with `is_shared`. Only its owner can change it, and callers with
+         *       `settings:configure`.
+         *     - In a JSON body, objects can be nested 5 levels deep, of which the body itself is one. A relative date is one of these
+         *       levels.
+         *
+         *     Needs no scope of its own but the view scope of the object, and a live key, because live and test mode share the views.
+         *     A workspace can have at most 200 shared views, and each owner at most 200 others.
+         *
+         *     - **400**: the filter is invalid, or another value is.
+         *     - **403**: the caller cannot view the object, or its module is switched off.
+         *     - **409** `ALREADY_EXISTS`: the owner already has a view of the object with this name, ignoring case;
+         *       `details.existing_id` is that view. `CONFLICT` with the reason `view_limit`: there are too many views.
+         *     - **422**: the object does not exist, `sort` or `fields` names an unknown field, a field of the body is unknown or
+         *       read-only, or a value has the wrong JSON type.
+         */
+        post: operations["createView"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/views/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The ID of the view.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f50
+                 */
+                id: components["parameters"]["SavedViewId"];
+            };
+            cookie?: never;
+        };
+        /**
+         * Get a saved view
+         * @description Returns one saved view.
+         *
+         *     Needs no scope of its own but the view scope of the object. **404**: the view does not exist, belongs to someone else
+         *     who does not share it, or is of an object that the caller cannot view.
+         */
+        get: operations["getView"];
+        put?: never;
+        post?: never;
+        /**
+         * Delete a saved view
+         * @description Deletes a saved view. Lists with its ID return 404 from then on.
+         *
+         *     Needs no scope of its own but the view scope of the object, and a live key. The owner can delete the view. Others can
+         *     delete a shared one if they have `settings:configure`; otherwise **403** names that scope. **404**: the view does not exist
+         *     for the caller.
+         */
+        delete: operations["deleteView"];
+        options?: never;
+        head?: never;
+        /**
+         * Update a saved view
+         * @description Changes only the fields that you send. `filter`, `sort` and `fields` are replaced as a whole; null removes them. The
+         *     object and the owner stay.
+         *
+         *     All of the view must fit the object after the change, so this also reports what no longer fitted before. Pages that were
+         *     begun with the view before its filter or sort order changed cannot be continued: their cursors return 400.
+         *
+         *     Needs no scope of its own but the view scope of the object, and a live key. The owner can change the view. Others can
+         *     change a shared one if they have `settings:configure`; otherwise **403** names that scope. **404**: the view does not exist
+         *     for the caller. The other errors are those of [creating a view](#operation/createView).
+         */
+        patch: operations["updateView"];
         trace?: never;
     };
     "/v1/objects/{object}/deleted-records": {
@@ -9668,12 +9890,21 @@ export interface components {
         SavedReportConfig: {
             metric: components["schemas"]["ReportMetric"];
             field: string | null;
-            group_by: string | null;
+            /** @description A list only if it was saved as a list. */
+            group_by: string | string[] | null;
             bucket: components["schemas"]["ReportBucket"] | null;
             filter: {
                 [key: string]: unknown;
             } | null;
             chart_type: string | null;
+            /** @description Present only if it was saved. */
+            labels?: boolean;
+            /** @description Present only if it was saved. */
+            from?: string;
+            /** @description Present only if it was saved. */
+            to?: string;
+            /** @description Present only if it was saved. */
+            date_field?: string;
         };
         SavedReport: {
             id: components["schemas"]["Uuid"];
@@ -9695,6 +9926,250 @@ export interface components {
             success: components["schemas"]["Success"];
             data: components["schemas"]["SavedReportList"];
             meta: components["schemas"]["Meta"];
+        };
+        /** @description The definition of the report, as for running it. */
+        SavedReportSettings: {
+            /**
+             * @description The value to compute for each group.
+             * @default count
+             */
+            metric?: components["schemas"]["ReportMetric"];
+            /** @description The field to measure. Required unless the metric is count. */
+            field?: string | null;
+            /** @description A published field, created_at or, for leads and customers, tags. Or a list of one or two of them. */
+            group_by?: string | string[] | null;
+            /**
+             * @description Adds the names of what IDs refer to.
+             * @default false
+             */
+            labels?: boolean;
+            /** @description For a group_by that is a date. Default: day. */
+            bucket?: components["schemas"]["ReportBucket"] | null;
+            /**
+             * Format: date-time
+             * @description Includes only records created at or after this time. A bare date means 00:00 UTC. See also `date_field`.
+             */
+            from?: string | null;
+            /**
+             * Format: date-time
+             * @description Includes only records created at or before this time. Must not be before `from`. A bare date means the end of that
+             *     day in UTC.
+             */
+            to?: string | null;
+            /**
+             * @description The date or datetime field that `from` and `to` compare: a published field, `created_at` or `updated_at`. A date counts
+             *     as 00:00 UTC. Default: created_at.
+             */
+            date_field?: string | null;
+            /** @description A filter as JSON, as for listing records. */
+            filter?: {
+                [key: string]: unknown;
+            } | null;
+            /**
+             * @description How the client draws the report. Not interpreted.
+             * @example bar
+             */
+            chart_type?: string | null;
+        };
+        SavedReportCreate: {
+            /**
+             * @description The API name of the object.
+             * @example deals
+             */
+            object_id: string;
+            /**
+             * @description Unique among the reports on the object and of the owner, ignoring case. Leading and trailing spaces are removed.
+             * @example Deals by stage
+             */
+            name: string;
+            config: components["schemas"]["SavedReportSettings"];
+            /**
+             * @description True to show the report to everyone with `reports:view`.
+             * @default false
+             */
+            is_shared?: boolean;
+            readonly id?: unknown;
+            readonly created_by?: unknown;
+            readonly created_at?: unknown;
+            readonly updated_at?: unknown;
+        };
+        SavedReportData: {
+            report: components["schemas"]["SavedReport"];
+        };
+        SavedReportAnswer: {
+            success: components["schemas"]["Success"];
+            data: components["schemas"]["SavedReportData"];
+            meta: components["schemas"]["Meta"];
+        };
+        /** @description Send at least one field. */
+        SavedReportPatch: {
+            /**
+             * @description Unique among the reports on the object and of the owner, ignoring case. Leading and trailing spaces are removed.
+             * @example Deals by stage
+             */
+            name?: string;
+            config?: components["schemas"]["SavedReportSettings"];
+            /** @description True to show the report to everyone with `reports:view`. */
+            is_shared?: boolean;
+            readonly id?: unknown;
+            readonly object_id?: unknown;
+            readonly created_by?: unknown;
+            readonly created_at?: unknown;
+            readonly updated_at?: unknown;
+        };
+        SavedReportReference: {
+            id: components["schemas"]["Uuid"];
+            name: string;
+        };
+        SavedReportResults: {
+            saved_report: components["schemas"]["SavedReportReference"];
+            object: string;
+            metric: components["schemas"]["ReportMetric"];
+            field: string | null;
+            group_by: string | null;
+            /** @description Present only if you sent `group_by` as a list. */
+            group_by_fields?: string[];
+            bucket: components["schemas"]["ReportBucket"] | null;
+            /** @description Present only if you sent it. */
+            date_field?: string;
+            groups: components["schemas"]["ReportGroup"][];
+            total: components["schemas"]["ReportTotal"];
+            /** @description The number of records that the report read, at most 5,000. */
+            rows_scanned: number;
+            /** @description True if more records match than the report read. */
+            truncated: boolean;
+        };
+        SavedReportResultsAnswer: {
+            success: components["schemas"]["Success"];
+            data: components["schemas"]["SavedReportResults"];
+            meta: components["schemas"]["Meta"];
+        };
+        SavedView: {
+            id: components["schemas"]["Uuid"];
+            /** @description The API name of the object. */
+            object: string;
+            name: string;
+            /** @description The filter as it was saved. Null if there is none. */
+            filter: {
+                [key: string]: unknown;
+            } | null;
+            /** @description Null for the default order, newest first. */
+            sort: string | null;
+            /** @description The fields to return, besides `id`, `created_at` and `updated_at`. Null for all. */
+            fields: string[] | null;
+            /** @description True if everyone who can view the object can use the view. */
+            is_shared: boolean;
+            /** @description What no longer fits the object. Empty if the view can be used. */
+            problems: components["schemas"]["FieldError"][];
+            created_by: components["schemas"]["Actor"];
+            created_at: components["schemas"]["Timestamp"];
+            updated_at: components["schemas"]["Timestamp"];
+        };
+        SavedViewList: {
+            views: components["schemas"]["SavedView"][];
+            next_cursor: components["schemas"]["NextCursor"];
+            has_more: components["schemas"]["HasMore"];
+        };
+        SavedViewListAnswer: {
+            success: components["schemas"]["Success"];
+            data: components["schemas"]["SavedViewList"];
+            meta: components["schemas"]["Meta"];
+        };
+        SavedViewCreate: {
+            /**
+             * @description The API name of the object.
+             * @example accounts
+             */
+            object: string;
+            /**
+             * @description Unique among the views of the object and owner, ignoring case. Leading and trailing spaces are removed.
+             * @example Largest accounts
+             */
+            name: string;
+            /**
+             * @description Selects the records. JSON as for listing records. Null for all records.
+             * @example {
+             *       "field": "employee_count",
+             *       "op": "gte",
+             *       "value": 50
+             *     }
+             */
+            filter?: {
+                [key: string]: unknown;
+            } | null;
+            /**
+             * @description As for listing records. Null for the default order, newest first.
+             * @example -employee_count,name
+             */
+            sort?: string | null;
+            /**
+             * @description The fields to return, besides `id`, `created_at` and `updated_at`. Null for all.
+             * @example [
+             *       "name",
+             *       "city",
+             *       "employee_count"
+             *     ]
+             */
+            fields?: string[] | null;
+            /**
+             * @description True to let everyone who can view the object use the view.
+             * @default false
+             */
+            is_shared?: boolean;
+            readonly id?: unknown;
+            readonly problems?: unknown;
+            readonly created_by?: unknown;
+            readonly created_at?: unknown;
+            readonly updated_at?: unknown;
+        };
+        SavedViewData: {
+            view: components["schemas"]["SavedView"];
+        };
+        SavedViewAnswer: {
+            success: components["schemas"]["Success"];
+            data: components["schemas"]["SavedViewData"];
+            meta: components["schemas"]["Meta"];
+        };
+        /** @description Send at least one field. */
+        SavedViewPatch: {
+            /**
+             * @description Unique among the views of the object and owner, ignoring case. Leading and trailing spaces are removed.
+             * @example Largest accounts
+             */
+            name?: string;
+            /**
+             * @description Selects the records. JSON as for listing records. Null for all records.
+             * @example {
+             *       "field": "employee_count",
+             *       "op": "gte",
+             *       "value": 50
+             *     }
+             */
+            filter?: {
+                [key: string]: unknown;
+            } | null;
+            /**
+             * @description As for listing records. Null for the default order, newest first.
+             * @example -employee_count,name
+             */
+            sort?: string | null;
+            /**
+             * @description The fields to return, besides `id`, `created_at` and `updated_at`. Null for all.
+             * @example [
+             *       "name",
+             *       "city",
+             *       "employee_count"
+             *     ]
+             */
+            fields?: string[] | null;
+            /** @description True to let everyone who can view the object use the view. */
+            is_shared?: boolean;
+            readonly id?: unknown;
+            readonly object?: unknown;
+            readonly problems?: unknown;
+            readonly created_by?: unknown;
+            readonly created_at?: unknown;
+            readonly updated_at?: unknown;
         };
         /** @description The number of items that were deleted with the record, by kind, including those of its activities and tasks. */
         DeletedRecordChildren: {
@@ -15235,6 +15710,12 @@ export interface components {
          */
         Limit: number;
         /**
+         * @description The ID of a [saved view](#operation/listViews) of the object: its filter, sort order and fields apply to the list.
+         *     `filter` adds a condition to its filter; `sort` and `fields` replace its own.
+         * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f50
+         */
+        ViewToApply: components["schemas"]["Uuid"];
+        /**
          * @description Names of the fields to return, separated by commas. Default: all fields. `id`, `created_at` and `updated_at` are always
          *     returned.
          * @example name,city
@@ -15374,6 +15855,16 @@ export interface components {
          * @example leads
          */
         CheckedObject: components["schemas"]["PipelineObject"];
+        /**
+         * @description The ID of the saved report.
+         * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f60
+         */
+        SavedReportId: components["schemas"]["Uuid"];
+        /**
+         * @description The ID of the view.
+         * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f50
+         */
+        SavedViewId: components["schemas"]["Uuid"];
         /**
          * @description The ID of the link.
          * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f20
@@ -16276,6 +16767,12 @@ export interface operations {
                 /** @description A filter as percent-encoded JSON; see above. */
                 filter?: string;
                 /**
+                 * @description The ID of a [saved view](#operation/listViews) of the object: its filter, sort order and fields apply to the list.
+                 *     `filter` adds a condition to its filter; `sort` and `fields` replace its own.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f50
+                 */
+                view?: components["parameters"]["ViewToApply"];
+                /**
                  * @description Names of the fields to return, separated by commas. Default: all fields. `id`, `created_at` and `updated_at` are always
                  *     returned.
                  * @example name,city
@@ -16368,6 +16865,7 @@ export interface operations {
             402: components["responses"]["PaymentRequired"];
             403: components["responses"]["Forbidden"];
             404: components["responses"]["NotFound"];
+            422: components["responses"]["Unprocessable"];
             429: components["responses"]["RateLimited"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["Unavailable"];
@@ -22582,7 +23080,7 @@ export interface operations {
                      *       "data": {
                      *         "reports": [
                      *           {
-                     *             "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10",
+                     *             "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f60",
                      *             "name": "Deals by stage",
                      *             "object_id": "deals",
                      *             "config": {
@@ -22596,7 +23094,7 @@ export interface operations {
                      *             "is_shared": true,
                      *             "created_by": {
                      *               "kind": "user",
-                     *               "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d13",
+                     *               "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d12",
                      *               "name": "Sara Haddad"
                      *             },
                      *             "created_at": "2026-11-20T23:55:00.000Z",
@@ -22619,6 +23117,750 @@ export interface operations {
             401: components["responses"]["Unauthorized"];
             402: components["responses"]["PaymentRequired"];
             403: components["responses"]["Forbidden"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    createSavedReport: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["SavedReportCreate"];
+            };
+        };
+        responses: {
+            /** @description The saved report. */
+            201: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "report": {
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f60",
+                     *           "name": "Deals by stage",
+                     *           "object_id": "deals",
+                     *           "config": {
+                     *             "metric": "count",
+                     *             "field": null,
+                     *             "group_by": "stage",
+                     *             "bucket": null,
+                     *             "filter": null,
+                     *             "chart_type": "bar"
+                     *           },
+                     *           "is_shared": true,
+                     *           "created_by": {
+                     *             "kind": "user",
+                     *             "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d12",
+                     *             "name": "Sara Haddad"
+                     *           },
+                     *           "created_at": "2026-11-20T23:55:00.000Z",
+                     *           "updated_at": "2026-11-20T23:55:00.000Z"
+                     *         }
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["SavedReportAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            409: components["responses"]["Conflict"];
+            422: components["responses"]["Unprocessable"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    getSavedReport: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The ID of the saved report.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f60
+                 */
+                id: components["parameters"]["SavedReportId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The saved report. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "report": {
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f60",
+                     *           "name": "Deals by stage",
+                     *           "object_id": "deals",
+                     *           "config": {
+                     *             "metric": "count",
+                     *             "field": null,
+                     *             "group_by": "stage",
+                     *             "bucket": null,
+                     *             "filter": null,
+                     *             "chart_type": "bar"
+                     *           },
+                     *           "is_shared": true,
+                     *           "created_by": {
+                     *             "kind": "user",
+                     *             "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d12",
+                     *             "name": "Sara Haddad"
+                     *           },
+                     *           "created_at": "2026-11-20T23:55:00.000Z",
+                     *           "updated_at": "2026-11-20T23:55:00.000Z"
+                     *         }
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["SavedReportAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    deleteSavedReport: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The ID of the saved report.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f60
+                 */
+                id: components["parameters"]["SavedReportId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Confirms the deletion. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f60",
+                     *         "deleted": true
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["SettingDeletedAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    updateSavedReport: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The ID of the saved report.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f60
+                 */
+                id: components["parameters"]["SavedReportId"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["SavedReportPatch"];
+            };
+        };
+        responses: {
+            /** @description The updated report. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "report": {
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f60",
+                     *           "name": "Deals by stage",
+                     *           "object_id": "deals",
+                     *           "config": {
+                     *             "metric": "count",
+                     *             "field": null,
+                     *             "group_by": "stage",
+                     *             "bucket": null,
+                     *             "filter": null,
+                     *             "chart_type": "bar"
+                     *           },
+                     *           "is_shared": true,
+                     *           "created_by": {
+                     *             "kind": "user",
+                     *             "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d12",
+                     *             "name": "Sara Haddad"
+                     *           },
+                     *           "created_at": "2026-11-20T23:55:00.000Z",
+                     *           "updated_at": "2026-11-20T23:55:00.000Z"
+                     *         }
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["SavedReportAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            422: components["responses"]["Unprocessable"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    getSavedReportResults: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The ID of the saved report.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f60
+                 */
+                id: components["parameters"]["SavedReportId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The results of the report. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "saved_report": {
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f60",
+                     *           "name": "Deals by stage"
+                     *         },
+                     *         "object": "deals",
+                     *         "metric": "count",
+                     *         "field": null,
+                     *         "group_by": "stage",
+                     *         "bucket": null,
+                     *         "groups": [
+                     *           {
+                     *             "key": "New",
+                     *             "value": 3,
+                     *             "count": 3
+                     *           },
+                     *           {
+                     *             "key": "Won",
+                     *             "value": 1,
+                     *             "count": 1
+                     *           }
+                     *         ],
+                     *         "total": {
+                     *           "value": 4,
+                     *           "count": 4
+                     *         },
+                     *         "rows_scanned": 4,
+                     *         "truncated": false
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["SavedReportResultsAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            422: components["responses"]["Unprocessable"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    listViews: {
+        parameters: {
+            query?: {
+                /**
+                 * @description Returns only views of this object.
+                 * @example accounts
+                 */
+                object?: string;
+                /**
+                 * @description Items per page, 1 to 100. A value outside this range is set to the nearest bound, not rejected.
+                 * @example 25
+                 */
+                limit?: components["parameters"]["Limit"];
+                /**
+                 * @description The start of the page: the `next_cursor` of the previous page, unchanged. A cursor is opaque and valid only for the query
+                 *     that created it. With another sort, filter or object it is rejected with 400.
+                 */
+                cursor?: components["parameters"]["Cursor"];
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A page of saved views. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "views": [
+                     *           {
+                     *             "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f50",
+                     *             "object": "accounts",
+                     *             "name": "Large accounts in Berlin",
+                     *             "filter": {
+                     *               "and": [
+                     *                 {
+                     *                   "field": "city",
+                     *                   "op": "eq",
+                     *                   "value": "Berlin"
+                     *                 },
+                     *                 {
+                     *                   "field": "employee_count",
+                     *                   "op": "gte",
+                     *                   "value": 50
+                     *                 }
+                     *               ]
+                     *             },
+                     *             "sort": "-employee_count,name",
+                     *             "fields": [
+                     *               "name",
+                     *               "city",
+                     *               "employee_count"
+                     *             ],
+                     *             "is_shared": true,
+                     *             "problems": [],
+                     *             "created_by": {
+                     *               "kind": "user",
+                     *               "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d12",
+                     *               "name": "Sara Haddad"
+                     *             },
+                     *             "created_at": "2026-11-20T23:55:00.000Z",
+                     *             "updated_at": "2026-11-20T23:55:00.000Z"
+                     *           }
+                     *         ],
+                     *         "next_cursor": null,
+                     *         "has_more": false
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["SavedViewListAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    createView: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["SavedViewCreate"];
+            };
+        };
+        responses: {
+            /** @description The view. */
+            201: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "view": {
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f50",
+                     *           "object": "accounts",
+                     *           "name": "Large accounts in Berlin",
+                     *           "filter": {
+                     *             "and": [
+                     *               {
+                     *                 "field": "city",
+                     *                 "op": "eq",
+                     *                 "value": "Berlin"
+                     *               },
+                     *               {
+                     *                 "field": "employee_count",
+                     *                 "op": "gte",
+                     *                 "value": 50
+                     *               }
+                     *             ]
+                     *           },
+                     *           "sort": "-employee_count,name",
+                     *           "fields": [
+                     *             "name",
+                     *             "city",
+                     *             "employee_count"
+                     *           ],
+                     *           "is_shared": true,
+                     *           "problems": [],
+                     *           "created_by": {
+                     *             "kind": "user",
+                     *             "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d12",
+                     *             "name": "Sara Haddad"
+                     *           },
+                     *           "created_at": "2026-11-20T23:55:00.000Z",
+                     *           "updated_at": "2026-11-20T23:55:00.000Z"
+                     *         }
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["SavedViewAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            409: components["responses"]["Conflict"];
+            422: components["responses"]["Unprocessable"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    getView: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The ID of the view.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f50
+                 */
+                id: components["parameters"]["SavedViewId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The view. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "view": {
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f50",
+                     *           "object": "accounts",
+                     *           "name": "Large accounts in Berlin",
+                     *           "filter": {
+                     *             "and": [
+                     *               {
+                     *                 "field": "city",
+                     *                 "op": "eq",
+                     *                 "value": "Berlin"
+                     *               },
+                     *               {
+                     *                 "field": "employee_count",
+                     *                 "op": "gte",
+                     *                 "value": 50
+                     *               }
+                     *             ]
+                     *           },
+                     *           "sort": "-employee_count,name",
+                     *           "fields": [
+                     *             "name",
+                     *             "city",
+                     *             "employee_count"
+                     *           ],
+                     *           "is_shared": true,
+                     *           "problems": [],
+                     *           "created_by": {
+                     *             "kind": "user",
+                     *             "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d12",
+                     *             "name": "Sara Haddad"
+                     *           },
+                     *           "created_at": "2026-11-20T23:55:00.000Z",
+                     *           "updated_at": "2026-11-20T23:55:00.000Z"
+                     *         }
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["SavedViewAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    deleteView: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The ID of the view.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f50
+                 */
+                id: components["parameters"]["SavedViewId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Confirms the deletion. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f50",
+                     *         "deleted": true
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["SettingDeletedAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    updateView: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The ID of the view.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f50
+                 */
+                id: components["parameters"]["SavedViewId"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["SavedViewPatch"];
+            };
+        };
+        responses: {
+            /** @description The updated view. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "view": {
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f50",
+                     *           "object": "accounts",
+                     *           "name": "Large accounts in Berlin",
+                     *           "filter": {
+                     *             "and": [
+                     *               {
+                     *                 "field": "city",
+                     *                 "op": "eq",
+                     *                 "value": "Berlin"
+                     *               },
+                     *               {
+                     *                 "field": "employee_count",
+                     *                 "op": "gte",
+                     *                 "value": 50
+                     *               }
+                     *             ]
+                     *           },
+                     *           "sort": "-employee_count,name",
+                     *           "fields": [
+                     *             "name",
+                     *             "city",
+                     *             "employee_count"
+                     *           ],
+                     *           "is_shared": true,
+                     *           "problems": [],
+                     *           "created_by": {
+                     *             "kind": "user",
+                     *             "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d12",
+                     *             "name": "Sara Haddad"
+                     *           },
+                     *           "created_at": "2026-11-20T23:55:00.000Z",
+                     *           "updated_at": "2026-11-20T23:55:00.000Z"
+                     *         }
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["SavedViewAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            422: components["responses"]["Unprocessable"];
             429: components["responses"]["RateLimited"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["Unavailable"];

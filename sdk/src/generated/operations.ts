@@ -183,6 +183,7 @@ export interface Operations {
    * | Filter | Evaluated | Not accepted |
    * |---|---|---|
    * | GET /v1/objects/{object}/records | for each page | |
+   * | saved views | when a list is read with the view | |
    * | POST /v1/reports/query, and `config` of saved reports | when the report runs | |
    * | campaigns | for the time that the run was created | related records |
    * | `stop_when` of workforces | before each step | related records |
@@ -214,6 +215,17 @@ export interface Operations {
    * - filters that match few records, sorted by another field.
    *
    * A query that takes longer than 1.5 seconds fails with **503** and `details.reason` `query_timeout`.
+   *
+   * **view** applies a [saved view](#operation/createView) of the object: its filter, sort order and fields.
+   *
+   * - `filter` narrows the view: a record must pass both filters. The limits of combinators and conditions apply to both
+   *   together. An `and` at the top of either counts once.
+   * - `sort` and `fields` replace those of the view.
+   * - A cursor belongs to the filter and the order that it began with. If the view changes meanwhile, the cursor returns
+   *   **400**: begin again without it.
+   * - **404**: the view does not exist, or its owner does not share it. **400**: it is a view of another object. **422** with
+   *   `details.reason` `view_outdated`: it no longer fits the object, for example because a field was disabled.
+   *   `details.fields` says what to fix in the view; `sort` or `fields` of the request also replaces a faulty one.
    *
    * **fields** selects the fields to return. **expand** adds the objects that fields refer to, in `expanded`, with
    * `expand=tags` the tags of leads and customers, and with `expand=links.<name>` related records. `count=true` adds `total`, the number of records that pass the filter
@@ -1610,13 +1622,161 @@ export interface Operations {
   /**
    * List saved reports
    *
-   * Returns the report definitions saved in this workspace, newest first: the shared ones and, for an OAuth token, also
-   * the user's own. Definitions for objects that the workspace no longer has, or whose module is switched off, are absent.
-   * To run a definition, send `config` and the object to POST /v1/reports/query.
+   * Returns the report definitions saved in this workspace, newest first: the shared ones and the caller's own. A user and
+   * the apps that act for the user own the same reports; an API key owns those that it created. Definitions for objects that
+   * the workspace no longer has, or whose module is switched off, are absent.
    *
-   * Requires `reports:view`. Saved reports cannot be created or changed through this API.
+   * Requires `reports:view`. Live and test keys see the same reports.
    */
   listSavedReports: ListMethod<'listSavedReports', 'reports'>;
+  /**
+   * Create a saved report
+   *
+   * Saves the definition of a report under a name. [Its results](#operation/getSavedReportResults) are computed each time
+   * they are read.
+   *
+   * - `object_id` and `config` together are the body of [POST /v1/reports/query](#operation/searchReport), and are checked in
+   *   the same way. Relative dates in the filter stay relative; `from` and `to` stay as they are. `chart_type` is for the
+   *   client: the API stores it and does nothing with it.
+   * - Everyone with `reports:view` sees a report with `is_shared`. Only its owner can change it, and callers with
+   *   `settings:configure`. Its figures cover the records that the reader can see.
+   * - In a JSON body, objects can be nested 5 levels deep, and `config` is one of them. So combinators of its filter can be
+   *   nested two levels deep, not three, and a relative date can stand below one.
+   *
+   * Requires `reports:create` and a live key, because live and test mode share the definitions. As for running the report, the
+   * caller may also need the view scope of the object. A workspace can have at most 200 shared reports, and each owner at most
+   * 200 others.
+   *
+   * - **400**: the filter is invalid, or another value is.
+   * - **403**: a scope is missing, or the module of the object is switched off.
+   * - **409** `ALREADY_EXISTS`: the owner already has a report on the object with this name, ignoring case;
+   *   `details.existing_id` is that report. `CONFLICT` with the reason `report_limit`: there are too many saved reports.
+   * - **422**: the object does not exist, `config` names an unknown field, a field of the body is unknown or read-only, or a
+   *   value has the wrong JSON type.
+   */
+  createSavedReport: Method<'createSavedReport'>;
+  /**
+   * Get a saved report
+   *
+   * Returns one saved report, without its results. Requires `reports:view`.
+   *
+   * **404**: the report does not exist, belongs to someone else who does not share it, or is of an object that the workspace
+   * no longer has or whose module is switched off.
+   */
+  getSavedReport: Method<'getSavedReport'>;
+  /**
+   * Update a saved report
+   *
+   * Changes only the fields that you send. `config` is replaced as a whole. The object and the owner stay.
+   *
+   * Requires `reports:edit` and a live key. The owner can change the report. Others can change a shared one if they have
+   * `settings:configure`; otherwise **403** names that scope. The other errors are those of
+   * [creating a report](#operation/createSavedReport).
+   *
+   * **404**: the report does not exist, belongs to someone else who does not share it, or is of an object that the workspace
+   * no longer has or whose module is switched off.
+   */
+  updateSavedReport: Method<'updateSavedReport'>;
+  /**
+   * Delete a saved report
+   *
+   * Deletes a saved report. Records stay as they are.
+   *
+   * Requires `reports:edit` and a live key. The owner can delete the report. Others can delete a shared one if they have
+   * `settings:configure`; otherwise **403** names that scope.
+   *
+   * **404**: the report does not exist, belongs to someone else who does not share it, or is of an object that the workspace
+   * no longer has or whose module is switched off.
+   */
+  deleteSavedReport: Method<'deleteSavedReport'>;
+  /**
+   * Get the results of a saved report
+   *
+   * Runs a saved report over the records that the key can see, live or test, and returns what
+   * [POST /v1/reports/query](#operation/searchReport) returns for the same definition, with the ID and the name of the report
+   * in `saved_report`.
+   *
+   * Requires `reports:view`, and the view scope of the object if the report reveals texts or IDs, as for running a report.
+   *
+   * - **403**: a scope is missing, or `MODULE_DISABLED`: the module of the object is switched off.
+   * - **404**: the report does not exist, belongs to someone else who does not share it, or is of an object that the workspace
+   *   no longer has.
+   * - **422** `details.reason` `saved_report_outdated`: the definition no longer fits the object, for example because a field
+   *   was disabled. `details.fields` says what to fix.
+   * - **503** `details.reason` `query_timeout`: the report took longer than 1.5 seconds.
+   */
+  getSavedReportResults: Method<'getSavedReportResults'>;
+  /**
+   * List saved views
+   *
+   * Returns the saved views that the caller owns and the shared ones of others, newest first. A user and the apps that act
+   * for the user own the same views; an API key owns those that it created. Views of objects that the caller cannot view are
+   * absent.
+   *
+   * `problems` says what no longer fits the object, for example a field that was disabled. A view with problems cannot be
+   * used until they are fixed.
+   *
+   * Needs no scope of its own: the list has the views of the objects whose view scope the caller has. Live and test keys see
+   * the same views.
+   */
+  listViews: ListMethod<'listViews', 'views'>;
+  /**
+   * Create a saved view
+   *
+   * Saves a filter, a sort order and a list of fields under a name. To use the view, pass its ID as `view` when you
+   * [list records](#operation/listRecords).
+   *
+   * - `filter`, `sort` and `fields` are those of lists of records, and are checked in the same way. Relative dates stay
+   *   relative: they are evaluated each time the view is used.
+   * - Everyone who can view the object can use a view with `is_shared`. Only its owner can change it, and callers with
+   *   `settings:configure`.
+   * - In a JSON body, objects can be nested 5 levels deep, of which the body itself is one. A relative date is one of these
+   *   levels.
+   *
+   * Needs no scope of its own but the view scope of the object, and a live key, because live and test mode share the views.
+   * A workspace can have at most 200 shared views, and each owner at most 200 others.
+   *
+   * - **400**: the filter is invalid, or another value is.
+   * - **403**: the caller cannot view the object, or its module is switched off.
+   * - **409** `ALREADY_EXISTS`: the owner already has a view of the object with this name, ignoring case;
+   *   `details.existing_id` is that view. `CONFLICT` with the reason `view_limit`: there are too many views.
+   * - **422**: the object does not exist, `sort` or `fields` names an unknown field, a field of the body is unknown or
+   *   read-only, or a value has the wrong JSON type.
+   */
+  createView: Method<'createView'>;
+  /**
+   * Get a saved view
+   *
+   * Returns one saved view.
+   *
+   * Needs no scope of its own but the view scope of the object. **404**: the view does not exist, belongs to someone else
+   * who does not share it, or is of an object that the caller cannot view.
+   */
+  getView: Method<'getView'>;
+  /**
+   * Update a saved view
+   *
+   * Changes only the fields that you send. `filter`, `sort` and `fields` are replaced as a whole; null removes them. The
+   * object and the owner stay.
+   *
+   * All of the view must fit the object after the change, so this also reports what no longer fitted before. Pages that were
+   * begun with the view before its filter or sort order changed cannot be continued: their cursors return 400.
+   *
+   * Needs no scope of its own but the view scope of the object, and a live key. The owner can change the view. Others can
+   * change a shared one if they have `settings:configure`; otherwise **403** names that scope. **404**: the view does not exist
+   * for the caller. The other errors are those of [creating a view](#operation/createView).
+   */
+  updateView: Method<'updateView'>;
+  /**
+   * Delete a saved view
+   *
+   * Deletes a saved view. Lists with its ID return 404 from then on.
+   *
+   * Needs no scope of its own but the view scope of the object, and a live key. The owner can delete the view. Others can
+   * delete a shared one if they have `settings:configure`; otherwise **403** names that scope. **404**: the view does not exist
+   * for the caller.
+   */
+  deleteView: Method<'deleteView'>;
   /**
    * List deleted records
    *
@@ -3672,6 +3832,16 @@ export const descriptions: Readonly<Record<keyof Operations, Description>> = {
   searchReport: { method: 'POST', path: '/v1/reports/query' },
   getPipeline: { method: 'GET', path: '/v1/reports/pipeline' },
   listSavedReports: { method: 'GET', path: '/v1/reports/saved', items: 'reports' },
+  createSavedReport: { method: 'POST', path: '/v1/reports/saved' },
+  getSavedReport: { method: 'GET', path: '/v1/reports/saved/{id}' },
+  updateSavedReport: { method: 'PATCH', path: '/v1/reports/saved/{id}' },
+  deleteSavedReport: { method: 'DELETE', path: '/v1/reports/saved/{id}' },
+  getSavedReportResults: { method: 'GET', path: '/v1/reports/saved/{id}/results' },
+  listViews: { method: 'GET', path: '/v1/views', items: 'views' },
+  createView: { method: 'POST', path: '/v1/views' },
+  getView: { method: 'GET', path: '/v1/views/{id}' },
+  updateView: { method: 'PATCH', path: '/v1/views/{id}' },
+  deleteView: { method: 'DELETE', path: '/v1/views/{id}' },
   listDeletedRecords: { method: 'GET', path: '/v1/objects/{object}/deleted-records', items: 'deleted_records' },
   getDeletedRecord: { method: 'GET', path: '/v1/objects/{object}/deleted-records/{id}' },
   deleteDeletedRecord: { method: 'DELETE', path: '/v1/objects/{object}/deleted-records/{id}', takesKey: true },
