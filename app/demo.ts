@@ -37,9 +37,11 @@ import {
   exampleKeys,
   exampleLinks,
   exampleLinkTypes,
+  exampleSavedReports,
   exampleSlaPolicy,
   exampleStatus,
   exampleTeam,
+  exampleViews,
   exampleWebhook,
 } from '../domain/demo/examples.ts';
 import { exampleIds } from '../domain/demo/ids.ts';
@@ -187,6 +189,8 @@ async function makeWorkspace(sql: Sql, passwordHash: string, file: ExampleFile, 
       linkTypes: exampleLinkTypes,
       activityTypes: [exampleActivityType],
       slaPolicies: [exampleSlaPolicy],
+      views: exampleViews,
+      savedReports: exampleSavedReports,
     },
   );
   const attachments = data.attachments.map((attachment) => ({ ...attachment, ...file, file_id: attachment.id }));

@@ -5,6 +5,40 @@ type ChangelogEntry = components['schemas']['ChangelogEntry'];
 
 export const changelog: readonly ChangelogEntry[] = [
   {
+    id: '2026-11-29-saved-views',
+    date: '2026-11-29',
+    kind: 'added',
+    text: 'Saved views keep a filter, a sort order and fields of an object under a name, for the user or key that created them or for everyone. Lists of records take the ID as `view`.',
+    operations: ['listViews', 'createView', 'getView', 'updateView', 'deleteView'],
+  },
+  {
+    id: '2026-11-29-lists-with-views',
+    date: '2026-11-29',
+    kind: 'changed',
+    text: 'Lists of records take the new parameter `view`, the ID of a saved view. With it, they can return 422 with `details.reason` `view_outdated`.',
+    operations: ['listRecords'],
+  },
+  {
+    id: '2026-11-29-saved-reports',
+    date: '2026-11-29',
+    kind: 'added',
+    text: 'Reports can be saved, changed and deleted, and a saved report returns its results. The module `reports` has the new scopes `reports:create` and `reports:edit`, which all system roles except Viewer have.',
+    operations: [
+      'createSavedReport',
+      'getSavedReport',
+      'updateSavedReport',
+      'deleteSavedReport',
+      'getSavedReportResults',
+    ],
+  },
+  {
+    id: '2026-11-29-list-saved-reports',
+    date: '2026-11-29',
+    kind: 'changed',
+    text: 'The list of saved reports also has those that the calling key created. `config` has `labels`, `from`, `to` and `date_field` if they were saved, and `group_by` is a list if it was saved as one.',
+    operations: ['listSavedReports'],
+  },
+  {
     id: '2026-11-29-deleted-records',
     date: '2026-11-29',
     kind: 'added',
