@@ -2,12 +2,11 @@
 import { findView, type ViewRow } from '../../db/records/views.ts';
 import type { Workspace } from '../../domain/objects/workspace.ts';
 import { isVisible } from '../../domain/records/reading.ts';
-import type { Caller } from '../../runtime/caller.ts';
 import { ApiError, type FieldProblem, orNotFound } from '../../runtime/errors.ts';
 import type { Call } from '../../runtime/handler.ts';
 
 /** Returns the objects whose views the caller can use. */
-export function listViewableObjects(workspace: Workspace, caller: Caller): string[] {
+export function listViewableObjects(workspace: Workspace, caller: Call['caller']): string[] {
   return [...workspace.objects.keys()].filter((name) => isVisible(name, workspace, caller));
 }
 

@@ -10,7 +10,6 @@ import { type Report, type ReportBody, readReport, revealsTexts } from '../../do
 import { listSearchedFields } from '../../domain/reports/search.ts';
 import { maxReportRows } from '../../domain/service/request-limits.ts';
 import type { components } from '../../generated/api.ts';
-import type { Caller } from '../../runtime/caller.ts';
 import { ApiError } from '../../runtime/errors.ts';
 import type { Call } from '../../runtime/handler.ts';
 
@@ -37,7 +36,7 @@ export function readReportFor(
 }
 
 /** @throws ApiError 403 for a report that reveals texts or ids of an object that the caller cannot view */
-export function assertMayReveal(report: Report, object: WorkspaceObject, caller: Caller): void {
+export function assertMayReveal(report: Report, object: WorkspaceObject, caller: Call['caller']): void {
   const scope = `${object.module}:view`;
   if (revealsTexts(report, object) && !caller.grants.allows(scope)) {
     throw new ApiError(
@@ -126,10 +125,11 @@ async function findLabels(
 }
 
 /** Returns whether the module of an object is on for the caller. */
-export const findModuleState = ({ module }: WorkspaceObject, caller: Caller) => moduleState(module, caller.modules);
+export const findModuleState = ({ module }: WorkspaceObject, caller: Call['caller']) =>
+  moduleState(module, caller.modules);
 
 /** @throws ApiError 403 if the module of the object is off */
-export function assertModuleOn(object: WorkspaceObject, caller: Caller): void {
+export function assertModuleOn(object: WorkspaceObject, caller: Call['caller']): void {
   const state = findModuleState(object, caller);
   if (state === 'on') return;
   const { module } = object;
