@@ -39,9 +39,11 @@ import {
   exampleKeys,
   exampleLinks,
   exampleLinkTypes,
+  exampleSavedReports,
   exampleSlaPolicy,
   exampleStatus,
   exampleTeam,
+  exampleViews,
   exampleWebhook,
 } from '../domain/demo/examples.ts';
 import { exampleIds } from '../domain/demo/ids.ts';
@@ -190,6 +192,8 @@ async function makeWorkspace(sql: Sql, passwordHash: string, file: ExampleFile, 
       linkTypes: exampleLinkTypes,
       activityTypes: [exampleActivityType],
       slaPolicies: [exampleSlaPolicy],
+      views: exampleViews,
+      savedReports: exampleSavedReports,
     },
   );
   const attachments = data.attachments.map((attachment) => ({ ...attachment, ...file, file_id: attachment.id }));

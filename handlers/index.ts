@@ -51,7 +51,9 @@ import * as reverts from './records/reverts.ts';
 import * as recordTasks from './records/tasks.ts';
 import * as recordTimeline from './records/timeline.ts';
 import * as recordUpsert from './records/upsert.ts';
+import * as views from './records/views.ts';
 import * as reports from './reports/reports.ts';
+import * as savedReports from './reports/saved-reports.ts';
 import * as search from './reports/search.ts';
 import * as activities from './sales/activities.ts';
 import * as customers from './sales/customers.ts';
@@ -134,8 +136,10 @@ export const handlers = {
   ...recordTasks,
   ...recordTimeline,
   ...recordUpsert,
+  ...views,
   ...records,
   ...reports,
+  ...savedReports,
   ...reservations,
   ...roles,
   ...schedulingAssignments,

@@ -46,6 +46,9 @@ export interface DemoConfiguration {
   linkTypes: readonly object[];
   activityTypes: readonly object[];
   slaPolicies: readonly { business_days: readonly number[] }[];
+  /** Shared by the first user, like the saved reports. */
+  views: readonly { filter: object; fields: readonly string[] }[];
+  savedReports: readonly { config: object }[];
 }
 
 export interface DemoRecords {
@@ -210,6 +213,23 @@ export async function insertConfiguration(sql: Sql, company: Company, demo: Demo
   await sql`insert into activity_types ${withStamps(demo.activityTypes, { company_id: companyId })}`;
   const policies = demo.slaPolicies.map((each) => ({ ...each, business_days: listLiteral(each.business_days) }));
   await sql`insert into sla_policies ${withStamps(policies, changed)}`;
+  const [owner] = demo.users;
+  const sharedBy = {
+    ...changed,
+    is_shared: true,
+    created_by_kind: 'user',
+    created_by_id: owner?.id ?? '',
+    created_by_name: owner?.fullName ?? '',
+    created_by_user: owner?.id ?? null,
+  };
+  const views = demo.views.map((view) => ({
+    ...view,
+    filter: sql.json(view.filter as never),
+    fields: listLiteral(view.fields),
+  }));
+  await sql`insert into saved_views ${withStamps(views, sharedBy)}`;
+  const reports = demo.savedReports.map((report) => ({ ...report, config: sql.json(report.config as never) }));
+  await sql`insert into saved_reports ${withStamps(reports, sharedBy)}`;
   await sql`insert into custom_objects ${sql({ ...changed, ...demo.customObject })}`;
   const fields = demo.customFields.map((field, index) => ({
     ...changed,

@@ -844,6 +844,35 @@ create policy platform on revert_items to crm_platform using (true);
 grant select, insert, update, delete on revert_items to crm_app;
 grant select (company_id, test_mode, revert_id, object, record_id), delete on revert_items to crm_platform;
 
+-- Views of lists of records, in live and test mode alike.
+create table saved_views (
+  company_id uuid not null references companies (id) on delete cascade,
+  id uuid not null,
+  object text not null,
+  name text not null,
+  -- As in lists of records. Null: all records, the default order, all fields.
+  filter jsonb,
+  sort text,
+  fields text[],
+  is_shared boolean not null,
+  created_by_kind text not null,
+  created_by_id text not null,
+  created_by_name text,
+  created_by_user uuid,
+  created_at timestamptz(3) not null,
+  updated_at timestamptz(3) not null,
+  primary key (company_id, id)
+);
+create index saved_views_listed on saved_views (company_id, created_at desc, id desc);
+-- The owner is the user for whom it was made, or the key.
+create unique index saved_views_name
+  on saved_views (company_id, object, coalesce(created_by_user::text, created_by_id), fold_name(name));
+alter table saved_views enable row level security, force row level security;
+create policy tenant on saved_views to crm_app
+  using (company_id = current_company())
+  with check (company_id = current_company());
+grant select, insert, update, delete on saved_views to crm_app;
+
 -- True in a transaction that has noted the records whose references a job clears.
 create function references_are_noted() returns boolean language sql stable
   return coalesce(current_setting('app.references_are_noted', true), '') = 'on';

@@ -8,7 +8,7 @@ export const moduleActions: Readonly<Record<string, readonly string[]>> = {
   accounts: ['view', 'create', 'edit', 'delete'],
   tasks: ['view', 'create', 'edit', 'delete'],
   activities: ['view', 'create', 'edit', 'delete'],
-  reports: ['view'],
+  reports: ['view', 'create', 'edit'],
   users: ['view', 'configure'],
   access_control: ['view'],
   settings: ['view', 'configure'],

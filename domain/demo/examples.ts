@@ -58,6 +58,32 @@ export function exampleLinks(customers: readonly Customer[], createdBy: string, 
   });
 }
 
+/** Shared, because the printed key did not create them. */
+export const exampleViews = [
+  {
+    id: exampleIds.view,
+    object: 'accounts',
+    name: 'Large accounts in Berlin',
+    filter: {
+      and: [
+        { field: 'city', op: 'eq', value: 'Berlin' },
+        { field: 'employee_count', op: 'gte', value: 50 },
+      ],
+    },
+    sort: '-employee_count,name',
+    fields: ['name', 'city', 'employee_count'],
+  },
+] as const;
+
+export const exampleSavedReports = [
+  {
+    id: exampleIds.savedReport,
+    object: 'deals',
+    name: 'Deals by stage',
+    config: { metric: 'count', group_by: 'stage', chart_type: 'bar' },
+  },
+] as const;
+
 export const exampleTeam = { id: exampleIds.team, name: 'Inside sales' } as const;
 
 /** Business hours of the office. Times are in minutes. */

@@ -16,6 +16,8 @@ export const exampleIds = {
   apiKeyToRevoke: buildId('9d16'),
   customer: buildId('9d40'),
   attachment: buildId('9d44'),
+  view: buildId('9f50'),
+  savedReport: buildId('9f60'),
   dataExport: buildId('9f40'),
   cancelledExport: buildId('9f41'),
   import: buildId('9d60'),

@@ -85,4 +85,7 @@ export const configurationLimits = {
   schedulingPools: 200,
   /** In each mode. */
   phoneNumbers: 200,
+  /** Shared ones of the workspace, and others of each owner. */
+  savedViews: 200,
+  savedReports: 200,
 } as const;

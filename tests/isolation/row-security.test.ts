@@ -163,6 +163,7 @@ test('has a row in every table that tenants can read, so that the tests below ha
           'field_overrides',
           'custom_value_hashes',
           'saved_reports',
+          'saved_views',
           'sla_clocks',
           'notifications',
           'api_key_days',

@@ -154,6 +154,10 @@ const aPool: ArrangedPath = {
   shared: true,
 };
 const aPolicy: ArrangedPath = { exists: async (tenant) => ({ id: (await newPolicy(tenant)).id }), shared: true };
+const aSavedReport: ArrangedPath = {
+  exists: async (tenant) => ({ id: await newShared(tenant, 'saved_reports') }),
+  shared: true,
+};
 const aUser: ArrangedPath = { exists: async (tenant) => ({ id: (await newUser(tenant)).id }), shared: true };
 const aKey: ArrangedPath = { exists: async (tenant) => ({ id: await newKeyId(tenant) }), shared: true };
 
@@ -290,6 +294,9 @@ export const arrangedPaths: Record<string, ArrangedPath> = {
     exists: async (tenant) => ({ id: await newListItem(tenant, 'sources') }),
     shared: true,
   },
+  '/v1/views/{id}': { exists: async (tenant) => ({ id: await newShared(tenant, 'saved_views') }), shared: true },
+  '/v1/reports/saved/{id}': aSavedReport,
+  '/v1/reports/saved/{id}/results': aSavedReport,
   '/v1/settings/duplicate-check/{object}': aList,
   '/v1/settings/sla-policies/{id}': {
     exists: async (tenant) => ({ id: await newSlaPolicy(tenant) }),
@@ -474,6 +481,8 @@ export const arrangedBodies: Record<
   createStatus: withFreshName,
   createTag: withFreshName,
   createSource: withFreshName,
+  createView: withFreshName,
+  createSavedReport: withFreshName,
   createActivity: async (example, tenant, mode) => ({
     ...example,
     entity_type: 'lead',
@@ -728,6 +737,17 @@ export async function newListItem(
   const now = new Date();
   const row = { company_id: tenant.companyId, id, name: `Item ${id}`, created_at: now, updated_at: now, ...more };
   await sql`insert into ${sql(list)} ${sql(row)}`;
+  return id;
+}
+
+/** Creates a shared view or saved report of accounts, which every key of the tenant sees. */
+async function newShared(tenant: Tenant, table: 'saved_views' | 'saved_reports'): Promise<string> {
+  const sql = database();
+  const id = uuidv7();
+  const now = new Date();
+  const by = { created_by_kind: 'system', created_by_id: 'test', created_at: now, updated_at: now };
+  const row = { company_id: tenant.companyId, id, object: 'accounts', name: `Item ${id}`, is_shared: true, ...by };
+  await sql`insert into ${sql(table)} ${sql(row)}`;
   return id;
 }
 

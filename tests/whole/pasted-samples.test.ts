@@ -149,7 +149,6 @@ const failures: Record<string, number> = { createRecordBatch: 1 };
 /** Lists that are empty after the first start. */
 const uncalled = 'lists calls, and the demo workspace is created without any';
 const empty: Record<string, string> = {
-  listSavedReports: 'saved in the web app, and not through the API',
   listChanges: uncalled,
   listAuditLogs: uncalled,
   listRecordHistory: uncalled,
