@@ -37,6 +37,7 @@ import {
   exampleKeys,
   exampleLinks,
   exampleLinkTypes,
+  examplePipeline,
   exampleSlaPolicy,
   exampleStatus,
   exampleTeam,
@@ -55,7 +56,7 @@ import {
   sources,
   tags,
 } from '../domain/demo/workspace.ts';
-import { activityTypes, dealStatuses, leadStatuses, taskTypes } from '../domain/onboarding/defaults.ts';
+import { activityTypes, dealStatuses, leadStatuses, pipelineName, taskTypes } from '../domain/onboarding/defaults.ts';
 import { storageKey } from '../domain/records/file-names.ts';
 import { standardPolicy } from '../domain/scheduling/policies.ts';
 import { hashPassword } from '../runtime/credentials/passwords.ts';
@@ -150,6 +151,7 @@ async function storeExample(storage: FileStorage, dataDir: string): Promise<Exam
 async function makeWorkspace(sql: Sql, passwordHash: string, file: ExampleFile, now: Date): Promise<void> {
   const data = demoData(demoSeed, now);
   const defaults = {
+    pipelineName,
     dealStatuses,
     leadStatuses,
     activityTypes,
@@ -184,6 +186,7 @@ async function makeWorkspace(sql: Sql, passwordHash: string, file: ExampleFile, 
       customObject,
       customFields,
       statuses: [exampleStatus],
+      pipeline: examplePipeline,
       linkTypes: exampleLinkTypes,
       activityTypes: [exampleActivityType],
       slaPolicies: [exampleSlaPolicy],

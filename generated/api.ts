@@ -374,6 +374,8 @@ export interface paths {
          *       status gets the first active one.
          *     - `assigned_to` is the ID of an active user; you can send `assigned_to_email` instead. Without either, the record is
          *       unassigned.
+         *     - A deal belongs to the default [pipeline](#operation/listDealPipelines) unless it names another `pipeline`. `stage` is
+         *       the name of one of its stages. Without it, the deal starts in the first active stage.
          *     - A status or stage that you name can have pre-conditions that the record must meet. Unmet pre-conditions return 422
          *       with `details.reason` `pre_conditions_not_met` and `REQUIRED` or `RULE_FAILED` in `details.fields`. If you name no
          *       status, the pre-conditions of the first status are not checked.
@@ -453,6 +455,10 @@ export interface paths {
          *     you leave out goes. Tags that conditions added stay, whether you name them or not, so you can send back the names from
          *     `expanded.tags`. A tag with conditions stays added by hand if it was and you name it. If you do not send `tags`, they
          *     stay.
+         *
+         *     **Pipeline.** `stage` is the name of a stage of the deal's own pipeline. To move a deal to another
+         *     [pipeline](#operation/listDealPipelines), send `pipeline` and a `stage` of it. `pipeline` without `stage` returns 422
+         *     (`REQUIRED`), and a stage of another pipeline without `pipeline` returns 422 (`INVALID_OPTION`).
          *
          *     **Status and stage.** A new status or stage sets `won_at`, `lost_at` or `converted_at` by its outcome, and clears them
          *     when the record leaves it. A deal that enters a won stage, or is created in one, gets `probability` 100 and no
@@ -902,7 +908,8 @@ export interface paths {
          *       existing customer. Without a company name, there is no account.
          *     - **Deal.** A deal is created if you send `create_deal`, or simply `deal`, with fields as for POST
          *       /v1/objects/deals/records. By default, the name is the company or the person, and source and assignee are the
-         *       lead's. `customer_id`, `account_id` and `lead_id` are set.
+         *       lead's. `customer_id`, `account_id` and `lead_id` are set. It starts in the first active stage of the
+         *       default pipeline unless `deal` names a `pipeline` or a `stage`.
          *     - **Lead.** The lead moves to the first active status with the outcome `converted`, unless it is already in such a
          *       status. It gets `converted_at` and `converted_customer_id`.
          *
@@ -958,6 +965,10 @@ export interface paths {
          *     `stage_id`; GET /v1/objects/deals/schema lists the names. Requires the scope `deals:edit`. Send an `Idempotency-Key`,
          *     so that a retry after a lost response gets the original response.
          *
+         *     **Pipelines.** `stage` is the name of a stage of the deal's own pipeline. To move the deal to another
+         *     [pipeline](#operation/listDealPipelines), also send its name as `pipeline`. A `stage_id` can be one of any pipeline;
+         *     together with `pipeline`, it must be one of that pipeline.
+         *
          *     **fields** sets fields of the deal in the same call, before the pre-conditions of the stage are checked. Either
          *     everything is stored or nothing. The rules of PATCH /v1/objects/deals/records/{id} apply.
          *
@@ -982,8 +993,9 @@ export interface paths {
          *     - **400**: neither or both of `stage` and `stage_id`, or a `reason` of the wrong length.
          *     - **404**: the deal does not exist, or the key cannot see it.
          *     - **409** `CONFLICT`: the stage is not active (`details.reason`: `stage_inactive`).
-         *     - **422**: the stage does not exist (`INVALID_OPTION`; `allowed` lists the active ones), a field is unknown or has the
-         *       wrong JSON type, or `fields` has problems, listed as `fields.<name>`.
+         *     - **422**: the pipeline does not exist, or the stage does not exist in the pipeline (`INVALID_OPTION`; `allowed` lists
+         *       the active ones), a field is unknown or has the wrong JSON type, or `fields` has problems, listed as
+         *       `fields.<name>`.
          *
          *     Emits `record.updated` with `changed_fields` and, if the stage changed, `deal.stage_changed` with the names `from` and
          *     `to` and the IDs `from_id` and `to_id`.
@@ -2136,7 +2148,8 @@ export interface paths {
         };
         /**
          * List the statuses of leads or the stages of deals
-         * @description Returns all statuses of the object in order, including inactive ones.
+         * @description Returns all statuses of the object in order, including inactive ones. Stages are in the order of their
+         *     [pipelines](#operation/listDealPipelines).
          *
          *     Requires `settings:view`. Live and test keys see the same statuses. **404**: the object has no statuses.
          */
@@ -2145,6 +2158,10 @@ export interface paths {
         /**
          * Create a status or a stage
          * @description Creates a status. The very next call can use it.
+         *
+         *     **Pipelines.** A stage belongs to a [pipeline](#operation/listDealPipelines): to the one that `pipeline_id` names,
+         *     or to the default one. It stays there. Names and positions are those of the pipeline, so that stages of two pipelines
+         *     can have the same name. Statuses of leads have no pipeline.
          *
          *     **Order.** `order_position` counts from 1 without gaps. If you omit it, the status is added at the end. At a position,
          *     the statuses from there on move back by one. A number beyond the end means the end.
@@ -2167,10 +2184,10 @@ export interface paths {
          *     If sources, statuses or activity types are renamed, rules keep referring to them.
          *
          *     Requires `settings:configure` and a live key, because live and test mode share the list. **409** `ALREADY_EXISTS`: the
-         *     list already has this name, ignoring case; `details.existing_id` is the existing status. `CONFLICT` with the reason
-         *     `status_limit_reached`: an object can have at most 100 statuses. **422**: a field is unknown or read-only, has the
-         *     wrong JSON type, or names a field, source, status or activity type that does not exist. **400**: any other invalid
-         *     value. The response lists every problem.
+         *     list or pipeline already has this name, ignoring case; `details.existing_id` is the existing status. `CONFLICT` with the
+         *     reason `status_limit_reached`: leads, and each pipeline of deals, can have at most 100 statuses. **422**: a field is
+         *     unknown or read-only, has the wrong JSON type, or names a field, source, status, pipeline or activity type that does
+         *     not exist; or `pipeline_id` is sent for leads. **400**: any other invalid value. The response lists every problem.
          */
         post: operations["createStatus"];
         delete?: never;
@@ -2201,7 +2218,7 @@ export interface paths {
          *     reason `in_use`: records are in the status. `details.references` counts them, e.g. `{"deals": 12}`, including live and
          *     test records, regardless of who can see them. Counting stops at 10,000; `details.references_capped` is then true. Move
          *     the records first, or deactivate the status with PATCH. `CONFLICT` with the reason `last_active`: it is the last
-         *     active status.
+         *     active status of leads or of its pipeline.
          */
         delete: operations["deleteStatus"];
         options?: never;
@@ -2232,8 +2249,8 @@ export interface paths {
          *     If sources, statuses or activity types are renamed, rules keep referring to them.
          *
          *     Requires `settings:configure` and a live key. **404**: the object has no such status. **409** `ALREADY_EXISTS`:
-         *     another status has the name. `CONFLICT` with the reason `last_active`: at least one status must stay active. **400**
-         *     and **422** as on creation.
+         *     another status, of the same pipeline, has the name. `CONFLICT` with the reason `last_active`: at least one status of
+         *     leads, and of each pipeline, must stay active. **400** and **422** as on creation.
          */
         patch: operations["updateStatus"];
         trace?: never;
@@ -2422,6 +2439,89 @@ export interface paths {
          *     value has the wrong JSON type. **400**: any other invalid value.
          */
         patch: operations["updateLinkType"];
+        trace?: never;
+    };
+    "/v1/settings/pipelines": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List the pipelines of deals
+         * @description Returns all pipelines in order. A new workspace has one, the default pipeline. The stages of a pipeline are the
+         *     [statuses](#operation/listStatuses) of deals with its `pipeline_id`.
+         *
+         *     Requires `settings:view`. Live and test keys see the same pipelines.
+         */
+        get: operations["listDealPipelines"];
+        put?: never;
+        /**
+         * Create a pipeline
+         * @description Creates a pipeline with the stages New, Contacted, Qualified, Proposal, Won and Lost. Add, rename and delete stages
+         *     with the [statuses](#operation/createStatus) of deals. The very next call can create deals in the pipeline: they name
+         *     it in their field `pipeline`.
+         *
+         *     **Default.** Deals that name no pipeline are created in the default one, also when a lead is converted. With
+         *     `is_default`, the pipeline replaces the current default. Existing deals stay where they are.
+         *
+         *     **Order.** `order_position` counts from 1 without gaps. If you omit it, the pipeline is added at the end. At a
+         *     position, the pipelines from there on move back by one. A number beyond the end means the end.
+         *
+         *     Requires `settings:configure` and a live key, because live and test mode share the list. **409** `ALREADY_EXISTS`: the
+         *     list already has this name, ignoring case; `details.existing_id` is the existing pipeline. `CONFLICT` with the reason
+         *     `pipeline_limit_reached`: a workspace can have at most 20 pipelines. **422**: a field is unknown or read-only, or has
+         *     the wrong JSON type. **400**: any other invalid value.
+         */
+        post: operations["createDealPipeline"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/settings/pipelines/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get a pipeline
+         * @description Returns one pipeline. Requires `settings:view`. **404**: the pipeline does not exist.
+         */
+        get: operations["getDealPipeline"];
+        put?: never;
+        post?: never;
+        /**
+         * Delete a pipeline
+         * @description Deletes a pipeline that has no deals, and its stages. The pipelines after it move up. A deal in the trash that was in
+         *     it is restored in the default pipeline.
+         *
+         *     Requires `settings:configure` and a live key. **404**: the pipeline does not exist. **409** `CONFLICT` with the reason
+         *     `in_use`: the pipeline has deals. `details.references` counts them, e.g. `{"deals": 12}`, including live and test
+         *     records, regardless of who can see them. Counting stops at 10,000; `details.references_capped` is then true. Move the
+         *     deals to another pipeline first. `CONFLICT` with the reason `default_pipeline`: it is the default. Make another
+         *     pipeline the default first.
+         */
+        delete: operations["deleteDealPipeline"];
+        options?: never;
+        head?: never;
+        /**
+         * Update a pipeline
+         * @description Changes only the fields that you send. Deals show the new name. Moving a pipeline shifts the pipelines in between.
+         *
+         *     **Default.** `is_default: true` makes the pipeline the default instead of the current one. There is always exactly one
+         *     default pipeline, also after concurrent calls.
+         *
+         *     Requires `settings:configure` and a live key. **404**: the pipeline does not exist. **409** `ALREADY_EXISTS`: another
+         *     pipeline has the name. `CONFLICT` with the reason `default_pipeline`: `is_default: false` for the default pipeline.
+         *     Make another pipeline the default instead. **422**: a field is unknown or read-only, or has the wrong JSON type.
+         *     **400**: any other invalid value.
+         */
+        patch: operations["updateDealPipeline"];
         trace?: never;
     };
     "/v1/settings/sources": {
@@ -2673,12 +2773,16 @@ export interface paths {
          * @description Returns the number of leads or deals in each status, in pipeline order. It counts all records that the key can see,
          *     not a sample. Statuses without records are included with 0. Records without a status follow under `status_id` null.
          *
+         *     If a workspace has several [pipelines](#operation/listDealPipelines) of deals, their stages follow one another in the
+         *     order of the pipelines, each with its `pipeline_id`. The parameter `pipeline_id` selects one pipeline.
+         *
          *     For deals, `amount_minor` is the sum of their amounts, regardless of currency. For leads, `converted` counts those
          *     whose status has the outcome `converted`, and `conversion_rate` is their share of all leads, 0 to 1 with four
          *     decimals.
          *
-         *     Requires `reports:view`. **403** `MODULE_DISABLED`: the module of the object is switched off. **503** with
-         *     `details.reason` `query_timeout`: the call took longer than 1.5 seconds.
+         *     Requires `reports:view`. **400**: `pipeline_id` is sent for leads. **403** `MODULE_DISABLED`: the module of the object
+         *     is switched off. **404**: the pipeline does not exist. **503** with `details.reason` `query_timeout`: the call took
+         *     longer than 1.5 seconds.
          */
         get: operations["getPipeline"];
         put?: never;
@@ -2816,7 +2920,7 @@ export interface paths {
          *     | code | meaning |
          *     |---|---|
          *     | `owner_inactive` | The assigned user is no longer active. `assigned_to` is null. |
-         *     | `status_gone` | The status or stage was deleted. The record has the first active one. |
+         *     | `status_gone` | The status or stage was deleted. The record has the first active one: a deal of its pipeline or, if that was deleted too, of the default one. |
          *     | `option_gone` | The source was deleted. The field is null. |
          *     | `reference_gone` | The record that a field refers to was deleted. The field is null. If that record is in the trash, the reference comes back when it is restored, except for the record of a task. |
          *     | `link_gone` | A link cannot come back: its link type was deleted, or one of the records has another link that takes its place. |
@@ -6810,6 +6914,8 @@ export interface components {
             custom_objects: number;
             /** @description Includes built-in and switched-off fields. */
             fields_of_object: number;
+            pipelines: number;
+            /** @description For leads, and for each pipeline of deals. */
             statuses_of_object: number;
             tags_of_object: number;
             /** @description Conditions in all tags of the object together. */
@@ -7594,6 +7700,11 @@ export interface components {
              * @example Won
              */
             stage?: string;
+            /**
+             * @description The name of the pipeline of the stage, case-insensitive. Default: the pipeline of the deal.
+             * @example Partners
+             */
+            pipeline?: string;
             /**
              * Format: uuid
              * @description The ID of an active stage.
@@ -9059,10 +9170,12 @@ export interface components {
         Status: {
             id: components["schemas"]["Uuid"];
             object: components["schemas"]["PipelineObject"];
+            /** @description The pipeline of a stage of deals. Null for leads. */
+            pipeline_id: components["schemas"]["Uuid"] | null;
             name: string;
             description: string | null;
             order_position: number;
-            /** @description False if writes reject the source. */
+            /** @description False if writes reject the status. */
             is_active: boolean;
             /** @example #9CA3AF */
             color: string;
@@ -9088,6 +9201,12 @@ export interface components {
              * @example Negotiation
              */
             name: string;
+            /**
+             * Format: uuid
+             * @description For deals: the ID of the pipeline. Default: the default pipeline.
+             * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e42
+             */
+            pipeline_id?: string | null;
             /** @description Helps people choose. */
             description?: string | null;
             /**
@@ -9177,6 +9296,7 @@ export interface components {
             pre_condition_rules?: components["schemas"]["StatusRule"][];
             readonly id?: unknown;
             readonly object?: unknown;
+            readonly pipeline_id?: unknown;
             readonly created_at?: unknown;
             readonly updated_at?: unknown;
         };
@@ -9422,6 +9542,71 @@ export interface components {
             readonly created_at?: unknown;
             readonly updated_at?: unknown;
         };
+        DealPipeline: {
+            id: components["schemas"]["Uuid"];
+            name: string;
+            /** @description True for the pipeline of deals that name none. */
+            is_default: boolean;
+            order_position: number;
+            created_at: components["schemas"]["Timestamp"];
+            updated_at: components["schemas"]["Timestamp"];
+        };
+        DealPipelineList: {
+            pipelines: components["schemas"]["DealPipeline"][];
+            next_cursor: components["schemas"]["NextCursor"];
+            has_more: components["schemas"]["HasMore"];
+        };
+        DealPipelineListAnswer: {
+            success: components["schemas"]["Success"];
+            data: components["schemas"]["DealPipelineList"];
+            meta: components["schemas"]["Meta"];
+        };
+        DealPipelineCreate: {
+            /**
+             * @description Unique in the list, ignoring case. Leading and trailing spaces are removed.
+             * @example Renewals
+             */
+            name: string;
+            /**
+             * @description Makes the pipeline the default instead of the current one.
+             * @default false
+             */
+            is_default: boolean;
+            /**
+             * @description The position, from 1.
+             * @example 2
+             */
+            order_position?: number;
+            readonly id?: unknown;
+            readonly created_at?: unknown;
+            readonly updated_at?: unknown;
+        };
+        DealPipelineData: {
+            pipeline: components["schemas"]["DealPipeline"];
+        };
+        DealPipelineAnswer: {
+            success: components["schemas"]["Success"];
+            data: components["schemas"]["DealPipelineData"];
+            meta: components["schemas"]["Meta"];
+        };
+        /** @description Send at least one field. */
+        DealPipelinePatch: {
+            /**
+             * @description Unique in the list, ignoring case. Leading and trailing spaces are removed.
+             * @example Renewals
+             */
+            name?: string;
+            /** @description True makes the pipeline the default instead of the current one. */
+            is_default?: boolean;
+            /**
+             * @description The position, from 1.
+             * @example 2
+             */
+            order_position?: number;
+            readonly id?: unknown;
+            readonly created_at?: unknown;
+            readonly updated_at?: unknown;
+        };
         Source: {
             id: components["schemas"]["Uuid"];
             name: string;
@@ -9647,6 +9832,8 @@ export interface components {
             status: string | null;
             outcome: string | null;
             order_position: number | null;
+            /** @description The pipeline of a stage. Null for leads. */
+            pipeline_id: components["schemas"]["Uuid"] | null;
             count: number;
             /** @description Only for deals. */
             amount_minor?: number;
@@ -15365,6 +15552,11 @@ export interface components {
          */
         LinkTypeId: components["schemas"]["Uuid"];
         /**
+         * @description The ID of the pipeline.
+         * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e42
+         */
+        DealPipelineId: components["schemas"]["Uuid"];
+        /**
          * @description The ID of the source.
          * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e60
          */
@@ -16119,6 +16311,7 @@ export interface operations {
                      *             "active_api_keys": 100,
                      *             "custom_objects": 50,
                      *             "fields_of_object": 100,
+                     *             "pipelines": 20,
                      *             "statuses_of_object": 100,
                      *             "tags_of_object": 500,
                      *             "tag_conditions_of_object": 1000,
@@ -17855,6 +18048,7 @@ export interface operations {
                      *           "name": "20 seats",
                      *           "amount_minor": 1250000,
                      *           "currency_code": "EUR",
+                     *           "pipeline": "Sales",
                      *           "stage": "Won",
                      *           "stage_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d15",
                      *           "stage_changed_at": "2026-11-20T23:55:00.000Z",
@@ -20847,6 +21041,7 @@ export interface operations {
                      *           {
                      *             "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e40",
                      *             "object": "leads",
+                     *             "pipeline_id": null,
                      *             "name": "Negotiation",
                      *             "description": "Terms are being agreed",
                      *             "order_position": 5,
@@ -20925,6 +21120,7 @@ export interface operations {
                      *         "status": {
                      *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e40",
                      *           "object": "leads",
+                     *           "pipeline_id": null,
                      *           "name": "Negotiation",
                      *           "description": "Terms are being agreed",
                      *           "order_position": 5,
@@ -21003,6 +21199,7 @@ export interface operations {
                      *         "status": {
                      *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e40",
                      *           "object": "leads",
+                     *           "pipeline_id": null,
                      *           "name": "Negotiation",
                      *           "description": "Terms are being agreed",
                      *           "order_position": 5,
@@ -21140,6 +21337,7 @@ export interface operations {
                      *         "status": {
                      *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e40",
                      *           "object": "leads",
+                     *           "pipeline_id": null,
                      *           "name": "Negotiation",
                      *           "description": "Terms are being agreed",
                      *           "order_position": 5,
@@ -21874,6 +22072,313 @@ export interface operations {
             503: components["responses"]["Unavailable"];
         };
     };
+    listDealPipelines: {
+        parameters: {
+            query?: {
+                /**
+                 * @description Items per page, 1 to 100. A value outside this range is set to the nearest bound, not rejected. If you leave it out, the
+                 *     whole list is returned.
+                 * @example 25
+                 */
+                limit?: components["parameters"]["LimitOfWhole"];
+                /**
+                 * @description The start of the page: the `next_cursor` of the previous page, unchanged. A cursor is opaque and valid only for the query
+                 *     that created it. With another sort, filter or object it is rejected with 400.
+                 */
+                cursor?: components["parameters"]["Cursor"];
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description All pipelines. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "pipelines": [
+                     *           {
+                     *             "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e43",
+                     *             "name": "Sales",
+                     *             "is_default": true,
+                     *             "order_position": 1,
+                     *             "created_at": "2026-11-20T23:55:00.000Z",
+                     *             "updated_at": "2026-11-20T23:55:00.000Z"
+                     *           },
+                     *           {
+                     *             "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e42",
+                     *             "name": "Partners",
+                     *             "is_default": false,
+                     *             "order_position": 2,
+                     *             "created_at": "2026-11-20T23:55:00.000Z",
+                     *             "updated_at": "2026-11-20T23:55:00.000Z"
+                     *           }
+                     *         ],
+                     *         "next_cursor": null,
+                     *         "has_more": false
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["DealPipelineListAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    createDealPipeline: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "name": "Renewals"
+                 *     }
+                 */
+                "application/json": components["schemas"]["DealPipelineCreate"];
+            };
+        };
+        responses: {
+            /** @description The pipeline. */
+            201: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "pipeline": {
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e42",
+                     *           "name": "Partners",
+                     *           "is_default": false,
+                     *           "order_position": 2,
+                     *           "created_at": "2026-11-20T23:55:00.000Z",
+                     *           "updated_at": "2026-11-20T23:55:00.000Z"
+                     *         }
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["DealPipelineAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            409: components["responses"]["Conflict"];
+            422: components["responses"]["Unprocessable"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    getDealPipeline: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The ID of the pipeline.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e42
+                 */
+                id: components["parameters"]["DealPipelineId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The pipeline. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "pipeline": {
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e42",
+                     *           "name": "Partners",
+                     *           "is_default": false,
+                     *           "order_position": 2,
+                     *           "created_at": "2026-11-20T23:55:00.000Z",
+                     *           "updated_at": "2026-11-20T23:55:00.000Z"
+                     *         }
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["DealPipelineAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    deleteDealPipeline: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The ID of the pipeline.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e42
+                 */
+                id: components["parameters"]["DealPipelineId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Confirms the deletion. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e42",
+                     *         "deleted": true
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["SettingDeletedAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    updateDealPipeline: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The ID of the pipeline.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e42
+                 */
+                id: components["parameters"]["DealPipelineId"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["DealPipelinePatch"];
+            };
+        };
+        responses: {
+            /** @description The updated pipeline. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "pipeline": {
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e42",
+                     *           "name": "Partners",
+                     *           "is_default": false,
+                     *           "order_position": 2,
+                     *           "created_at": "2026-11-20T23:55:00.000Z",
+                     *           "updated_at": "2026-11-20T23:55:00.000Z"
+                     *         }
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["DealPipelineAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            422: components["responses"]["Unprocessable"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
     listSources: {
         parameters: {
             query?: {
@@ -22486,6 +22991,11 @@ export interface operations {
                  * @example deals
                  */
                 object: components["schemas"]["PipelineObject"];
+                /**
+                 * @description Only the deals of this pipeline.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e42
+                 */
+                pipeline_id?: components["schemas"]["Uuid"];
             };
             header?: never;
             path?: never;
@@ -22515,6 +23025,7 @@ export interface operations {
                      *             "status": "New",
                      *             "outcome": "open",
                      *             "order_position": 1,
+                     *             "pipeline_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e43",
                      *             "count": 3,
                      *             "amount_minor": 1250000
                      *           },
@@ -22523,6 +23034,7 @@ export interface operations {
                      *             "status": "Won",
                      *             "outcome": "won",
                      *             "order_position": 2,
+                     *             "pipeline_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e43",
                      *             "count": 1,
                      *             "amount_minor": 40000
                      *           }
@@ -22541,6 +23053,7 @@ export interface operations {
             401: components["responses"]["Unauthorized"];
             402: components["responses"]["PaymentRequired"];
             403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
             429: components["responses"]["RateLimited"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["Unavailable"];

@@ -12,12 +12,13 @@ const rows: WorkspaceRows = {
   currency: 'EUR',
   timezone: 'Europe/Berlin',
   country: 'Germany',
+  pipelines: [{ id: 'p1', name: 'Sales', isDefault: true, isActive: true }],
   statuses: (
     [
-      { id: 'l0', object: 'leads', name: 'Retired', outcome: 'open', isActive: false, position: 1 },
-      { id: 'l1', object: 'leads', name: 'New', outcome: 'open', isActive: true, position: 2 },
-      { id: 'l2', object: 'leads', name: 'Contacted', outcome: 'open', isActive: true, position: 3 },
-      { id: 'd1', object: 'deals', name: 'Proposal', outcome: 'open', isActive: true, position: 1 },
+      { id: 'l0', object: 'leads', pipelineId: null, name: 'Retired', outcome: 'open', isActive: false, position: 1 },
+      { id: 'l1', object: 'leads', pipelineId: null, name: 'New', outcome: 'open', isActive: true, position: 2 },
+      { id: 'l2', object: 'leads', pipelineId: null, name: 'Contacted', outcome: 'open', isActive: true, position: 3 },
+      { id: 'd1', object: 'deals', pipelineId: 'p1', name: 'Proposal', outcome: 'open', isActive: true, position: 1 },
     ] as const
   ).map((status) => ({ ...status, preConditionFields: [], preConditionRules: [] })),
   sources: [

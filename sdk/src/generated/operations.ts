@@ -233,6 +233,8 @@ export interface Operations {
    *   status gets the first active one.
    * - `assigned_to` is the ID of an active user; you can send `assigned_to_email` instead. Without either, the record is
    *   unassigned.
+   * - A deal belongs to the default [pipeline](#operation/listDealPipelines) unless it names another `pipeline`. `stage` is
+   *   the name of one of its stages. Without it, the deal starts in the first active stage.
    * - A status or stage that you name can have pre-conditions that the record must meet. Unmet pre-conditions return 422
    *   with `details.reason` `pre_conditions_not_met` and `REQUIRED` or `RULE_FAILED` in `details.fields`. If you name no
    *   status, the pre-conditions of the first status are not checked.
@@ -269,6 +271,10 @@ export interface Operations {
    * you leave out goes. Tags that conditions added stay, whether you name them or not, so you can send back the names from
    * `expanded.tags`. A tag with conditions stays added by hand if it was and you name it. If you do not send `tags`, they
    * stay.
+   *
+   * **Pipeline.** `stage` is the name of a stage of the deal's own pipeline. To move a deal to another
+   * [pipeline](#operation/listDealPipelines), send `pipeline` and a `stage` of it. `pipeline` without `stage` returns 422
+   * (`REQUIRED`), and a stage of another pipeline without `pipeline` returns 422 (`INVALID_OPTION`).
    *
    * **Status and stage.** A new status or stage sets `won_at`, `lost_at` or `converted_at` by its outcome, and clears them
    * when the record leaves it. A deal that enters a won stage, or is created in one, gets `probability` 100 and no
@@ -546,7 +552,8 @@ export interface Operations {
    *   existing customer. Without a company name, there is no account.
    * - **Deal.** A deal is created if you send `create_deal`, or simply `deal`, with fields as for POST
    *   /v1/objects/deals/records. By default, the name is the company or the person, and source and assignee are the
-   *   lead's. `customer_id`, `account_id` and `lead_id` are set.
+   *   lead's. `customer_id`, `account_id` and `lead_id` are set. It starts in the first active stage of the
+   *   default pipeline unless `deal` names a `pipeline` or a `stage`.
    * - **Lead.** The lead moves to the first active status with the outcome `converted`, unless it is already in such a
    *   status. It gets `converted_at` and `converted_customer_id`.
    *
@@ -582,6 +589,10 @@ export interface Operations {
    * `stage_id`; GET /v1/objects/deals/schema lists the names. Requires the scope `deals:edit`. Send an `Idempotency-Key`,
    * so that a retry after a lost response gets the original response.
    *
+   * **Pipelines.** `stage` is the name of a stage of the deal's own pipeline. To move the deal to another
+   * [pipeline](#operation/listDealPipelines), also send its name as `pipeline`. A `stage_id` can be one of any pipeline;
+   * together with `pipeline`, it must be one of that pipeline.
+   *
    * **fields** sets fields of the deal in the same call, before the pre-conditions of the stage are checked. Either
    * everything is stored or nothing. The rules of PATCH /v1/objects/deals/records/{id} apply.
    *
@@ -606,8 +617,9 @@ export interface Operations {
    * - **400**: neither or both of `stage` and `stage_id`, or a `reason` of the wrong length.
    * - **404**: the deal does not exist, or the key cannot see it.
    * - **409** `CONFLICT`: the stage is not active (`details.reason`: `stage_inactive`).
-   * - **422**: the stage does not exist (`INVALID_OPTION`; `allowed` lists the active ones), a field is unknown or has the
-   *   wrong JSON type, or `fields` has problems, listed as `fields.<name>`.
+   * - **422**: the pipeline does not exist, or the stage does not exist in the pipeline (`INVALID_OPTION`; `allowed` lists
+   *   the active ones), a field is unknown or has the wrong JSON type, or `fields` has problems, listed as
+   *   `fields.<name>`.
    *
    * Emits `record.updated` with `changed_fields` and, if the stage changed, `deal.stage_changed` with the names `from` and
    * `to` and the IDs `from_id` and `to_id`.
@@ -1212,7 +1224,8 @@ export interface Operations {
   /**
    * List the statuses of leads or the stages of deals
    *
-   * Returns all statuses of the object in order, including inactive ones.
+   * Returns all statuses of the object in order, including inactive ones. Stages are in the order of their
+   * [pipelines](#operation/listDealPipelines).
    *
    * Requires `settings:view`. Live and test keys see the same statuses. **404**: the object has no statuses.
    */
@@ -1221,6 +1234,10 @@ export interface Operations {
    * Create a status or a stage
    *
    * Creates a status. The very next call can use it.
+   *
+   * **Pipelines.** A stage belongs to a [pipeline](#operation/listDealPipelines): to the one that `pipeline_id` names,
+   * or to the default one. It stays there. Names and positions are those of the pipeline, so that stages of two pipelines
+   * can have the same name. Statuses of leads have no pipeline.
    *
    * **Order.** `order_position` counts from 1 without gaps. If you omit it, the status is added at the end. At a position,
    * the statuses from there on move back by one. A number beyond the end means the end.
@@ -1243,10 +1260,10 @@ export interface Operations {
    * If sources, statuses or activity types are renamed, rules keep referring to them.
    *
    * Requires `settings:configure` and a live key, because live and test mode share the list. **409** `ALREADY_EXISTS`: the
-   * list already has this name, ignoring case; `details.existing_id` is the existing status. `CONFLICT` with the reason
-   * `status_limit_reached`: an object can have at most 100 statuses. **422**: a field is unknown or read-only, has the
-   * wrong JSON type, or names a field, source, status or activity type that does not exist. **400**: any other invalid
-   * value. The response lists every problem.
+   * list or pipeline already has this name, ignoring case; `details.existing_id` is the existing status. `CONFLICT` with the
+   * reason `status_limit_reached`: leads, and each pipeline of deals, can have at most 100 statuses. **422**: a field is
+   * unknown or read-only, has the wrong JSON type, or names a field, source, status, pipeline or activity type that does
+   * not exist; or `pipeline_id` is sent for leads. **400**: any other invalid value. The response lists every problem.
    */
   createStatus: Method<'createStatus'>;
   /**
@@ -1282,8 +1299,8 @@ export interface Operations {
    * If sources, statuses or activity types are renamed, rules keep referring to them.
    *
    * Requires `settings:configure` and a live key. **404**: the object has no such status. **409** `ALREADY_EXISTS`:
-   * another status has the name. `CONFLICT` with the reason `last_active`: at least one status must stay active. **400**
-   * and **422** as on creation.
+   * another status, of the same pipeline, has the name. `CONFLICT` with the reason `last_active`: at least one status of
+   * leads, and of each pipeline, must stay active. **400** and **422** as on creation.
    */
   updateStatus: Method<'updateStatus'>;
   /**
@@ -1295,7 +1312,7 @@ export interface Operations {
    * reason `in_use`: records are in the status. `details.references` counts them, e.g. `{"deals": 12}`, including live and
    * test records, regardless of who can see them. Counting stops at 10,000; `details.references_capped` is then true. Move
    * the records first, or deactivate the status with PATCH. `CONFLICT` with the reason `last_active`: it is the last
-   * active status.
+   * active status of leads or of its pipeline.
    */
   deleteStatus: Method<'deleteStatus'>;
   /**
@@ -1434,6 +1451,67 @@ export interface Operations {
    * `details.references_capped` is then true. Delete the links first, or disable the link type with PATCH.
    */
   deleteLinkType: Method<'deleteLinkType'>;
+  /**
+   * List the pipelines of deals
+   *
+   * Returns all pipelines in order. A new workspace has one, the default pipeline. The stages of a pipeline are the
+   * [statuses](#operation/listStatuses) of deals with its `pipeline_id`.
+   *
+   * Requires `settings:view`. Live and test keys see the same pipelines.
+   */
+  listDealPipelines: ListMethod<'listDealPipelines', 'pipelines'>;
+  /**
+   * Create a pipeline
+   *
+   * Creates a pipeline with the stages New, Contacted, Qualified, Proposal, Won and Lost. Add, rename and delete stages
+   * with the [statuses](#operation/createStatus) of deals. The very next call can create deals in the pipeline: they name
+   * it in their field `pipeline`.
+   *
+   * **Default.** Deals that name no pipeline are created in the default one, also when a lead is converted. With
+   * `is_default`, the pipeline replaces the current default. Existing deals stay where they are.
+   *
+   * **Order.** `order_position` counts from 1 without gaps. If you omit it, the pipeline is added at the end. At a
+   * position, the pipelines from there on move back by one. A number beyond the end means the end.
+   *
+   * Requires `settings:configure` and a live key, because live and test mode share the list. **409** `ALREADY_EXISTS`: the
+   * list already has this name, ignoring case; `details.existing_id` is the existing pipeline. `CONFLICT` with the reason
+   * `pipeline_limit_reached`: a workspace can have at most 20 pipelines. **422**: a field is unknown or read-only, or has
+   * the wrong JSON type. **400**: any other invalid value.
+   */
+  createDealPipeline: Method<'createDealPipeline'>;
+  /**
+   * Get a pipeline
+   *
+   * Returns one pipeline. Requires `settings:view`. **404**: the pipeline does not exist.
+   */
+  getDealPipeline: Method<'getDealPipeline'>;
+  /**
+   * Update a pipeline
+   *
+   * Changes only the fields that you send. Deals show the new name. Moving a pipeline shifts the pipelines in between.
+   *
+   * **Default.** `is_default: true` makes the pipeline the default instead of the current one. There is always exactly one
+   * default pipeline, also after concurrent calls.
+   *
+   * Requires `settings:configure` and a live key. **404**: the pipeline does not exist. **409** `ALREADY_EXISTS`: another
+   * pipeline has the name. `CONFLICT` with the reason `default_pipeline`: `is_default: false` for the default pipeline.
+   * Make another pipeline the default instead. **422**: a field is unknown or read-only, or has the wrong JSON type.
+   * **400**: any other invalid value.
+   */
+  updateDealPipeline: Method<'updateDealPipeline'>;
+  /**
+   * Delete a pipeline
+   *
+   * Deletes a pipeline that has no deals, and its stages. The pipelines after it move up. A deal in the trash that was in
+   * it is restored in the default pipeline.
+   *
+   * Requires `settings:configure` and a live key. **404**: the pipeline does not exist. **409** `CONFLICT` with the reason
+   * `in_use`: the pipeline has deals. `details.references` counts them, e.g. `{"deals": 12}`, including live and test
+   * records, regardless of who can see them. Counting stops at 10,000; `details.references_capped` is then true. Move the
+   * deals to another pipeline first. `CONFLICT` with the reason `default_pipeline`: it is the default. Make another
+   * pipeline the default first.
+   */
+  deleteDealPipeline: Method<'deleteDealPipeline'>;
   /**
    * List sources
    *
@@ -1599,12 +1677,16 @@ export interface Operations {
    * Returns the number of leads or deals in each status, in pipeline order. It counts all records that the key can see,
    * not a sample. Statuses without records are included with 0. Records without a status follow under `status_id` null.
    *
+   * If a workspace has several [pipelines](#operation/listDealPipelines) of deals, their stages follow one another in the
+   * order of the pipelines, each with its `pipeline_id`. The parameter `pipeline_id` selects one pipeline.
+   *
    * For deals, `amount_minor` is the sum of their amounts, regardless of currency. For leads, `converted` counts those
    * whose status has the outcome `converted`, and `conversion_rate` is their share of all leads, 0 to 1 with four
    * decimals.
    *
-   * Requires `reports:view`. **403** `MODULE_DISABLED`: the module of the object is switched off. **503** with
-   * `details.reason` `query_timeout`: the call took longer than 1.5 seconds.
+   * Requires `reports:view`. **400**: `pipeline_id` is sent for leads. **403** `MODULE_DISABLED`: the module of the object
+   * is switched off. **404**: the pipeline does not exist. **503** with `details.reason` `query_timeout`: the call took
+   * longer than 1.5 seconds.
    */
   getPipeline: Method<'getPipeline'>;
   /**
@@ -1665,7 +1747,7 @@ export interface Operations {
    * | code | meaning |
    * |---|---|
    * | `owner_inactive` | The assigned user is no longer active. `assigned_to` is null. |
-   * | `status_gone` | The status or stage was deleted. The record has the first active one. |
+   * | `status_gone` | The status or stage was deleted. The record has the first active one: a deal of its pipeline or, if that was deleted too, of the default one. |
    * | `option_gone` | The source was deleted. The field is null. |
    * | `reference_gone` | The record that a field refers to was deleted. The field is null. If that record is in the trash, the reference comes back when it is restored, except for the record of a task. |
    * | `link_gone` | A link cannot come back: its link type was deleted, or one of the records has another link that takes its place. |
@@ -3661,6 +3743,11 @@ export const descriptions: Readonly<Record<keyof Operations, Description>> = {
   getLinkType: { method: 'GET', path: '/v1/link-types/{id}' },
   updateLinkType: { method: 'PATCH', path: '/v1/link-types/{id}' },
   deleteLinkType: { method: 'DELETE', path: '/v1/link-types/{id}' },
+  listDealPipelines: { method: 'GET', path: '/v1/settings/pipelines', items: 'pipelines' },
+  createDealPipeline: { method: 'POST', path: '/v1/settings/pipelines' },
+  getDealPipeline: { method: 'GET', path: '/v1/settings/pipelines/{id}' },
+  updateDealPipeline: { method: 'PATCH', path: '/v1/settings/pipelines/{id}' },
+  deleteDealPipeline: { method: 'DELETE', path: '/v1/settings/pipelines/{id}' },
   listSources: { method: 'GET', path: '/v1/settings/sources', items: 'sources' },
   createSource: { method: 'POST', path: '/v1/settings/sources' },
   getSource: { method: 'GET', path: '/v1/settings/sources/{id}' },
