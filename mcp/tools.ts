@@ -44,11 +44,11 @@ const tool = (
 
 const settings = {
   statuses: 'listStatuses',
-  pipelines: 'listDealPipelines',
   tags: 'listTags',
   sources: 'listSources',
   activity_types: 'listActivityTypes',
   task_types: 'listTaskTypes',
+  pipelines: 'listDealPipelines',
   scheduling_pools: 'listSchedulingPools',
 } as const;
 

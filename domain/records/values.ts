@@ -145,7 +145,7 @@ function checkField(draft: Draft, name: string, given: unknown): void {
   const checked = checkValue(limited, given);
   if ('fault' in checked) {
     const isElsewhere = limited !== field && !draft.sent.has('pipeline') && !('fault' in checkValue(field, given));
-    const hint = isElsewhere ? { hint: 'Also send pipeline to move the deal to a stage of another pipeline.' } : {};
+    const hint = isElsewhere ? { hint: 'Also send pipeline to name a stage of another pipeline.' } : {};
     problems.push(fieldProblem(name, checked.fault.code, checked.fault.rule, { ...checked.fault, ...hint }));
     return;
   }

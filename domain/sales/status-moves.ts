@@ -88,7 +88,7 @@ function namedStatus(
     const allowed = active.map((each) => each.name);
     const meant = findClosest(name, allowed);
     const isElsewhere = body.pipeline === undefined && findByName(listStatuses(object.object, workspace), name);
-    const hint = isElsewhere ? { hint: 'Also send pipeline to move the deal to a stage of another pipeline.' } : {};
+    const hint = isElsewhere ? { hint: 'Also send pipeline to name a stage of another pipeline.' } : {};
     const more = { allowed, meant, ...hint };
     const unknown = fieldProblem(field, 'INVALID_OPTION', 'must be one of the allowed values', more);
     return { status, problems: status ? [] : [unknown], shape: [] };

@@ -188,7 +188,12 @@ describe('fields of an object', () => {
 
   test('fills in defaults on create, with the first active status as default', () => {
     expect(create('leads', lead).values).toEqual({ ...lead, priority: 3, lead_status: 'l1' });
-    expect(create('deals', { name: 'D' }).values).toEqual({ name: 'D', stage: 'd1', currency_code: 'EUR' });
+    expect(create('deals', { name: 'D' }).values).toEqual({
+      name: 'D',
+      pipeline: 'p1',
+      stage: 'd1',
+      currency_code: 'EUR',
+    });
     expect(create('leads', { ...lead, priority: null }).values.priority).toBe(3);
     const disabled = buildWorkspace({
       ...rows,

@@ -60,9 +60,8 @@ describe('a pipeline', () => {
       '5 Won won',
       '6 Lost lost',
     ]);
-    const { audit, events } = await leftBehind(pipeline.id);
+    const { audit } = await leftBehind(pipeline.id);
     expect(audit).toMatchObject([{ action: 'settings.pipeline.create' }]);
-    expect(events.map(({ name }: Json) => name)).toEqual(['schema.changed']);
     await refuse(404, await newTenant(), 'GET', path(pipeline.id));
     await expectStatus(403, 'POST', path(), { key: tenant.testKey, body: { name: 'X' } });
   });
@@ -163,7 +162,7 @@ describe('stages of several pipelines', () => {
     const given = { key: tenant.key, body: { name: 'X', pipeline_id: other.partners.id } };
     expect(await refusedFields(422, 'POST', stagesPath, given)).toEqual(['pipeline_id NOT_FOUND']);
     const ofLeads = { key: tenant.key, body: { name: 'X', pipeline_id: (await list(tenant))[0]?.id } };
-    expect(await refusedFields(422, 'POST', '/v1/settings/statuses/leads', ofLeads)).toEqual([
+    expect(await refusedFields(400, 'POST', '/v1/settings/statuses/leads', ofLeads)).toEqual([
       'pipeline_id CONFLICTING_FIELDS',
     ]);
   });
@@ -182,7 +181,11 @@ describe('a deal', () => {
       stage_id: (await stagesOf(tenant, partners.id)).find(({ name }) => name === 'New')?.id,
     });
     const post = (body: object) =>
-      refusedFields(422, 'POST', '/v1/objects/deals/records', { key, body: { name: 'C', ...body } });
+      refusedFields(422, 'POST', '/v1/objects/deals/records', {
+        key,
+        idempotencyKey: true,
+        body: { name: 'C', ...body },
+      });
     expect(await post({ stage: 'Introduced' })).toEqual(['stage INVALID_OPTION']);
     expect(await post({ pipeline: 'Unknown', stage: 'New' })).toEqual(['pipeline INVALID_OPTION']);
     expect(await post({ pipeline_id: partners.id })).toEqual(['pipeline_id READ_ONLY']);
@@ -210,7 +213,7 @@ describe('a deal', () => {
       pipeline: { from: 'Sales', to: 'Partners' },
       stage: { from: 'Proposal', to: 'Signed' },
     });
-    expect(events.map(({ name }: Json) => name)).toContain('deal.stage_changed');
+    expect(events.map(({ event }: Json) => event)).toContain('deal.stage_changed');
     expect(await patchRecord(key, 'deals', id, { pipeline: 'Partners' })).toMatchObject({ stage: 'Signed' });
   });
 
@@ -286,12 +289,14 @@ describe('a deal', () => {
       { name: 'B', stage: 'Signed' },
       { name: 'C', pipeline: 'Partners' },
     ];
-    const { body } = await expectStatus(200, 'POST', '/v1/objects/deals/records/batch', {
+    const { body } = await expectStatus(200, 'POST', '/v1/objects/deals/records:batch', {
       key,
       idempotencyKey: true,
       body: { records },
     });
-    expect(body.data.failed).toMatchObject([{ index: 1, fields: [{ field: 'stage', code: 'INVALID_OPTION' }] }]);
+    expect(body.data.failed).toMatchObject([
+      { index: 1, details: { fields: [{ field: 'stage', code: 'INVALID_OPTION' }] } },
+    ]);
     expect(await findDeals(tenant, { sort: 'name' })).toEqual(['A', 'C']);
   });
 
@@ -325,7 +330,7 @@ describe('deleting a pipeline', () => {
     await expectStatus(200, 'DELETE', path(partners.id), { key: tenant.key });
     expect(await stagesOf(tenant, partners.id)).toEqual([]);
     await refuse(404, tenant, 'DELETE', path(partners.id));
-    const restored = await expectStatus(200, 'POST', `/v1/deleted-records/${trial.id}/restore`, {
+    const restored = await expectStatus(200, 'POST', `/v1/objects/deals/deleted-records/${trial.id}/restore`, {
       key: tenant.testKey,
     });
     expect(restored.body.data.warnings.map(({ code, field }: Json) => `${code} ${field}`)).toEqual([
@@ -339,13 +344,18 @@ describe('deleting a pipeline', () => {
     const { tenant, partners } = await newTenantWithPartners();
     const { key } = tenant;
     const post = (number: number) =>
-      call('POST', '/v1/objects/deals/records', { key, body: { name: `D${number}`, pipeline: 'Partners' } });
+      call('POST', '/v1/objects/deals/records', {
+        key,
+        idempotencyKey: true,
+        body: { name: `D${number}`, pipeline: 'Partners' },
+      });
     const [gone, ...created] = await Promise.all([
       call('DELETE', path(partners.id), { key }),
       ...Array.from({ length: 12 }, (_, number) => post(number)),
     ]);
     const stored = created.filter(({ status }) => status === 201).length;
-    expect(created.every(({ status }) => status === 201 || status === 422)).toBe(true);
+    // 409 changed_meanwhile: the deletion ended while the deal was being written.
+    expect(created.every(({ status }) => [201, 409, 422].includes(status))).toBe(true);
     expect(gone?.status).toBe(stored > 0 ? 409 : 200);
     const [{ count } = { count: -1 }] = await database()<{ count: number }[]>`
       select count(*)::int as count from deals d

@@ -2187,7 +2187,7 @@ export interface paths {
          *     list or pipeline already has this name, ignoring case; `details.existing_id` is the existing status. `CONFLICT` with the
          *     reason `status_limit_reached`: leads, and each pipeline of deals, can have at most 100 statuses. **422**: a field is
          *     unknown or read-only, has the wrong JSON type, or names a field, source, status, pipeline or activity type that does
-         *     not exist; or `pipeline_id` is sent for leads. **400**: any other invalid value. The response lists every problem.
+         *     not exist. **400**: any other invalid value, or `pipeline_id` for leads. The response lists every problem.
          */
         post: operations["createStatus"];
         delete?: never;
