@@ -1,4 +1,4 @@
-// Pipelines of deals: names, order, the default one, stages, deals that move between them, and deletion.
+// Pipelines of deals: names, order, the default one, stages, moves between them, and deletion.
 import { describe, expect, test } from 'vitest';
 import { call, expectStatus, type Json } from '../support/client.ts';
 import { createRecord, leftBehind, patchRecord, readRecord, refusedFields } from '../support/records.ts';
