@@ -21,7 +21,7 @@ import {
   toRuleResponse,
 } from '../../domain/settings/statuses.ts';
 import type { components } from '../../generated/api.ts';
-import { conflict, orNotFound } from '../../runtime/errors.ts';
+import { conflict, type FieldProblem, orNotFound } from '../../runtime/errors.ts';
 import type { Call, Handler } from '../../runtime/handler.ts';
 import { pageOfWhole } from '../../runtime/paging.ts';
 import { lockSettings, recordChange, refuseFull, refuseTwin } from '../../services/settings/setting-changes.ts';
@@ -46,7 +46,8 @@ export const createStatus: Handler<'createStatus'> = async (call) => {
   const { object } = call.request.path;
   const { companyId } = call.caller;
   const { workspace, statuses } = await lock(call);
-  const { rules, pipelineId } = checkBody(call, workspace);
+  const { pipelineId, problem } = readPipelineId(object, body.pipeline_id, workspace);
+  const rules = checkBody(call, workspace, problem ? [problem] : []);
   const list = statuses.filter((status) => status.pipelineId === pipelineId);
   const name = body.name.trim();
   refuseTwin('A status', name, list);
@@ -96,7 +97,7 @@ export const updateStatus: Handler<'updateStatus'> = async (call) => {
   const before = findStatus(statuses, call.request.path.id);
   const list = statuses.filter((status) => status.pipelineId === before.pipelineId);
   const others = list.filter((status) => status !== before);
-  const { rules } = checkBody(call, workspace);
+  const rules = checkBody(call, workspace);
   const name = body.name?.trim() ?? before.name;
   refuseTwin('A status', name, others);
   const isActive = body.is_active ?? before.isActive;
@@ -172,25 +173,24 @@ async function lock(call: WriteCall): Promise<{ workspace: Workspace; statuses: 
 
 /**
  * Checks what depends on the workspace.
- * @returns the rules to store, undefined if the body has none; and the pipeline of a new stage
+ * @param others problems of fields that only this operation has
+ * @returns the rules to store; undefined if the body has none
  * @throws ApiError 400 or 422 with every problem, including those of the OpenAPI document
  */
 function checkBody(
   call: Call<'createStatus'> | Call<'updateStatus'>,
   workspace: Workspace,
-): { rules: KeptRule[] | undefined; pipelineId: string | null } {
+  others: FieldProblem[] = [],
+): KeptRule[] | undefined {
   const { body } = call.request;
-  const given = 'pipeline_id' in body ? body.pipeline_id : undefined;
-  const { pipelineId, problem } = readPipelineId(call.request.path.object, given, workspace);
   const object = getBuiltinObject(call.request.path.object, workspace);
   const checked = checkRules(object, workspace, body.pre_condition_rules);
   const outcome = findOutcomeProblem(call.request.path.object, body.outcome);
   const documented = [...checked.missing, ...(outcome ? [outcome] : [])];
-  const inRules = [...findPreConditionFieldProblems(object, body.pre_condition_fields), ...checked.problems];
-  const found = problem ? [problem, ...inRules] : inRules;
+  const found = [...others, ...findPreConditionFieldProblems(object, body.pre_condition_fields), ...checked.problems];
   if (call.request.problems.length + documented.length + found.length > 0)
     throw call.request.rejection(found, documented);
-  return { rules: body.pre_condition_rules === undefined ? undefined : checked.rules, pipelineId };
+  return body.pre_condition_rules === undefined ? undefined : checked.rules;
 }
 
 /** @throws ApiError 404 */
