@@ -39,7 +39,11 @@ import {
   exampleKeys,
   exampleLinks,
   exampleLinkTypes,
+<<<<<<< HEAD
   exampleSavedReports,
+=======
+  examplePipeline,
+>>>>>>> pipelines/main
   exampleSlaPolicy,
   exampleStatus,
   exampleTeam,
@@ -60,7 +64,7 @@ import {
   sources,
   tags,
 } from '../domain/demo/workspace.ts';
-import { activityTypes, dealStatuses, leadStatuses, taskTypes } from '../domain/onboarding/defaults.ts';
+import { activityTypes, dealStatuses, leadStatuses, pipelineName, taskTypes } from '../domain/onboarding/defaults.ts';
 import { storageKey } from '../domain/records/file-names.ts';
 import { standardPolicy } from '../domain/scheduling/policies.ts';
 import { hashPassword } from '../runtime/credentials/passwords.ts';
@@ -155,6 +159,7 @@ async function storeExample(storage: FileStorage, dataDir: string): Promise<Exam
 async function makeWorkspace(sql: Sql, passwordHash: string, file: ExampleFile, now: Date): Promise<void> {
   const data = demoData(demoSeed, now);
   const defaults = {
+    pipelineName,
     dealStatuses,
     leadStatuses,
     activityTypes,
@@ -189,6 +194,7 @@ async function makeWorkspace(sql: Sql, passwordHash: string, file: ExampleFile, 
       customObject,
       customFields,
       statuses: [exampleStatus],
+      pipeline: examplePipeline,
       linkTypes: exampleLinkTypes,
       activityTypes: [exampleActivityType],
       slaPolicies: [exampleSlaPolicy],

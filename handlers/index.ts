@@ -77,6 +77,7 @@ import * as health from './service/health.ts';
 import * as activityTypes from './settings/activity-types.ts';
 import * as duplicateChecks from './settings/duplicate-checks.ts';
 import * as linkTypes from './settings/link-types.ts';
+import * as pipelines from './settings/pipelines.ts';
 import * as slaPolicies from './settings/sla-policies.ts';
 import * as sources from './settings/sources.ts';
 import * as statuses from './settings/statuses.ts';
@@ -150,6 +151,7 @@ export const handlers = {
   ...linkTypes,
   ...slaPolicies,
   ...slots,
+  ...pipelines,
   ...sources,
   ...statusMoves,
   ...statuses,

@@ -7,6 +7,7 @@ import type { Sql } from '../client/pool.ts';
 import { rowNames } from '../client/row-names.ts';
 import { enterTenant } from '../client/tenant.ts';
 import { lockValues } from '../client/value-locks.ts';
+import { insertPipeline } from '../settings/pipelines.ts';
 
 /**
  * A record with its columns by name. Configured items are named, although the table has their ids.
@@ -43,6 +44,13 @@ export interface DemoConfiguration {
     options: readonly object[] | null;
   }[];
   statuses: readonly object[];
+  pipeline: {
+    id: string;
+    name: string;
+    is_default: boolean;
+    order_position: number;
+    stages: readonly { name: string; outcome: string }[];
+  };
   linkTypes: readonly object[];
   activityTypes: readonly object[];
   slaPolicies: readonly { business_days: readonly number[] }[];
@@ -209,6 +217,9 @@ export async function insertConfiguration(sql: Sql, company: Company, demo: Demo
   await sql`insert into tags ${sql(tags)}`;
   const withStamps = (rows: readonly object[], stamps: object) => sql(rows.map((row) => ({ ...stamps, ...row })));
   await sql`insert into statuses ${withStamps(demo.statuses, changed)}`;
+  const { stages, is_default: isDefault, order_position: orderPosition, ...pipeline } = demo.pipeline;
+  const dated = { createdAt: founded, updatedAt: founded };
+  await insertPipeline(sql, companyId, { ...pipeline, isDefault, orderPosition, ...dated }, stages);
   await sql`insert into link_types ${withStamps(demo.linkTypes, changed)}`;
   await sql`insert into activity_types ${withStamps(demo.activityTypes, { company_id: companyId })}`;
   const policies = demo.slaPolicies.map((each) => ({ ...each, business_days: listLiteral(each.business_days) }));
@@ -283,6 +294,7 @@ export async function insertRecords(sql: Sql, companyId: string, demo: DemoRecor
   const deals = demo.deals.map(({ source, stage, ...deal }) => ({
     ...row(deal),
     source_id: sourceOf(source),
+    pipeline_id: find(ids, 'default pipeline'),
     stage_id: find(ids, `deals ${stage}`),
   }));
   await sql`insert into deals ${sql(deals)}`;
@@ -328,6 +340,7 @@ export async function insertRecords(sql: Sql, companyId: string, demo: DemoRecor
 async function findIdsByName(sql: Sql, companyId: string): Promise<ReadonlyMap<string, string>> {
   const rows = await sql<{ name: string; id: string }[]>`
     select object || ' ' || name as name, id from statuses where company_id = ${companyId}
+    union all select 'default pipeline', id from pipelines where company_id = ${companyId} and is_default
     union all select 'source ' || name, id from sources where company_id = ${companyId}
     union all select 'tag ' || object || ' ' || name, id from tags where company_id = ${companyId}
     union all select 'activity ' || name, id from activity_types where company_id = ${companyId}

@@ -159,8 +159,16 @@ export interface PipelineRow {
   amount: number | null;
 }
 
-/** Returns how many visible records are in each status. */
-export async function countByStatus(sql: Sql, scope: Scope, object: 'leads' | 'deals'): Promise<PipelineRow[]> {
+/**
+ * Returns how many visible records are in each status.
+ * @param pipelineId only deals of this pipeline
+ */
+export async function countByStatus(
+  sql: Sql,
+  scope: Scope,
+  object: 'leads' | 'deals',
+  pipelineId?: string,
+): Promise<PipelineRow[]> {
   if (object === 'leads' && scope.reach.kind === 'company') return countLeads(sql, scope);
   const table = recordTable(object);
   const status = object === 'leads' ? sql`r.lead_status_id` : sql`r.stage_id`;
@@ -169,6 +177,7 @@ export async function countByStatus(sql: Sql, scope: Scope, object: 'leads' | 'd
     select ${status} as status_id, count(*) as count, ${object === 'leads' ? sql`null::bigint` : sql`sum(r.amount_minor)`} as amount
     from ${source.rows}
     where ${source.where}
+      ${pipelineId === undefined ? sql`` : sql`and r.pipeline_id = ${pipelineId}::uuid`}
     group by 1`;
 }
 

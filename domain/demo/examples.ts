@@ -14,6 +14,18 @@ export const exampleStatus = {
   outcome: 'open',
 } as const;
 
+export const examplePipeline = {
+  id: exampleIds.pipeline,
+  name: 'Partners',
+  is_default: false,
+  order_position: 2,
+  stages: [
+    { name: 'Introduced', outcome: 'open' },
+    { name: 'Signed', outcome: 'won' },
+    { name: 'Declined', outcome: 'lost' },
+  ],
+} as const;
+
 export const exampleActivityType = {
   id: exampleIds.activityType,
   name: 'Roof inspection',

@@ -32,6 +32,7 @@ export const exampleIds = {
   deal: buildId('9e20'),
   activity: buildId('9e30'),
   leadStatus: buildId('9e40'),
+  pipeline: buildId('9e42'),
   oauthGrant: buildId('9e41'),
   tag: buildId('9e50'),
   recordTag: buildId('9e51'),

@@ -1,6 +1,7 @@
 // What a record can no longer have when it is restored, and what a restoration leaves behind.
 import type { StoredValue } from '../objects/field-values.ts';
 import type { Workspace, WorkspaceObject } from '../objects/workspace.ts';
+import { findFirstStatus, getDefaultPipeline } from '../settings/pipelines.ts';
 import { listStatuses } from '../settings/status-effects.ts';
 import type { NeededReference, StoredRecord } from './draft.ts';
 import { type EntityType, objectOfEntity } from './entity-types.ts';
@@ -70,11 +71,16 @@ export function adaptRestored(
   const status = statusField === undefined ? null : (record.values[statusField] ?? null);
   const statuses = listStatuses(object.object, workspace);
   if (statusField !== undefined && status !== null && !statuses.some(({ id }) => id === status)) {
-    const first = statuses.find(({ isActive }) => isActive);
+    const pipeline = workspace.pipelines.find(({ id }) => id === record.values.pipeline);
+    const first = findFirstStatus(object.object, workspace, pipeline?.id);
     values[statusField] = first?.id ?? null;
     warnings.push(
       warn('status_gone', statusField, `The ${statusField} was deleted. The record has ${first?.name ?? 'none'}.`),
     );
+    if (object.object === 'deals' && !pipeline) {
+      const { name } = getDefaultPipeline(workspace);
+      warnings.push(warn('option_gone', 'pipeline', `The pipeline was deleted. The deal is in ${name}.`));
+    }
   }
   const source = record.values.source ?? null;
   if (source !== null && !workspace.sources.some(({ id }) => id === source)) {

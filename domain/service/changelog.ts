@@ -114,6 +114,36 @@ export const changelog: readonly ChangelogEntry[] = [
     operations: ['listSavedReports'],
   },
   {
+  },
+  {
+    id: '2026-11-29-pipelines',
+    date: '2026-11-29',
+    kind: 'added',
+    text: 'A workspace can have several pipelines of deals. Stages have a `pipeline_id`, and deals have the fields `pipeline` and `pipeline_id`. Deals and stages that name no pipeline belong to the default one, which has all existing deals and stages.',
+    operations: [
+      'listDealPipelines',
+      'createDealPipeline',
+      'getDealPipeline',
+      'updateDealPipeline',
+      'deleteDealPipeline',
+    ],
+  },
+  {
+    id: '2026-11-29-pipeline-of-stages',
+    date: '2026-11-29',
+    kind: 'changed',
+    text: 'POST /v1/settings/statuses/deals takes `pipeline_id`, and POST /v1/deals/{id}/stage takes `pipeline`. GET /v1/reports/pipeline takes `pipeline_id` and returns it for each stage. GET /v1/limits has the new limit `pipelines`.',
+    operations: [
+      'listStatuses',
+      'createStatus',
+      'getStatus',
+      'updateStatus',
+      'updateDealStage',
+      'getPipeline',
+      'getLimits',
+    ],
+  },
+  {
     id: '2026-11-29-deleted-records',
     date: '2026-11-29',
     kind: 'added',

@@ -69,6 +69,8 @@ export const configurationLimits = {
   fieldsOfObject: 100,
   /** Including retired fields: each write locks and looks up a value of each. */
   uniqueFieldsOfObject: 5,
+  pipelines: 20,
+  /** Of leads, and of each pipeline of deals. */
   statusesOfObject: 100,
   tagsOfObject: 500,
   /** Of all its tags: each write evaluates all of them. */

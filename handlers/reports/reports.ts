@@ -44,23 +44,39 @@ export const getPipeline: Handler<'getPipeline'> = async (call) => {
   const workspace = await call.services.loadWorkspace();
   const object = orNotFound(workspace.objects.get(query.object));
   assertModuleOn(object, caller);
-  const rows = await countByStatus(call.db.sql, caller, query.object);
+  const pipelineId = query.pipeline_id?.toLowerCase();
+  if (pipelineId !== undefined && query.object !== 'deals') {
+    const rule = 'is not allowed if object is leads, whose statuses belong to no pipeline';
+    throw validationFailed([problem('pipeline_id', 'CONFLICTING_FIELDS', `pipeline_id ${rule}.`)], 400);
+  }
+  if (pipelineId !== undefined) orNotFound(workspace.pipelines.find(({ id }) => id === pipelineId));
+  const rows = await countByStatus(call.db.sql, caller, query.object, pipelineId);
   const ofDeals = query.object === 'deals';
   const counted = new Map(rows.map((row) => [row.statusId, row]));
   const figures = (statusId: string | null) => {
     const { count = 0, amount } = counted.get(statusId) ?? {};
     return { count, ...(ofDeals ? { amount_minor: amount ?? 0 } : {}) };
   };
-  const statuses = workspace.statuses.filter((status) => status.object === query.object);
-  const byStatus: Result<'getPipeline'>['data']['by_status'] = statuses.map(({ id, name, outcome, position }) => ({
-    status_id: id,
-    status: name,
-    outcome,
-    order_position: position,
-    ...figures(id),
+  const statuses = workspace.statuses.filter(
+    (status) => status.object === query.object && (pipelineId === undefined || status.pipelineId === pipelineId),
+  );
+  const byStatus: Result<'getPipeline'>['data']['by_status'] = statuses.map((status) => ({
+    status_id: status.id,
+    status: status.name,
+    outcome: status.outcome,
+    order_position: status.position,
+    pipeline_id: status.pipelineId,
+    ...figures(status.id),
   }));
   if (counted.has(null))
-    byStatus.push({ status_id: null, status: null, outcome: null, order_position: null, ...figures(null) });
+    byStatus.push({
+      status_id: null,
+      status: null,
+      outcome: null,
+      order_position: null,
+      pipeline_id: null,
+      ...figures(null),
+    });
   const total = rows.reduce((sum, row) => sum + row.count, 0);
   if (ofDeals) return { status: 200, data: { object: query.object, total, by_status: byStatus } };
   const converted = byStatus.reduce((sum, { outcome, count }) => sum + (outcome === 'converted' ? count : 0), 0);

@@ -281,6 +281,10 @@ export const arrangedPaths: Record<string, ArrangedPath> = {
     }),
     shared: true,
   },
+  '/v1/settings/pipelines/{id}': {
+    exists: async (tenant) => ({ id: await newListItem(tenant, 'pipelines', { order_position: 9 }) }),
+    shared: true,
+  },
   '/v1/settings/tags/{object}': aList,
   '/v1/settings/tags/{object}/{id}': {
     exists: async (tenant) => ({ object: 'leads', id: await newListItem(tenant, 'tags', { object: 'leads' }) }),
@@ -729,7 +733,7 @@ export async function linkedAccount(tenant: Tenant, mode: Mode): Promise<{ id: s
  */
 export async function newListItem(
   tenant: Tenant,
-  list: 'statuses' | 'tags' | 'sources',
+  list: 'pipelines' | 'statuses' | 'tags' | 'sources',
   more: Example = {},
 ): Promise<string> {
   const sql = database();
@@ -775,8 +779,8 @@ export async function newRecord(
 export async function newDeal(tenant: Tenant, mode: Mode): Promise<string> {
   const id = uuidv7();
   await database()`
-    insert into deals (company_id, test_mode, id, name, stage_id, created_by_kind, created_by_id, created_at, updated_at)
-    select company_id, ${mode === 'test'}, ${id}, 'Deal', id, 'system', 'test', now(), now()
+    insert into deals (company_id, test_mode, id, name, pipeline_id, stage_id, created_by_kind, created_by_id, created_at, updated_at)
+    select company_id, ${mode === 'test'}, ${id}, 'Deal', pipeline_id, id, 'system', 'test', now(), now()
     from statuses where company_id = ${tenant.companyId} and object = 'deals' and name = 'New'`;
   return id;
 }
