@@ -88,7 +88,7 @@ describe('the scopes of a token', () => {
       'own',
       {
         records: 'view create edit',
-        reports: 'view',
+        reports: 'view create edit',
         users: 'view',
         settings: 'view',
         attachments: 'view create',
@@ -102,7 +102,7 @@ describe('the scopes of a token', () => {
       'own',
       {
         records: 'view create edit delete',
-        reports: 'view',
+        reports: 'view create edit',
         users: 'view',
         settings: 'view',
         attachments: 'view create configure',
@@ -119,7 +119,7 @@ describe('the scopes of a token', () => {
       'branch',
       {
         records: 'view create edit delete',
-        reports: 'view',
+        reports: 'view create edit',
         users: 'view',
         access_control: 'view',
         settings: 'view',
@@ -138,7 +138,7 @@ describe('the scopes of a token', () => {
       'company',
       {
         records: 'view create edit delete',
-        reports: 'view',
+        reports: 'view create edit',
         users: 'view configure',
         access_control: 'view',
         settings: 'view configure',
