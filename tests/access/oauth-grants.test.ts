@@ -89,7 +89,7 @@ describe('the scopes of a token', () => {
       'own',
       {
         records: 'view create edit',
-        reports: 'view',
+        reports: 'view create edit',
         users: 'view',
         settings: 'view',
         attachments: 'view create',
@@ -103,7 +103,7 @@ describe('the scopes of a token', () => {
       'own',
       {
         records: 'view create edit delete',
-        reports: 'view',
+        reports: 'view create edit',
         users: 'view',
         settings: 'view',
         attachments: 'view create configure',
@@ -120,7 +120,7 @@ describe('the scopes of a token', () => {
       'branch',
       {
         records: 'view create edit delete',
-        reports: 'view',
+        reports: 'view create edit',
         users: 'view',
         access_control: 'view',
         settings: 'view',
@@ -139,7 +139,7 @@ describe('the scopes of a token', () => {
       'company',
       {
         records: 'view create edit delete',
-        reports: 'view',
+        reports: 'view create edit',
         users: 'view configure',
         access_control: 'view',
         settings: 'view configure',

@@ -38,7 +38,7 @@ const matrix: Record<string, string[]> = {
   accounts: ['view', 'create', 'edit', 'delete'],
   tasks: ['view', 'create', 'edit', 'delete'],
   activities: ['view', 'create', 'edit', 'delete'],
-  reports: ['view'],
+  reports: ['view', 'create', 'edit'],
   users: ['view', 'configure'],
   access_control: ['view'],
   settings: ['view', 'configure'],

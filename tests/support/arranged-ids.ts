@@ -559,6 +559,11 @@ export const arrangedQueries: Record<
   }),
 };
 
+/** By operationId and parameter: values of optional query parameters, if not those of the examples. */
+export const arrangedOptions: Record<string, Record<string, (tenant: Tenant) => Promise<string>>> = {
+  listRecords: { view: (tenant) => newShared(tenant, 'saved_views') },
+};
+
 function newSignup(example: Example): Example {
   const admin = example.admin_user as Example;
   return { ...example, admin_user: { ...admin, email: `${randomUUID()}@bluelake.example` } };
@@ -744,13 +749,14 @@ export async function newListItem(
   return id;
 }
 
-/** Creates a shared view or saved report of accounts, which every key of the tenant sees. */
+/** Creates a shared view of accounts or saved report of deals, which every key of the tenant sees. */
 async function newShared(tenant: Tenant, table: 'saved_views' | 'saved_reports'): Promise<string> {
   const sql = database();
   const id = uuidv7();
   const now = new Date();
+  const object = table === 'saved_views' ? 'accounts' : 'deals';
   const by = { created_by_kind: 'system', created_by_id: 'test', created_at: now, updated_at: now };
-  const row = { company_id: tenant.companyId, id, object: 'accounts', name: `Item ${id}`, is_shared: true, ...by };
+  const row = { company_id: tenant.companyId, id, object, name: `Item ${id}`, is_shared: true, ...by };
   await sql`insert into ${sql(table)} ${sql(row)}`;
   return id;
 }
