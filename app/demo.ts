@@ -39,11 +39,8 @@ import {
   exampleKeys,
   exampleLinks,
   exampleLinkTypes,
-<<<<<<< HEAD
-  exampleSavedReports,
-=======
   examplePipeline,
->>>>>>> pipelines/main
+  exampleSavedReports,
   exampleSlaPolicy,
   exampleStatus,
   exampleTeam,

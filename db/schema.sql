@@ -968,6 +968,7 @@ create table deals (
   name text,
   amount_minor bigint,
   currency_code text,
+  pipeline_id uuid,
   stage_id uuid,
   probability int,
   expected_close_date date,
@@ -995,9 +996,10 @@ create table deals (
   lost_reason_hash bigint generated always as (hashtextextended(lost_reason, 0)) stored,
   description_hash bigint generated always as (hashtextextended(description, 0)) stored,
   primary key (company_id, test_mode, id),
-  foreign key (company_id, stage_id) references statuses (company_id, id),
+  foreign key (company_id, pipeline_id, stage_id) references statuses (company_id, pipeline_id, id),
   foreign key (company_id, source_id) references sources (company_id, id),
-  foreign key (company_id, assigned_to) references users (company_id, id)
+  foreign key (company_id, assigned_to) references users (company_id, id),
+  check (stage_id is null or pipeline_id is not null)
 );
 alter table deals alter column company_id set (n_distinct = 100);
 create index deals_assigned on deals (company_id, test_mode, assigned_to, created_at, id) where assigned_to is not null;
@@ -1026,6 +1028,7 @@ create index deals_of_customer on deals (company_id, test_mode, customer_id, cre
 create index deals_of_key on deals (company_id, test_mode, created_by_id)
   where assigned_to is null and created_by_kind = 'api_key' and created_by_user is null;
 create index deals_of_lead on deals (company_id, test_mode, lead_id, created_at, id) where lead_id is not null;
+create index deals_of_pipeline on deals (company_id, test_mode, pipeline_id, created_at, id);
 create index deals_of_source on deals (company_id, source_id) where source_id is not null;
 create index deals_of_stage on deals (company_id, test_mode, stage_id, created_at, id);
 create index deals_same_description_hash on deals (company_id, test_mode, description_hash)
@@ -2032,6 +2035,30 @@ create policy purge on phone_numbers to crm_purge
 grant select, insert, update, delete on phone_numbers to crm_app;
 grant select, insert, update, delete on phone_numbers to crm_purge;
 
+create table pipelines (
+  company_id uuid not null references companies (id) on delete cascade,
+  id uuid not null,
+  name text not null,
+  is_default boolean not null default false,
+  order_position int not null,
+  created_at timestamptz(3) not null,
+  updated_at timestamptz(3) not null,
+  primary key (company_id, id)
+);
+create unique index pipelines_default on pipelines (company_id) where is_default;
+create unique index pipelines_name on pipelines (company_id, fold_name(name));
+alter table pipelines enable row level security, force row level security;
+create policy tenant on pipelines to crm_app
+  using (company_id = current_company())
+  with check (company_id = current_company());
+create policy purge on pipelines to crm_purge
+  using (company_id = current_company())
+  with check (company_id = current_company());
+grant select, insert, update, delete on pipelines to crm_app;
+grant select, insert, update, delete on pipelines to crm_purge;
+create trigger pipelines_version after insert or delete or update on pipelines for each row
+  execute function raise_config_version();
+
 create table portal_sessions (
   company_id uuid not null references companies (id) on delete cascade,
   test_mode boolean not null,
@@ -2398,6 +2425,8 @@ create table saved_reports (
   primary key (company_id, id)
 );
 create index saved_reports_listed on saved_reports (company_id, created_at desc, id desc);
+create unique index saved_reports_name on saved_reports (company_id, object, coalesce((created_by_user)::text,
+  created_by_id), fold_name(name));
 alter table saved_reports enable row level security, force row level security;
 create policy tenant on saved_reports to crm_app
   using (company_id = current_company())
@@ -2405,8 +2434,38 @@ create policy tenant on saved_reports to crm_app
 create policy purge on saved_reports to crm_purge
   using (company_id = current_company())
   with check (company_id = current_company());
-grant select on saved_reports to crm_app;
+grant select, insert, update, delete on saved_reports to crm_app;
 grant select, insert, update, delete on saved_reports to crm_purge;
+
+create table saved_views (
+  company_id uuid not null references companies (id) on delete cascade,
+  id uuid not null,
+  object text not null,
+  name text not null,
+  filter jsonb,
+  sort text,
+  fields text[],
+  is_shared boolean not null,
+  created_by_kind text not null,
+  created_by_id text not null,
+  created_by_name text,
+  created_by_user uuid,
+  created_at timestamptz(3) not null,
+  updated_at timestamptz(3) not null,
+  primary key (company_id, id)
+);
+create index saved_views_listed on saved_views (company_id, created_at desc, id desc);
+create unique index saved_views_name on saved_views (company_id, object, coalesce((created_by_user)::text,
+  created_by_id), fold_name(name));
+alter table saved_views enable row level security, force row level security;
+create policy tenant on saved_views to crm_app
+  using (company_id = current_company())
+  with check (company_id = current_company());
+create policy purge on saved_views to crm_purge
+  using (company_id = current_company())
+  with check (company_id = current_company());
+grant select, insert, update, delete on saved_views to crm_app;
+grant select, insert, update, delete on saved_views to crm_purge;
 
 create table scheduling_assignments (
   company_id uuid not null references companies (id) on delete cascade,
@@ -2816,6 +2875,7 @@ create table statuses (
   company_id uuid not null references companies (id) on delete cascade,
   id uuid not null,
   object text not null check (object in ('leads', 'deals')),
+  pipeline_id uuid,
   name text not null,
   description text,
   order_position int not null,
@@ -2826,9 +2886,12 @@ create table statuses (
   pre_condition_rules jsonb not null default '[]',
   created_at timestamptz(3) not null,
   updated_at timestamptz(3) not null,
-  primary key (company_id, id)
+  primary key (company_id, id),
+  unique (company_id, pipeline_id, id),
+  foreign key (company_id, pipeline_id) references pipelines (company_id, id),
+  check ((object = 'deals') = (pipeline_id is not null))
 );
-create unique index statuses_name on statuses (company_id, object, fold_name(name));
+create unique index statuses_name on statuses (company_id, object, pipeline_id, fold_name(name)) nulls not distinct;
 alter table statuses enable row level security, force row level security;
 create policy tenant on statuses to crm_app
   using (company_id = current_company())

@@ -114,8 +114,6 @@ export const changelog: readonly ChangelogEntry[] = [
     operations: ['listSavedReports'],
   },
   {
-  },
-  {
     id: '2026-11-29-pipelines',
     date: '2026-11-29',
     kind: 'added',

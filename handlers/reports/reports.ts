@@ -1,6 +1,6 @@
 // Reports over the records of an object, and the pipeline.
 import { countByStatus } from '../../db/reports/reports.ts';
-import { type ApiError, type FieldProblem, orNotFound, validationFailed } from '../../runtime/errors.ts';
+import { type ApiError, type FieldProblem, orNotFound, problem, validationFailed } from '../../runtime/errors.ts';
 import type { Call, Handler, Result } from '../../runtime/handler.ts';
 import { assertMayReveal, assertModuleOn, computeReport, readReportFor } from '../../services/reports/report-runs.ts';
 

@@ -87,11 +87,8 @@ async function fill({ key, companyId, branchId }: Tenant, number: number): Promi
   await sql`
     insert into campaign_runs (company_id, test_mode, id, campaign_id, status, content, created_by_kind, created_by_id, created_at)
     values (${companyId}, false, ${uuidv7()}, ${campaign}, 'completed', '{}', 'system', 'test', now())`;
-<<<<<<< HEAD
   await create('/v1/views', { object: 'accounts', name });
-=======
   await create('/v1/settings/pipelines', { name });
->>>>>>> pipelines/main
   await create('/v1/settings/sources', { name });
   await create('/v1/settings/tags/leads', { name, fields: [{ field: 'priority', operator: 'eq', value: number }] });
   await create(onLead('tags'), { name });
