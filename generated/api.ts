@@ -23204,7 +23204,14 @@ export interface operations {
     createDealPipeline: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /**
+                 * @description Runs the whole operation and then rolls it back. The response is the one that the call would get, with `meta.dry_run: true`
+                 *     and `meta.would`. Nothing is stored or sent; see [Dry run](#section/Dry-run). The only value is `true`.
+                 * @example true
+                 */
+                "Dry-Run"?: components["parameters"]["DryRun"];
+            };
             path?: never;
             cookie?: never;
         };
@@ -23322,7 +23329,14 @@ export interface operations {
     deleteDealPipeline: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /**
+                 * @description Runs the whole operation and then rolls it back. The response is the one that the call would get, with `meta.dry_run: true`
+                 *     and `meta.would`. Nothing is stored or sent; see [Dry run](#section/Dry-run). The only value is `true`.
+                 * @example true
+                 */
+                "Dry-Run"?: components["parameters"]["DryRun"];
+            };
             path: {
                 /**
                  * @description The ID of the pipeline.
@@ -23374,7 +23388,14 @@ export interface operations {
     updateDealPipeline: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /**
+                 * @description Runs the whole operation and then rolls it back. The response is the one that the call would get, with `meta.dry_run: true`
+                 *     and `meta.would`. Nothing is stored or sent; see [Dry run](#section/Dry-run). The only value is `true`.
+                 * @example true
+                 */
+                "Dry-Run"?: components["parameters"]["DryRun"];
+            };
             path: {
                 /**
                  * @description The ID of the pipeline.

@@ -63,6 +63,9 @@ export const changelog: readonly ChangelogEntry[] = [
       'deleteSlaPolicy',
       'updateWorkingHours',
       'deleteCalendar',
+      'createDealPipeline',
+      'updateDealPipeline',
+      'deleteDealPipeline',
     ],
   },
   {

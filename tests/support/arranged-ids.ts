@@ -553,6 +553,7 @@ export const arrangedQueries: Record<
   }),
   getSlots: async (_, tenant) => ({ member_ids: (await usualPool(tenant)).member_ids[0], ...later() }),
   getAttachmentContent: async (_, tenant) => (await linkOf(tenant)).query,
+  getPipeline: async (_, tenant) => ({ object: 'deals', pipeline_id: await defaultPipelineOf(tenant) }),
   getExportContent: async (_, tenant) => (await exportLinkOf(tenant)).query,
   getCustomerByEmail: async (_, tenant, mode) => ({
     email: `${await newRecord(tenant, mode, 'customers')}@example.com`,
@@ -567,6 +568,12 @@ export const arrangedOptions: Record<string, Record<string, (tenant: Tenant) => 
 function newSignup(example: Example): Example {
   const admin = example.admin_user as Example;
   return { ...example, admin_user: { ...admin, email: `${randomUUID()}@bluelake.example` } };
+}
+
+async function defaultPipelineOf({ companyId }: Tenant): Promise<string> {
+  const [row] = await database()<{ id: string }[]>`
+    select id from pipelines where company_id = ${companyId} and is_default`;
+  return row?.id ?? '';
 }
 
 const links = new WeakMap<Tenant, Promise<{ id: string; query: Record<string, string> }>>();
@@ -786,8 +793,9 @@ export async function newDeal(tenant: Tenant, mode: Mode): Promise<string> {
   const id = uuidv7();
   await database()`
     insert into deals (company_id, test_mode, id, name, pipeline_id, stage_id, created_by_kind, created_by_id, created_at, updated_at)
-    select company_id, ${mode === 'test'}, ${id}, 'Deal', pipeline_id, id, 'system', 'test', now(), now()
-    from statuses where company_id = ${tenant.companyId} and object = 'deals' and name = 'New'`;
+    select p.company_id, ${mode === 'test'}, ${id}, 'Deal', p.id, s.id, 'system', 'test', now(), now()
+    from pipelines p join statuses s on s.company_id = p.company_id and s.pipeline_id = p.id
+    where p.company_id = ${tenant.companyId} and p.is_default and s.name = 'New'`;
   return id;
 }
 

@@ -1490,7 +1490,7 @@ export interface Operations {
    * `pipeline_limit_reached`: a workspace can have at most 20 pipelines. **422**: a field is unknown or read-only, or has
    * the wrong JSON type. **400**: any other invalid value.
    */
-  createDealPipeline: Method<'createDealPipeline'>;
+  createDealPipeline: DryRunMethod<'createDealPipeline'>;
   /**
    * Get a pipeline
    *
@@ -1510,7 +1510,7 @@ export interface Operations {
    * Make another pipeline the default instead. **422**: a field is unknown or read-only, or has the wrong JSON type.
    * **400**: any other invalid value.
    */
-  updateDealPipeline: Method<'updateDealPipeline'>;
+  updateDealPipeline: DryRunMethod<'updateDealPipeline'>;
   /**
    * Delete a pipeline
    *
@@ -1523,7 +1523,7 @@ export interface Operations {
    * deals to another pipeline first. `CONFLICT` with the reason `default_pipeline`: it is the default. Make another
    * pipeline the default first.
    */
-  deleteDealPipeline: Method<'deleteDealPipeline'>;
+  deleteDealPipeline: DryRunMethod<'deleteDealPipeline'>;
   /**
    * List sources
    *
@@ -3993,10 +3993,10 @@ export const descriptions: Readonly<Record<keyof Operations, Description>> = {
   updateLinkType: { method: 'PATCH', path: '/v1/link-types/{id}', runsDry: true },
   deleteLinkType: { method: 'DELETE', path: '/v1/link-types/{id}', runsDry: true },
   listDealPipelines: { method: 'GET', path: '/v1/settings/pipelines', items: 'pipelines' },
-  createDealPipeline: { method: 'POST', path: '/v1/settings/pipelines' },
+  createDealPipeline: { method: 'POST', path: '/v1/settings/pipelines', runsDry: true },
   getDealPipeline: { method: 'GET', path: '/v1/settings/pipelines/{id}' },
-  updateDealPipeline: { method: 'PATCH', path: '/v1/settings/pipelines/{id}' },
-  deleteDealPipeline: { method: 'DELETE', path: '/v1/settings/pipelines/{id}' },
+  updateDealPipeline: { method: 'PATCH', path: '/v1/settings/pipelines/{id}', runsDry: true },
+  deleteDealPipeline: { method: 'DELETE', path: '/v1/settings/pipelines/{id}', runsDry: true },
   listSources: { method: 'GET', path: '/v1/settings/sources', items: 'sources' },
   createSource: { method: 'POST', path: '/v1/settings/sources', runsDry: true },
   getSource: { method: 'GET', path: '/v1/settings/sources/{id}' },
