@@ -469,7 +469,7 @@ describe('requests', () => {
       insert into reverts (company_id, test_mode, id, status, source, digest, module, reach_kind, created_by_kind, created_by_id,
         due_at, created_at)
       select ${own.companyId}, false, gen_random_uuid(), 'running', '{}', '', 'reverts', 'company', 'system', 'test',
-        now() + interval '1 hour', now() from generate_series(1, 11)`;
+        now() + interval '1 hour', now() from generate_series(1, 10)`;
     expect(reasonOf(await apply(planned, 'skip', own.key))).toEqual([409, 'revert_limit']);
     await sql`delete from reverts where company_id = ${own.companyId} and source = '{}'`;
   });

@@ -2651,7 +2651,7 @@ export interface Operations {
    *
    * Errors: **404**: the revert does not exist. **403**: a scope is missing. **409** with the reason `digest_mismatch`: the
    * digest is not that of the plan; `already_applied`; `still_planning`; `expired`: the plan is older than an hour;
-   * `conflicts`: there are conflicts, and `conflicts` is `fail`; `nothing_to_undo`: the import is undone already;
+   * `conflicts`: there are conflicts, and `conflicts` is `fail`; `nothing_to_undo`: the import is undone already; `import_not_ended`;
    * `revert_limit`: ten reverts of the workspace run or wait.
    */
   applyRevert: Method<'applyRevert'>;
@@ -2873,7 +2873,7 @@ export interface Operations {
    *   event lacks a field, only `is_null` matches, and `not` of any other condition. `contains` on `changed_fields` matches
    *   one changed field. Relative dates and `as` are not accepted. Events that do not match are not sent.
    * - **include**: `imports` adds the events of records that [imports](#operation/createImport) write, which have
-   *   `origin` `{"kind": "import", "id": …}`; without it, only `import.completed`, `import.failed` and `import.undone` are sent. `changes` adds the old and new values of the fields to `record.updated`. A body stays below 64 KB: if it
+   *   `origin` `{"kind": "import", "id": …}`; without it, only `import.completed`, `import.failed` and `import.undone` are sent. Events of records that a revert puts back, with the `origin` `{"kind": "revert", "id": …}`, are always sent. `changes` adds the old and new values of the fields to `record.updated`. A body stays below 64 KB: if it
    *   would be longer, the values are left out and `changes_truncated` is true.
    * - **skip_own**: leaves out events caused by this same credential, so that two systems do not trigger each other endlessly.
    * - **url**: an https URL with a public address, without user or password, on port 443, 8443 or 1024 and above. The address
