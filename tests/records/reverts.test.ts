@@ -1,9 +1,15 @@
 // Reverts undo operations of a call, an import, a revert or an actor, and keep what others wrote.
+import { execFile } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
-import { beforeAll, describe, expect, test, vi } from 'vitest';
+import { mkdirSync, writeFileSync } from 'node:fs';
+import { join, resolve } from 'node:path';
+import { promisify } from 'node:util';
+import { beforeAll, describe, expect, inject, test, vi } from 'vitest';
 import { newBranch } from '../support/arranged-ids.ts';
 import { type Answer, call, expectStatus, type Json } from '../support/client.ts';
+import { document } from '../support/document.ts';
 import { changesAfter, now } from '../support/feeds.ts';
+import { findProgram, skipNote } from '../support/programs.ts';
 import { createRecord, leftBehind, newCustomField, problemsOf, readRecord } from '../support/records.ts';
 import { database, newKey, newTenant, type Tenant } from '../support/tenants.ts';
 
@@ -371,6 +377,27 @@ describe('a revert', () => {
     expect((await readRecord(own.key, 'leads', lead.id)).next_followup_at).not.toBeNull();
   });
 });
+
+test.skipIf(!findProgram('node'))(
+  `the program of the guide undoes a change and its revert${skipNote('node')}`,
+  async () => {
+    const own = await newTenant();
+    const guide = (document.tags ?? []).find(({ name }: { name: string }) => name === 'Reverts')?.description ?? '';
+    const source = /```ts\n([\s\S]*?)```/.exec(guide)?.[1] ?? '';
+    const folder = resolve(process.env.TEST_DATA_DIR ?? '.test-data', `revert-${process.pid}`);
+    mkdirSync(folder, { recursive: true });
+    const file = join(folder, 'revert.ts');
+    writeFileSync(file, source.replace("'@headless-crm/sdk'", JSON.stringify(resolve('sdk/src/index.ts'))));
+    const env = { PATH: process.env.PATH ?? '', CRM_URL: inject('baseUrl'), API_KEY: own.key };
+    const { stdout } = await promisify(execFile)(findProgram('node') ?? '', [file], { env });
+    expect(stdout.trim().split('\n')).toEqual([
+      '1 records, 0 conflicts',
+      'completed: 1 put back, 0 left as they are',
+      '1 records, 0 conflicts',
+      'The revert itself is undone: completed',
+    ]);
+  },
+);
 
 describe('requests', () => {
   test.each([
