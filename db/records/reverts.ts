@@ -254,7 +254,7 @@ export interface RevertItem extends RecordReversal {
   conflicts: RevertConflict[];
 }
 
-/** Returns what is known already of some records. */
+/** Returns what is known already of some records. By their keys, since the planner would scan all items for a join. */
 export async function findReversals(
   sql: Sql,
   { companyId, testMode }: TenantScope,
@@ -265,9 +265,8 @@ export async function findReversals(
   return sql<RecordReversal[]>`
     select ${sql(itemColumns)} from revert_items
     where company_id = ${companyId} and test_mode = ${testMode} and revert_id = ${revertId}
-      and (object, record_id) in (
-        select * from unnest(${keys.map(({ object }) => object)}::text[], ${keys.map(({ recordId }) => recordId)}::uuid[])
-      )`;
+      and object = any(${[...new Set(keys.map(({ object }) => object))]}::text[])
+      and record_id = any(${keys.map(({ recordId }) => recordId)}::uuid[])`;
 }
 
 /** Stores what operations did to records. @returns how many of them are new */
@@ -332,6 +331,8 @@ export async function storePlan(
     set step = planned.step, conflicts = planned.conflicts
     from jsonb_to_recordset(${sql.json(rows as never)}) as planned (object text, record_id uuid, step smallint, conflicts jsonb)
     where i.company_id = ${companyId} and i.test_mode = ${testMode} and i.revert_id = ${revertId}
+      and i.object = any(${[...new Set(noted.map(({ object }) => object))]}::text[])
+      and i.record_id = any(${noted.map(({ recordId }) => recordId)}::uuid[])
       and i.object = planned.object and i.record_id = planned.record_id`;
 }
 

@@ -147,7 +147,7 @@ class RevertRun {
       return this.#end(error.failure);
     }
     // Another server can go on at once.
-    if (signal.aborted)
+    if (signal.aborted && this.#row.status !== 'planned')
       await this.#context.transaction(this.#scope, (sql) =>
         reverts.updateRevert(sql, this.#scope, this.#row.id, { dueAt: this.#context.now() }),
       );

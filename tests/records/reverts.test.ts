@@ -1,9 +1,15 @@
 // Reverts undo operations of a call, an import, a revert or an actor, and keep what others wrote.
+import { execFile } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
-import { beforeAll, describe, expect, test, vi } from 'vitest';
+import { mkdirSync, writeFileSync } from 'node:fs';
+import { join, resolve } from 'node:path';
+import { promisify } from 'node:util';
+import { beforeAll, describe, expect, inject, test, vi } from 'vitest';
 import { newBranch } from '../support/arranged-ids.ts';
 import { type Answer, call, expectStatus, type Json } from '../support/client.ts';
+import { document } from '../support/document.ts';
 import { changesAfter, now } from '../support/feeds.ts';
+import { findProgram, skipNote } from '../support/programs.ts';
 import { createRecord, leftBehind, newCustomField, problemsOf, readRecord } from '../support/records.ts';
 import { database, newKey, newTenant, type Tenant } from '../support/tenants.ts';
 
@@ -372,6 +378,27 @@ describe('a revert', () => {
   });
 });
 
+test.skipIf(!findProgram('node'))(
+  `the program of the guide undoes a change and its revert${skipNote('node')}`,
+  async () => {
+    const own = await newTenant();
+    const guide = (document.tags ?? []).find(({ name }: { name: string }) => name === 'Reverts')?.description ?? '';
+    const source = /```ts\n([\s\S]*?)```/.exec(guide)?.[1] ?? '';
+    const folder = resolve(process.env.TEST_DATA_DIR ?? '.test-data', `revert-${process.pid}`);
+    mkdirSync(folder, { recursive: true });
+    const file = join(folder, 'revert.ts');
+    writeFileSync(file, source.replace("'@headless-crm/sdk'", JSON.stringify(resolve('sdk/src/index.ts'))));
+    const env = { PATH: process.env.PATH ?? '', CRM_URL: inject('baseUrl'), API_KEY: own.key };
+    const { stdout } = await promisify(execFile)(findProgram('node') ?? '', [file], { env });
+    expect(stdout.trim().split('\n')).toEqual([
+      '1 records, 0 conflicts',
+      'completed: 1 put back, 0 left as they are',
+      '1 records, 0 conflicts',
+      'The revert itself is undone: completed',
+    ]);
+  },
+);
+
 describe('requests', () => {
   test.each([
     [{}, 400, ['request_id REQUIRED']],
@@ -469,7 +496,7 @@ describe('requests', () => {
       insert into reverts (company_id, test_mode, id, status, source, digest, module, reach_kind, created_by_kind, created_by_id,
         due_at, created_at)
       select ${own.companyId}, false, gen_random_uuid(), 'running', '{}', '', 'reverts', 'company', 'system', 'test',
-        now() + interval '1 hour', now() from generate_series(1, 11)`;
+        now() + interval '1 hour', now() from generate_series(1, 10)`;
     expect(reasonOf(await apply(planned, 'skip', own.key))).toEqual([409, 'revert_limit']);
     await sql`delete from reverts where company_id = ${own.companyId} and source = '{}'`;
   });

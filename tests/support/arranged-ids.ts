@@ -68,7 +68,7 @@ const anEndedImport: ArrangedPath = {
   exists: async (tenant, mode) => {
     const found = await anImport().exists(tenant, mode);
     await database()`
-      update imports set status = 'completed', layout = '{}', created = 1, started_at = now(), completed_at = now()
+      update imports set status = 'completed', created = 1, started_at = now(), completed_at = now()
       where company_id = ${tenant.companyId} and id = ${found.id ?? ''}`;
     return found;
   },
