@@ -8,6 +8,7 @@ import { callTool, post } from '../support/mcp.ts';
 import { toolExamples } from '../support/mcp-examples.ts';
 import { newWideTenant } from '../support/requests.ts';
 import { attendee, holdSome, later, meeting, usualPool } from '../support/scheduling.ts';
+import { createSetting } from '../support/settings.ts';
 import { database, newUser, type Tenant } from '../support/tenants.ts';
 
 /** Arguments that identify nothing of a company. */
@@ -103,6 +104,7 @@ beforeAll(async () => {
   const [object, pool, held] = await Promise.all([newObject(owner), usualPool(owner), holdSome(owner, owner.key)]);
   const [stage] = await sql`
     select id from statuses where company_id = ${owner.companyId} and object = 'deals' and name = 'Qualified'`;
+  const pipeline = await createSetting(owner, '/v1/settings/pipelines', { name: `Only ${randomUUID()}` });
   const use = async (name: string, args: object): Promise<Json> => {
     const { result } = (await callTool(name, args, { key: owner.key })).body;
     expect(result.isError, result.content[0].text).toBeUndefined();
@@ -130,6 +132,7 @@ beforeAll(async () => {
   const members = pool.member_ids as string[];
   marks = [owner.companyId, owner.admin.id, owner.admin.email, lead, customer, deal, activity, email];
   marks.push(object, pool.id, pool.policy_id, ...members, held.reservation_id, stage?.id, made.record.id);
+  marks.push(pipeline.id, pipeline.name);
   const records: Record<string, string> = { get_customer: customer, update_activity: activity, move_deal_stage: deal };
   const filterBy = (value: string) => ({ field: 'email', op: 'eq', value });
   const nobody = randomUUID();
@@ -137,6 +140,8 @@ beforeAll(async () => {
     entity_id: { theirs: lead, nobodys: nobody },
     record_id: { theirs: lead, nobodys: nobody },
     stage_id: { theirs: stage?.id, nobodys: nobody },
+    pipeline: { theirs: pipeline.name, nobodys: `Only ${nobody}` },
+    pipeline_id: { theirs: pipeline.id, nobodys: nobody },
     pool_id: { theirs: pool.id, nobodys: nobody },
     policy_id: { theirs: pool.policy_id, nobodys: nobody },
     reservation_id: { theirs: held.reservation_id, nobodys: nobody },
@@ -197,6 +202,7 @@ async function besides(tool: string, argument: string): Promise<Json> {
   const args = await toolExamples(stranger, lead)[tool]?.();
   if (argument === 'object' && tool === 'book_meeting') args.record_id = lead;
   if (argument === 'stage_id') delete args.stage;
+  if (argument === 'pipeline_id') args.object = 'deals';
   if (argument === 'record_id') args.object = 'leads';
   if (argument === 'entity_id') args.entity_type = 'lead';
   return args;
