@@ -95,6 +95,7 @@ const otherTables = [
   ['import_errors', null],
   ['import_parts', null],
   ['imports', 'imports'],
+  ['merges', null],
 ] as const;
 
 /** The keys of tables without an id. */
