@@ -6,6 +6,7 @@ import { insertMerge, type MergeRow, trashSource } from '../../db/records/merges
 import { findRecords, lockForMerge } from '../../db/records/records.ts';
 import {
   countReferring,
+  isReferredTo,
   lockConvertedLeads,
   type MovedReference,
   moveReferences,
@@ -165,7 +166,7 @@ async function lockPair(call: WriteCall, { object: { object }, workspace }: Reco
 async function checkSize({ caller, db: { sql } }: WriteCall, pair: Pair): Promise<void> {
   const [items, references] = await Promise.all([
     countItems(sql, caller, pair, most.items + 1),
-    countReferring(sql, caller, pair.object, [pair.from], most.references + 1),
+    isReferredTo(pair.object) ? countReferring(sql, caller, pair.object, [pair.from], most.references + 1) : 0,
   ]);
   const reject = (limit: number, what: string) =>
     conflict('merge_too_large', `More than ${limit.toLocaleString('en-US')} ${what} would move.`, { limit });

@@ -8,13 +8,11 @@ import {
   createRecord,
   createRecords,
   lead,
-  newCustomField,
   newCustomObject,
   patchRecord,
   readRecord,
   recordsPath,
 } from '../support/records.ts';
-import { createSetting } from '../support/settings.ts';
 import { database, newKey, newTenant, type Tenant } from '../support/tenants.ts';
 
 let tenant: Tenant;
@@ -47,12 +45,12 @@ const tables = [
 ];
 
 /** Every row of the tenant's records, except for versions and times of change, which only grow. */
-async function snapshot(of = tenant): Promise<Record<string, string[]>> {
+async function snapshot(): Promise<Record<string, string[]>> {
   const rows = await Promise.all(
     tables.map(async (table) => {
       const found = await database()<{ row: string }[]>`
         select (to_jsonb(r) - 'version' - 'updated_at')::text as row from ${database()(table)} r
-        where company_id = ${of.companyId} order by 1`;
+        where company_id = ${tenant.companyId} order by 1`;
       return [table, found.map(({ row }) => row)] as const;
     }),
   );
@@ -60,9 +58,6 @@ async function snapshot(of = tenant): Promise<Record<string, string[]>> {
 }
 
 test('fills the empty fields of the target, moves what hangs on the source, and undoes both', async () => {
-  await createSetting(key, 'tags', { object: 'leads', name: 'Merged by hand', color: '#336699', fields: [] }).catch(
-    () => undefined,
-  );
   const [source, target] = await createRecords(key, 'leads', [
     lead({ city: 'Berlin', job_title: 'Buyer' }),
     lead({ city: 'Hamburg' }),
@@ -116,7 +111,7 @@ test('fills the empty fields of the target, moves what hangs on the source, and 
 
 describe('every kind of record', () => {
   test.each(['leads', 'deals', 'customers', 'accounts', 'custom'])('merges %s and undoes it', async (kind) => {
-    const object = kind === 'custom' ? `object:${(await newCustomObject(key)).slug}` : kind;
+    const object = kind === 'custom' ? await newCustomObject(tenant, 'boats') : kind;
     const person = (name: string) => ({ first_name: name, email: `${randomUUID()}@bluelake.example` });
     const body = (name: string) => (kind === 'leads' || kind === 'customers' ? person(name) : { name });
     const [source, target] = [await createRecord(key, object, body('A')), await createRecord(key, object, body('B'))];
@@ -154,7 +149,10 @@ test('takes the values that field_choices names, and rejects fields that it cann
 });
 
 test('gives a unique value from the source to the target and back', async () => {
-  await newCustomField(key, 'accounts', { name: 'vat_no', label: 'VAT', type: 'text', unique: true });
+  await expectStatus(201, 'POST', '/v1/objects/accounts/fields', {
+    key,
+    body: { name: 'vat_no', label: 'VAT', type: 'text', unique: true },
+  });
   const [source, target] = [await account({ vat_no: 'DE-1' }), await account()];
   const { record, merge: made } = await merge('accounts', source.id, target.id);
   expect(record.vat_no).toBe('DE-1');
@@ -252,7 +250,11 @@ test('a dry run answers the same and changes nothing', async () => {
   const before = await snapshot();
   const cursor = await now(key);
   const rehearsed = await merge('accounts', source.id, target.id, { dry_run: true });
-  expect(rehearsed).toMatchObject({ dry_run: true, record: { city: 'Berlin' }, merge: { id: null, moved: { notes: 1 } } });
+  expect(rehearsed).toMatchObject({
+    dry_run: true,
+    record: { city: 'Berlin' },
+    merge: { id: null, moved: { notes: 1 } },
+  });
   expect(await snapshot()).toEqual(before);
   const { merge: made } = await merge('accounts', source.id, target.id);
   const merged = await snapshot();
