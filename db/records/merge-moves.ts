@@ -13,7 +13,7 @@ export interface Pair {
 const plainTables = ['notes', 'messages', 'received_reports', 'attachments', 'bookings', 'message_drafts'] as const;
 
 /** An activity or task that moved, which is a record itself. */
-export interface MovedRecord {
+interface MovedRecord {
   id: string;
   changedAt: Date;
 }

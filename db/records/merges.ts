@@ -12,7 +12,7 @@ import type { MovedReference } from './reference-clearing.ts';
 import { keepRecords } from './trash.ts';
 
 /** A field in which the records of a merge differed, as the API shows it. */
-export interface MergedField {
+interface MergedField {
   field: string;
   source: StoredValue;
   target: StoredValue;
@@ -20,7 +20,7 @@ export interface MergedField {
 }
 
 /** How many items moved, by what the API calls them. */
-export interface MovedCounts {
+interface MovedCounts {
   notes: number;
   tasks: number;
   activities: number;

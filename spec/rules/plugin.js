@@ -29,6 +29,8 @@ const verbs = [
   'reactivate',
   'extend',
   'reschedule',
+  'merge',
+  'undo',
   'withdraw',
   'release',
   'enroll',

@@ -4282,7 +4282,8 @@ export interface paths {
          *
          *     **Deleted records.** If a record is deleted, the activities and tasks deleted with it each have their own
          *     `record.deleted`, after that of the record. Its notes, messages, attachments and tags have none: remove them together
-         *     with the record. Records that referred to it have a `record.updated`.
+         *     with the record. Records that referred to it have a `record.updated`. A record that was merged has `record.merged`
+         *     instead, with `into_id`: remove it, and give its notes, messages, attachments and tags to that record.
          *
          *     **Visibility.** The call requires no scope of its own. It returns events of the objects that the key can view
          *     (`leads:view`, `object:visits:view`) and of the records that it can see. This includes events for records that are
