@@ -388,6 +388,7 @@ export const arrangedBodies: Record<
     const name = `type_${randomUUID().slice(0, 8)}`;
     return { ...example, name, inverse_name: `${name}_of` };
   },
+  mergeRecord: async (_, tenant, mode) => ({ into_id: await newRecord(tenant, mode, 'accounts') }),
   createLink: async (_, tenant, mode) => ({
     link_type: 'contacts',
     record_id: await newRecord(tenant, mode, 'customers'),
