@@ -17,6 +17,7 @@ import {
   insertConfiguration,
   insertDemoKey,
   insertRecords,
+  mergeExamples,
   setPassword,
 } from '../db/demo/demo.ts';
 import { insertImports } from '../db/demo/example-imports.ts';
@@ -31,6 +32,7 @@ import { demoData, demoSeed, leadCount } from '../domain/demo/data.ts';
 import { demoErrorFile, demoImports } from '../domain/demo/example-imports.ts';
 import { demoReverts } from '../domain/demo/example-reverts.ts';
 import {
+  exampleAccountsOfMerges,
   exampleActivityType,
   exampleDeletedAccounts,
   exampleDelivery,
@@ -201,10 +203,19 @@ async function makeWorkspace(sql: Sql, passwordHash: string, file: ExampleFile, 
   );
   const attachments = data.attachments.map((attachment) => ({ ...attachment, ...file, file_id: attachment.id }));
   const links = exampleLinks(data.customers, data.adminId, data.founded);
-  const accounts = [...data.accounts, ...exampleDeletedAccounts(data.accounts)];
+  const accounts = [
+    ...data.accounts,
+    ...exampleDeletedAccounts(data.accounts),
+    ...exampleAccountsOfMerges(data.accounts),
+  ];
   const exports = exampleExports(now, data.adminId);
   await insertRecords(sql, companyId, { ...data, accounts, attachments, links, exports });
-  await deleteExamples(sql, companyId, exampleIds.deletedAccounts, now);
+  await deleteExamples(sql, companyId, [...exampleIds.deletedAccounts, ...exampleIds.mergedAccounts], now);
+  const merges = exampleIds.merges.flatMap((id, index) => {
+    const [sourceId, targetId] = [exampleIds.mergedAccounts[index], exampleIds.mergeTargets[index]];
+    return sourceId && targetId ? [{ id, sourceId, targetId }] : [];
+  });
+  await mergeExamples(sql, companyId, merges, now);
   await insertDemoBilling(sql, companyId, demoBilling(now));
   await insertMeetings(sql, companyId, demoMeetings(demoSeed, data, now), now);
   await insertMessaging(sql, companyId, demoMessaging(demoSeed, data, now), now);

@@ -1,5 +1,6 @@
 // Restoring deleted records from the trash.
 import { retag } from '../../db/records/applied-tags.ts';
+import { findStandingMerge } from '../../db/records/merges.ts';
 import { findRecordsBeyondReach } from '../../db/records/records.ts';
 import { findReferences } from '../../db/records/references.ts';
 import {
@@ -9,6 +10,7 @@ import {
   forgetRestored,
   holdExisting,
   insertDeletedRecord,
+  type LockedRecord,
   lockDeletedRecord,
   lockInTrash,
   notePendingReferences,
@@ -59,10 +61,29 @@ export interface Restoration {
 export async function restoreFromTrash(call: WriteCall, place: RecordTarget, id: string): Promise<Restoration> {
   const { caller } = call;
   const { sql } = call.db;
-  const { workspace, object } = place;
-  const deleted = await lockDeletedRecord(sql, caller, object.object, id, call.currentTime());
+  const deleted = await lockDeletedRecord(sql, caller, place.object.object, id, call.currentTime());
   if (!deleted) throw notFound();
-  const { deletedAt, ...before } = deleted;
+  if (deleted.mergedInto !== null) {
+    const merge = await findStandingMerge(sql, caller, deleted.id);
+    const message = 'The record was merged into another one. Undo the merge instead.';
+    throw conflict('merged', message, { merge_id: merge?.id ?? null, merged_into: deleted.mergedInto });
+  }
+  return restoreLocked(call, place, deleted);
+}
+
+/**
+ * Restores a locked record of the trash.
+ * @param describe the audit row and the events; undefined: those of a restoration
+ */
+export async function restoreLocked(
+  call: WriteCall,
+  place: RecordTarget,
+  { deletedAt, mergedInto: _, ...before }: LockedRecord,
+  describe = restorationOf,
+): Promise<Restoration> {
+  const { caller } = call;
+  const { sql } = call.db;
+  const { workspace, object } = place;
   await holdEntity(call, object.object, before);
   const references = ownReferences(object.object, before);
   const [owner, existing] = [ownerOf(before), await holdReferred(call, references)];
@@ -91,7 +112,7 @@ export async function restoreFromTrash(call: WriteCall, place: RecordTarget, id:
   const changes = changesOfRestored(object, before, changed && record);
   const occurredAt = changeTime(before, now);
   call.db.record({
-    ...restorationOf(object, record.id, records, tags ? { ...changes, tags } : changes, occurredAt),
+    ...describe(object, record.id, records, tags ? { ...changes, tags } : changes, occurredAt),
     occurredAt,
   });
   await noteReferences(call, place, record.id, restored, now);

@@ -141,6 +141,8 @@ describe('events', () => {
       'record.updated',
       'record.deleted',
       'record.restored',
+      'record.merged',
+      'record.unmerged',
       'record.linked',
       'record.unlinked',
     ]);

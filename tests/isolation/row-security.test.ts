@@ -171,6 +171,7 @@ test('has a row in every table that tenants can read, so that the tests below ha
           'reference_clearings',
           'deleted_records',
           'deleted_items',
+          'merges',
           'exports',
           'imports',
           'import_parts',

@@ -51,6 +51,13 @@ const aDeletedAccount: ArrangedPath = {
     return { object: 'accounts', id };
   },
 };
+const newMerge = async (tenant: Tenant, mode: Mode): Promise<string> => {
+  const [source, target] = [await newRecord(tenant, mode, 'accounts'), await newRecord(tenant, mode, 'accounts')];
+  const path = `/v1/objects/accounts/records/${source}/merge`;
+  const { body } = await expectStatus(200, 'POST', path, { key: keyOf(tenant, mode), body: { into_id: target } });
+  return body.data.merge.id;
+};
+const aMerge: ArrangedPath = { exists: async (tenant, mode) => ({ id: await newMerge(tenant, mode) }) };
 /** @param content of its file, which is uploaded; null: it was cancelled */
 const anImport = (content?: string | null): ArrangedPath => ({
   exists: async (tenant, mode) => {
@@ -204,6 +211,9 @@ export const arrangedPaths: Record<string, ArrangedPath> = {
     exists: async (tenant, mode) => ({ object: 'accounts', id: await newRecord(tenant, mode, 'accounts') }),
     recordsOf: 'accounts',
   },
+  '/v1/objects/{object}/records/{id}/merge': onRecord,
+  '/v1/merges/{id}': aMerge,
+  '/v1/merges/{id}/undo': aMerge,
   '/v1/objects/{object}/deleted-records': inObject,
   '/v1/objects/{object}/deleted-records/{id}': aDeletedAccount,
   '/v1/objects/{object}/deleted-records/{id}/restore': aDeletedAccount,
@@ -409,6 +419,7 @@ export const arrangedBodies: Record<
     const name = `type_${randomUUID().slice(0, 8)}`;
     return { ...example, name, inverse_name: `${name}_of` };
   },
+  mergeRecord: async (_, tenant, mode) => ({ into_id: await newRecord(tenant, mode, 'accounts') }),
   createLink: async (_, tenant, mode) => ({
     link_type: 'contacts',
     record_id: await newRecord(tenant, mode, 'customers'),
