@@ -243,6 +243,8 @@ export const unnoticed: Readonly<Record<string, 'not sent' | 'not run' | 'not ca
   'db/records/feed.ts sweepEvents: e.test_mode = f.test_mode': 'not caught',
   'db/records/feed.ts sweepEvents: company_id = ${companyId}': 'not sent',
   'db/records/feed.ts sweepEvents: test_mode = ${testMode}': 'not sent',
+  'db/records/views.ts countViews: company_id = ${companyId}': 'not caught',
+  'db/reports/saved-reports.ts countSavedReports: company_id = ${companyId}': 'not caught',
   'db/reports/search-blocks.ts': 'not caught',
   'db/sales/activity-effects.ts lockNamedEntities: r.company_id = ${scope.companyId}': 'not sent',
   'db/sales/activity-effects.ts lockNamedEntities: r.test_mode = ${scope.testMode}': 'not sent',
