@@ -292,7 +292,7 @@ export const arrangedPaths: Record<string, ArrangedPath> = {
     shared: true,
   },
   '/v1/settings/pipelines/{id}': {
-    exists: async (tenant) => ({ id: await newListItem(tenant, 'pipelines', { order_position: 9 }) }),
+    exists: async (tenant) => ({ id: await someOtherPipeline(tenant) }),
     shared: true,
   },
   '/v1/settings/tags/{object}': aList,
@@ -498,6 +498,7 @@ export const arrangedBodies: Record<
   createSource: withFreshName,
   createView: withFreshName,
   createSavedReport: withFreshName,
+  createDealPipeline: withFreshName,
   createActivity: async (example, tenant, mode) => ({
     ...example,
     entity_type: 'lead',
@@ -579,6 +580,14 @@ export const arrangedOptions: Record<string, Record<string, (tenant: Tenant) => 
 function newSignup(example: Example): Example {
   const admin = example.admin_user as Example;
   return { ...example, admin_user: { ...admin, email: `${randomUUID()}@bluelake.example` } };
+}
+
+/** Returns a pipeline that is not the default. A new one per request would soon exceed their limit. */
+async function someOtherPipeline(tenant: Tenant): Promise<string> {
+  const [known] = await database()<{ id: string }[]>`
+    select id from pipelines
+    where company_id = ${tenant.companyId} and not is_default order by created_at, id limit 1`;
+  return known?.id ?? newListItem(tenant, 'pipelines', { order_position: 9 });
 }
 
 async function defaultPipelineOf({ companyId }: Tenant): Promise<string> {
