@@ -66,6 +66,8 @@ export const changelog: readonly ChangelogEntry[] = [
       'createDealPipeline',
       'updateDealPipeline',
       'deleteDealPipeline',
+      'mergeRecord',
+      'undoMerge',
     ],
   },
   {

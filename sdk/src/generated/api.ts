@@ -25297,6 +25297,12 @@ export interface operations {
                  * @example 7d1c0f5e-import-row-17
                  */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+                /**
+                 * @description Runs the whole operation and then rolls it back. The response is the one that the call would get, with `meta.dry_run: true`
+                 *     and `meta.would`. Nothing is stored or sent; see [Dry run](#section/Dry-run). The only value is `true`.
+                 * @example true
+                 */
+                "Dry-Run"?: components["parameters"]["DryRun"];
             };
             path: {
                 /**
@@ -25620,6 +25626,12 @@ export interface operations {
                  * @example 7d1c0f5e-import-row-17
                  */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+                /**
+                 * @description Runs the whole operation and then rolls it back. The response is the one that the call would get, with `meta.dry_run: true`
+                 *     and `meta.would`. Nothing is stored or sent; see [Dry run](#section/Dry-run). The only value is `true`.
+                 * @example true
+                 */
+                "Dry-Run"?: components["parameters"]["DryRun"];
             };
             path: {
                 /**

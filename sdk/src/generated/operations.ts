@@ -1897,7 +1897,7 @@ export interface Operations {
    * Emits `record.merged`, `record.updated` for the target if its fields changed, and `record.updated` for each activity
    * and task that moved and each record that referred to the source.
    */
-  mergeRecord: Method<'mergeRecord'>;
+  mergeRecord: DryRunMethod<'mergeRecord'>;
   /**
    * List merges
    *
@@ -1938,7 +1938,7 @@ export interface Operations {
    * Emits `record.unmerged`, `record.updated` for the target if its fields changed, and `record.updated` for each activity
    * and task that moves back and each record that refers to the source again.
    */
-  undoMerge: Method<'undoMerge'>;
+  undoMerge: DryRunMethod<'undoMerge'>;
   /**
    * List deleted records
    *
@@ -4099,10 +4099,10 @@ export const descriptions: Readonly<Record<keyof Operations, Description>> = {
   getView: { method: 'GET', path: '/v1/views/{id}' },
   updateView: { method: 'PATCH', path: '/v1/views/{id}' },
   deleteView: { method: 'DELETE', path: '/v1/views/{id}' },
-  mergeRecord: { method: 'POST', path: '/v1/objects/{object}/records/{id}/merge', takesKey: true },
+  mergeRecord: { method: 'POST', path: '/v1/objects/{object}/records/{id}/merge', takesKey: true, runsDry: true },
   listMerges: { method: 'GET', path: '/v1/merges', items: 'merges' },
   getMerge: { method: 'GET', path: '/v1/merges/{id}' },
-  undoMerge: { method: 'POST', path: '/v1/merges/{id}/undo', takesKey: true },
+  undoMerge: { method: 'POST', path: '/v1/merges/{id}/undo', takesKey: true, runsDry: true },
   listDeletedRecords: { method: 'GET', path: '/v1/objects/{object}/deleted-records', items: 'deleted_records' },
   getDeletedRecord: { method: 'GET', path: '/v1/objects/{object}/deleted-records/{id}' },
   deleteDeletedRecord: { method: 'DELETE', path: '/v1/objects/{object}/deleted-records/{id}', takesKey: true, runsDry: true },
