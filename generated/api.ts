@@ -5191,7 +5191,7 @@ export interface paths {
          *     operations, so they can be 400 days old; deleted records can be restored for 30 days.
          *
          *     Records that the operations created go to the trash. Changed fields and tags get their former values. Deleted records
-         *     are restored from the trash. If operations changed a record several times, their changes are undone together. The rules
+         *     are restored from the trash, and merges are undone. If operations changed a record several times, their changes are undone together. The rules
          *     for values and the pre-conditions of statuses do not apply, since the records had these values before.
          *
          *     A conflict is something that stays as it is:
@@ -5200,7 +5200,7 @@ export interface paths {
          *     |---|---|
          *     | `changed_since` | a field no longer has the value that the operations wrote, or others have written to a record since it was created or deleted, or another record has a unique value by now |
          *     | `deleted_since` | the record was deleted after the operations, or is no longer in the trash, or a former value refers to a record or user that is gone |
-         *     | `not_revertible` | the operation cannot be undone: messages, bookings, payments, notes, attachments, links and settings; also a phone number, of which the audit log keeps only the last digits, and a field or object that is disabled |
+         *     | `not_revertible` | the operation cannot be undone: the undo of a merge, messages, bookings, payments, notes, attachments, links and settings; also a phone number, of which the audit log keeps only the last digits, and a field or object that is disabled |
          *
          *     `conflicts` has the first 100, and `counts.conflicts` the number of all. A plan of more than about 500 operations is made
          *     by a background job: its status is `planning` until then. `digest` stands for the plan.

@@ -60,9 +60,13 @@ export function classifyOperation({ action, object, recordId, changes }: Operati
   const dot = action.indexOf('.');
   const [noun, verb] = [action.slice(0, dot), action.slice(dot + 1)];
   if (neutralNouns.has(noun) || verb === 'purge') return 'neutral';
-  if (!recordNouns.has(noun) || object === null || recordId === null) return 'other';
-  return verb === 'create' || verb === 'delete' || verb === 'restore' || changes !== null ? 'record' : 'other';
+  // The records could have changed since they were merged, so an undone merge is not made again.
+  if (!recordNouns.has(noun) || object === null || recordId === null || verb === 'unmerge') return 'other';
+  return Object.hasOwn(existsAfterVerb, verb) || changes !== null ? 'record' : 'other';
 }
+
+/** True for operations after which a record exists, false for those after which it does not. A merge deletes its source. */
+const existsAfterVerb: Readonly<Record<string, boolean>> = { create: true, restore: true, delete: false, merge: false };
 
 /** Adds a later operation on the same record. @param so what the earlier ones did */
 export function addOperation(so: RecordReversal | undefined, operation: Operation): RecordReversal {
@@ -84,7 +88,7 @@ export function addOperation(so: RecordReversal | undefined, operation: Operatio
     fields[name] = earlier && isSame(earlier.to, from) ? { from: earlier.from, to } : { from, to };
   }
   const verb = action.slice(action.indexOf('.') + 1);
-  const existence = verb === 'delete' ? false : verb === 'create' || verb === 'restore' ? true : undefined;
+  const existence = existsAfterVerb[verb];
   return {
     ...reversal,
     operations: reversal.operations + 1,

@@ -26,7 +26,7 @@ import { noteMovedReferences, repointed } from './merging.ts';
 import { prepareStored } from './preparation.ts';
 import type { RecordTarget, WriteCall } from './record-target.ts';
 import { writeChange } from './record-writes.ts';
-import { rehearse } from './rehearsal.ts';
+import { attempt, rehearse } from './rehearsal.ts';
 import { restoreLocked } from './restoring.ts';
 
 /** A call that may undo merges. */
@@ -66,6 +66,16 @@ export async function undoMerge(
   const place = { workspace, object };
   const undone = await (dryRun ? rehearse(call, (each) => undo(each, place, merge)) : undo(call, place, merge));
   return { ...undone, object };
+}
+
+/**
+ * Undoes a merge as part of a revert, whose scopes were checked.
+ * @throws ApiError as undoMerge; what it wrote is then rolled back
+ */
+export async function undoMergeInRevert(call: WriteCall, place: RecordTarget, mergeId: string): Promise<void> {
+  const merge = await findMerge(call.db.sql, call.caller, [place.object.object], mergeId);
+  if (!merge) throw notFound();
+  await attempt(call, (each) => undo(each, place, merge));
 }
 
 async function undo(call: WriteCall, place: RecordTarget, merge: MergeRow): Promise<Omit<UndoneMerge, 'object'>> {

@@ -353,6 +353,49 @@ describe('a revert', () => {
     expect(await readRecord(key, 'leads', lead.id)).toMatchObject({ converted_customer_id: customer });
   });
 
+  test('undoes a merge with everything that moved, and cannot undo the undo of a merge', async () => {
+    const [source, target] = [
+      await createRecord(key, 'leads', { first_name: 'Source', city: 'Berlin', email: `${unique()}@source.example` }),
+      await createRecord(key, 'leads', { first_name: 'Target', email: `${unique()}@target.example` }),
+    ];
+    const deal = await createRecord(key, 'deals', { name: 'Moved', lead_id: source.id });
+    const merge = `/v1/objects/leads/records/${source.id}/merge`;
+    const merged = await expectStatus(200, 'POST', merge, { key, body: { into_id: target.id } });
+    expect(await readRecord(key, 'deals', deal.id)).toMatchObject({ lead_id: target.id });
+    const done = await undo({ request_id: merged.body.meta.request_id });
+    expect(done).toMatchObject({ status: 'completed', conflicts: [] });
+    expect(await readRecord(key, 'leads', source.id)).toMatchObject({ first_name: 'Source', city: 'Berlin' });
+    expect(await readRecord(key, 'leads', target.id)).toMatchObject({ first_name: 'Target', city: null });
+    expect(await readRecord(key, 'deals', deal.id)).toMatchObject({ lead_id: source.id });
+
+    const again = await expectStatus(200, 'POST', merge, { key, body: { into_id: target.id } });
+    const undone = await expectStatus(200, 'POST', `/v1/merges/${again.body.data.merge.id}/undo`, { key });
+    const { conflicts } = await plan({ request_id: undone.body.meta.request_id });
+    expect(conflicts).toContainEqual({
+      object: 'leads',
+      record_id: source.id,
+      field: null,
+      reason: 'not_revertible',
+      action: 'lead.unmerge',
+    });
+  });
+
+  test('keeps a merge whose source cannot come back, and everything that the undo would have written', async () => {
+    const field = `code_${unique()}`;
+    await newCustomField(tenant, 'accounts', field, { unique: true });
+    const value = unique();
+    const [source, target] = [
+      await createRecord(key, 'accounts', { name: 'Source', city: 'Berlin', [field]: value }),
+      await createRecord(key, 'accounts', { name: 'Target', [field]: unique() }),
+    ];
+    const merge = `/v1/objects/accounts/records/${source.id}/merge`;
+    const merged = await expectStatus(200, 'POST', merge, { key, body: { into_id: target.id } });
+    await createRecord(key, 'accounts', { name: 'Third', [field]: value });
+    const done = await undo({ request_id: merged.body.meta.request_id });
+    expect(done).toMatchObject({ status: 'completed' });
+    expect(await isGone(source.id)).toBe(true);
+  });
+
   test('undoes an activity with its effects on the lead', async () => {
     const own = await newTenant();
     const { id: actor } = (await expectStatus(200, 'GET', '/v1/me', { key: own.key })).body.data.actor;
