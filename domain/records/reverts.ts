@@ -193,7 +193,8 @@ function decideFields(
     else {
       const stored = toStored(field, from);
       if (stored === undefined) refuse(name, 'not_revertible');
-      else if (!referencesOf(object, { [name]: { from } }, record).every(hasTarget)) refuse(name, 'deleted_since');
+      else if (!listNeededReferences(object, { [name]: { from } }, record).every(hasTarget))
+        refuse(name, 'deleted_since');
       else (isStoredAsCustom(field, record) ? decision.custom : decision.values)[name] = stored;
     }
   }
@@ -237,7 +238,7 @@ const derivedReferences: Readonly<Record<string, 'customer' | 'lead'>> = {
  * Returns the references among the former values of fields.
  * @param record the current record, which says to which object a task refers
  */
-export function referencesOf(
+export function listNeededReferences(
   object: WorkspaceObject,
   fields: Readonly<Record<string, { from: unknown }>>,
   record: Pick<StoredRecord, 'values'> | undefined,
@@ -260,7 +261,7 @@ const kinds: readonly RevertKind[] = ['restore', 'update', 'trash'];
  * Returns the step of a revert in which an item is undone. Records are restored before those that belong to them, and go to the
  * trash after them.
  */
-export function stepOf(kind: RevertKind, object: string): number {
+export function computeStep(kind: RevertKind, object: string): number {
   const place = order.indexOf(order.includes(object) ? object : '');
   return kinds.indexOf(kind) * 10 + (kind === 'trash' ? order.length - 1 - place : place);
 }

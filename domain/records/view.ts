@@ -136,7 +136,7 @@ export function describeUpdate(
     changed_fields: Object.keys(changes),
     occurred_at: now.toISOString(),
   };
-  const takenFrom = changes.assigned_to && ownershipBefore(changes.assigned_to.from, createdBy);
+  const previousOwnership = changes.assigned_to && ownershipBefore(changes.assigned_to.from, createdBy);
   return {
     action: auditActionName(object, 'update'),
     object: object.object,
@@ -146,7 +146,7 @@ export function describeUpdate(
       name: 'record.updated',
       data,
       changes,
-      ...(takenFrom ? { takenFrom } : {}),
+      ...(previousOwnership ? { previousOwnership } : {}),
     },
   };
 }
@@ -194,10 +194,10 @@ export function describeDeletion(
   { id, gone, ownership, records }: Omit<GoneRecord, 'object'> & { gone: GoneWithIt; records: readonly GoneRecord[] },
   now: Date,
 ) {
-  const toDeletedEvent = ({ object: name, id: recordId, ownership: takenFrom }: GoneRecord) => ({
+  const toDeletedEvent = ({ object: name, id: recordId, ownership: previousOwnership }: GoneRecord) => ({
     name: 'record.deleted',
     data: { object: name, record_id: recordId, occurred_at: now.toISOString() },
-    takenFrom,
+    previousOwnership,
   });
   return {
     action: auditActionName(object, 'delete'),
@@ -210,7 +210,7 @@ export function describeDeletion(
 }
 
 /** What a restored record leaves there, with an event for each record that came back with it. @param changes what it lost */
-export function restorationOf(
+export function describeRestoration(
   object: WorkspaceObject,
   id: string,
   records: readonly Pick<GoneRecord, 'object' | 'id'>[],
@@ -268,7 +268,7 @@ export function describeMerge(
     event: {
       name: verb === 'merge' ? 'record.merged' : 'record.unmerged',
       data,
-      ...(ownership ? { takenFrom: ownership } : {}),
+      ...(ownership ? { previousOwnership: ownership } : {}),
     },
     furtherEvents: moved.map((each) => ({
       name: 'record.updated',

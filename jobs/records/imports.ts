@@ -128,7 +128,7 @@ class ImportRun {
     if (this.#row.completedAt) return this.#storeErrors();
     if (this.#row.attempts >= mostAttempts)
       return this.#end('failed', { code: 'INTERNAL_ERROR', message: 'A chunk of rows could not be written.' });
-    const source = new RowSource(this.#readFile(layout, this.#row.nextByte), layout, imports.placeOf(this.#row));
+    const source = new RowSource(this.#readFile(layout, this.#row.nextByte), layout, imports.toRowPlace(this.#row));
     try {
       while (!signal.aborted) {
         const isUnderLoad = await this.#services.loadShedder.waitForTurn(signal);
@@ -166,7 +166,7 @@ class ImportRun {
   async #write(rows: readonly FileRow[], next: RowPlace, layout: FileLayout, caller: Caller): Promise<ChunkOutcome> {
     const { id, options, dryRun } = this.#row;
     const scope = this.#scope;
-    const before = imports.placeOf(this.#row);
+    const before = imports.toRowPlace(this.#row);
     const outcome = await this.#context.transaction(scope, async (sql, emit, audit) => {
       const row = await imports.lockImport(sql, scope, id);
       if (row?.status !== 'running' || row.nextByte !== before.byte || row.nextRow !== before.row) return undefined;

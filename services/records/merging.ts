@@ -17,7 +17,7 @@ import { changeClocks } from '../../db/settings/sla-clocks.ts';
 import { getBuiltinObject } from '../../domain/objects/workspace.ts';
 import type { StoredRecord } from '../../domain/records/draft.ts';
 import { type Choice, changesOfMerge, isMergeable, joinFields } from '../../domain/records/merging.ts';
-import { ownerOf, ownReferences } from '../../domain/records/restoring.ts';
+import { findOwner, ownReferences } from '../../domain/records/restoring.ts';
 import { changeTime, isMatch } from '../../domain/records/version.ts';
 import { describeMerge, describeRepointing } from '../../domain/records/view.ts';
 import { clocksEndedWith } from '../../domain/settings/sla-tracking.ts';
@@ -183,7 +183,7 @@ async function findUnusable(
 ): Promise<ReadonlySet<string>> {
   const gone = ownReferences(object, source).filter(({ to }) => !existing.has(to));
   const unusable = new Set(gone.map(({ field }) => field));
-  const owner = ownerOf(source);
+  const owner = findOwner(source);
   if (owner && (await findReferences(sql, caller, [owner]))(owner) === undefined) unusable.add(owner.field);
   return unusable;
 }

@@ -226,20 +226,22 @@ describe('ids of another company', () => {
           const args = { ...(await besides(name, argument)), [argument]: value };
           const { result } = (await callTool(name, args, { key: stranger.key })).body;
           // A response may repeat what was sent.
-          const told = JSON.stringify(result);
+          const recorded = JSON.stringify(result);
           const sent = [value].flat().map((each) => (typeof each === 'object' ? (each as Json).value : String(each)));
-          return { ...result, told: sent.reduce((text, each) => text.replaceAll(each, 'sent'), told) };
+          return { ...result, recorded: sent.reduce((text, each) => text.replaceAll(each, 'sent'), recorded) };
         };
         const theirs = await answer(values.theirs);
         const at = `${name} ${argument}`;
-        for (const mark of marks) if (theirs.told.includes(mark)) found.push(`${at} tells ${mark}: ${theirs.told}`);
+        for (const mark of marks)
+          if (theirs.recorded.includes(mark)) found.push(`${at} tells ${mark}: ${theirs.recorded}`);
         const isOwn = argument === 'idempotency_key' || at === 'create_lead email';
         if (!annotations.readOnlyHint && (theirs.isError === true) === isOwn)
-          found.push(`${at} is ${isOwn ? 'refused' : 'done'}: ${theirs.told}`);
+          found.push(`${at} is ${isOwn ? 'refused' : 'done'}: ${theirs.recorded}`);
         if (isOwn) continue;
         if (values.nobodys === undefined) continue;
         const nobodys = await answer(values.nobodys);
-        if (nobodys.told !== theirs.told) found.push(`${at} answers otherwise:\n${theirs.told}\n${nobodys.told}`);
+        if (nobodys.recorded !== theirs.recorded)
+          found.push(`${at} answers otherwise:\n${theirs.recorded}\n${nobodys.recorded}`);
       }
     }
     expect(found.join('\n')).toBe('');
