@@ -1,4 +1,4 @@
-// Work inside of a transaction that is rolled back on its own: dry runs, and attempts that may fail.
+// Work inside a transaction that is rolled back on its own: dry runs, and attempts that may fail.
 import type { Change } from '../../runtime/handler.ts';
 import type { WriteCall } from './record-target.ts';
 
