@@ -1,7 +1,8 @@
-// Moves what hangs on a record to another record of its object, and back.
+// Moves the items of a record to another record of its object, and back.
 import type { Fragment } from 'postgres';
 import type { Sql } from '../client/pool.ts';
 import type { TenantScope } from '../client/tenant.ts';
+import { entityTypes } from './deletion.ts';
 
 /** Two records of one object. */
 export interface Pair {
@@ -18,22 +19,15 @@ interface MovedRecord {
   changedAt: Date;
 }
 
-/** What moved, by table. */
+/** The rows that moved, by table. */
 export type MovedRows = Record<(typeof plainTables)[number], string[]> & {
   activities: MovedRecord[];
   tasks: MovedRecord[];
   links: string[];
 };
 
-/** The ids of what moved. */
+/** The ids of the rows that moved. */
 export type MovedIds = Record<keyof MovedRows, string[]>;
-
-const entityTypes: Readonly<Record<string, string>> = {
-  leads: 'lead',
-  deals: 'deal',
-  customers: 'customer',
-  accounts: 'account',
-};
 
 const isOwn = (sql: Sql, { companyId, testMode }: TenantScope): Fragment =>
   sql`company_id = ${companyId} and test_mode = ${testMode}`;

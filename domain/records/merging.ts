@@ -15,7 +15,7 @@ export type Choice = 'source' | 'target';
 
 type Patch = Record<string, StoredValue>;
 
-/** What a merge does to the fields of the target, in stored form, and the fields as the API shows them. */
+/** The changes of the target's fields, in stored form, and the fields that differed, as the API shows them. */
 export interface JoinedFields {
   values: Patch;
   custom: Patch;
@@ -84,7 +84,7 @@ function storedValue(record: StoredRecord, field: Field): StoredValue {
   return Object.hasOwn(values, field.name) ? (values[field.name] ?? null) : null;
 }
 
-/** Contacts count for the merged record, and it was converted if the source was. Only what changes. */
+/** Returns the changes of times and of the conversion: contacts of both count, and a converted source counts as converted. */
 function joinDerived(source: StoredRecord['values'], target: StoredRecord['values'], now: Date): Patch {
   const derived: Patch = {};
   const times = (name: string) => [source[name], target[name]].filter((each) => typeof each === 'string').sort();
@@ -113,7 +113,7 @@ function findUnknown(object: WorkspaceObject, choices: Readonly<Record<string, C
   });
 }
 
-/** What a merge changed in a record, in stored form: the fields before and after it. */
+/** Returns the fields that a merge changed, in stored form, before and after it. */
 export function changesOfMerge(before: StoredRecord, after: StoredRecord) {
   const differing = (from: StoredRecord['values'], to: StoredRecord['values']) =>
     Object.fromEntries(

@@ -266,6 +266,9 @@ export function computeStep(kind: RevertKind, object: string): number {
   return kinds.indexOf(kind) * 10 + (kind === 'trash' ? order.length - 1 - place : place);
 }
 
+/** Returns true for the steps in which records are restored. */
+export const isRestoration = (step: number): boolean => step < 10;
+
 /** Returns the scopes that undoing an item takes. */
 export function scopesOfStep(kind: RevertKind, { module }: Pick<WorkspaceObject, 'module'>): string[] {
   const actions = { restore: ['create', 'edit', 'delete'], update: ['edit'], trash: ['delete'] } as const;

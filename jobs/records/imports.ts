@@ -19,6 +19,7 @@ import { type ReadLine, writeImportChunk } from '../../services/records/import-c
 import type { WriteCall } from '../../services/records/record-target.ts';
 import type { LoadShedder } from '../load-shedder.ts';
 import type { TenantJobContext } from '../runner.ts';
+import { leaseMs, mostAttempts, retryMs, waitMs } from './chunk-timing.ts';
 
 type Caller = WriteCall['caller'];
 type Change = Parameters<WriteCall['db']['record']>[0];
@@ -47,14 +48,6 @@ export interface ImportServices {
   onEvents(): void;
 }
 
-/** Milliseconds for which an import is leased, longer than a chunk takes. */
-const leaseMs = 15_000;
-/** Milliseconds after which an import that waits for others is looked at again. */
-const waitMs = 500;
-/** Milliseconds before a failed chunk is tried again, times the number of failures. */
-const retryMs = 1000;
-/** Consecutive failures of a chunk after which an import fails. */
-const mostAttempts = 6;
 /** Imports that a server runs at once. */
 const importsAtOnce = 2;
 /** Bytes of rows in a chunk, and rows of it under load. */

@@ -131,7 +131,7 @@ export function repointed(
   ];
 }
 
-/** Tags that the source has by hand, and the target does not have. */
+/** Returns the manual tags of the source that the target does not have. */
 function addedTags(source: StoredRecord, target: StoredRecord): string[] {
   const has = new Set(target.tags?.map(({ tagId }) => tagId));
   return (source.tags ?? []).filter(({ isManual, tagId }) => isManual && !has.has(tagId)).map(({ tagId }) => tagId);
@@ -188,7 +188,7 @@ async function findUnusable(
   return unusable;
 }
 
-/** Records that other records refer to the other one of a pair now. */
+/** Records the audit rows and events of records whose reference moved from one record of a pair to the other. */
 export async function noteMovedReferences(
   call: WriteCall,
   { workspace }: RecordTarget,

@@ -134,8 +134,8 @@ async function restoreDeletedOrMerged(call: WriteCall, place: RecordTarget, reco
     await restoreFromTrash(call, place, recordId);
   } catch (error) {
     const { reason, merge_id: mergeId } = (error instanceof ApiError && error.details) || {};
-    if (reason !== 'merged') throw error;
-    await undoMergeInRevert(call, place, String(mergeId));
+    if (reason !== 'merged' || typeof mergeId !== 'string') throw error;
+    await undoMergeInRevert(call, place, mergeId);
   }
 }
 

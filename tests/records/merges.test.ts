@@ -2,6 +2,7 @@
 import { randomUUID } from 'node:crypto';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { call, expectStatus, type Json } from '../support/client.ts';
+import { operations } from '../support/document.ts';
 import { changesAfter, now } from '../support/feeds.ts';
 import { addNote } from '../support/record-children.ts';
 import {
@@ -13,6 +14,7 @@ import {
   readRecord,
   recordsPath,
 } from '../support/records.ts';
+import { goodRequest } from '../support/requests.ts';
 import { database, newKey, newTenant, type Tenant } from '../support/tenants.ts';
 
 let tenant: Tenant;
@@ -265,6 +267,18 @@ test('a dry run answers the same and changes nothing', async () => {
     'record.merged',
   ]);
 });
+
+test.each(operations.filter(({ path }) => path.startsWith('/v1/objects/{object}/records/{id}')))(
+  '$id names the record that a merged one is part of now',
+  async (operation) => {
+    const [source, target] = [await account(), await account()];
+    await merge('accounts', source.id, target.id);
+    const { path, options } = await goodRequest(operation, tenant);
+    const merged = path.replace(/records\/[^/]+/, `records/${source.id}`).replace(/objects\/[^/]+/, 'objects/accounts');
+    const { status, body } = await call(operation.method, merged, options);
+    expect([status, body.error?.details]).toEqual([404, { merged_into: target.id }]);
+  },
+);
 
 describe('at the same time', () => {
   test('twenty merges of one pair give one merge', async () => {
