@@ -5,6 +5,13 @@ type ChangelogEntry = components['schemas']['ChangelogEntry'];
 
 export const changelog: readonly ChangelogEntry[] = [
   {
+    id: '2026-11-29-test-fault',
+    date: '2026-11-29',
+    kind: 'changed',
+    text: 'The header `Test-Fault` makes a call of a test key fail: `429`, `503`, `timeout`, `drop_after_commit` or `slow_2000`, so that you can test your retries.',
+    operations: [],
+  },
+  {
     id: '2026-11-29-dry-run',
     date: '2026-11-29',
     kind: 'changed',

@@ -12,6 +12,7 @@ import { Deadline } from '../pipeline/deadline.ts';
 import type { Failures } from '../pipeline/failures.ts';
 import { type Performed, performIn } from '../pipeline/in-process.ts';
 import type { InternalCall, OperationRunner } from '../pipeline/operation-runner.ts';
+import { asksForFault, makeFault } from '../pipeline/test-faults.ts';
 import type { Trace } from '../pipeline/trace.ts';
 import { ClientGone, readBytes } from './body.ts';
 import type { Answer } from './responses.ts';
@@ -125,8 +126,10 @@ export function routeProgramRequests(
     const deadline = new Deadline();
     const authenticate = () =>
       admission.authenticateGuest({ request, audience: route.audience() }, new Date(), deadline, trace);
-    const known = admission.remember(request, new Date(), trace);
+    const isFaulty = asksForFault(request);
+    const known = isFaulty ? undefined : admission.remember(request, new Date(), trace);
     const authenticated = known ? undefined : await authenticate();
+    if (isFaulty && authenticated) makeFault(request, authenticated.caller, runner.readFigures(trace), trace);
     const body = await readBytes(request, () => {
       trace.invite?.();
       trace.invite = undefined;

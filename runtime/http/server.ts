@@ -11,6 +11,7 @@ import { asksForDryRun, dryRunHeader, unsupportedDryRun } from '../pipeline/dry-
 import { Failures } from '../pipeline/failures.ts';
 import { type Perform, performIn } from '../pipeline/in-process.ts';
 import { OperationRunner, type RunnerParts } from '../pipeline/operation-runner.ts';
+import { waitForEnd } from '../pipeline/test-faults.ts';
 import { createTrace, type Trace } from '../pipeline/trace.ts';
 import type { RequestLine } from '../telemetry/log.ts';
 import { ClientGone } from './body.ts';
@@ -100,6 +101,12 @@ export function buildServer(parts: ServerParts): { server: Server; perform: Perf
       parts.load.requests -= 1;
     }
     if (trace.charge && isFree(answer)) parts.quota.refund(trace.charge);
+    if (trace.faultyEnd) await waitForEnd(trace.faultyEnd, request);
+    if (trace.faultyEnd?.isAnswered === false) {
+      log.info({ request_id: trace.requestId, operation: trace.operation }, 'not answered, as Test-Fault asks');
+      request.socket.destroy();
+      return;
+    }
     const about = {
       requestId: trace.requestId,
       figures: runner.readFigures(trace),

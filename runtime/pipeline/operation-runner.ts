@@ -29,6 +29,7 @@ import { Deadline, DeadlinePassed } from './deadline.ts';
 import { checkDryRun, listEffects } from './dry-run.ts';
 import type { Failures } from './failures.ts';
 import { hashBody, isStored, readKey, rejectConflicts, toClaim } from './idempotency.ts';
+import { asksForFault, makeFault } from './test-faults.ts';
 import type { Trace } from './trace.ts';
 import { checkBody, checkParameters, validationError } from './validation.ts';
 
@@ -111,12 +112,14 @@ export class OperationRunner {
     const now = new Date();
     const deadline = new Deadline();
     const authenticate = () => this.#admission.authenticate(routed, now, deadline, trace);
-    // Not for uploads: the file is stored before a transaction could verify a cached key.
+    const isFaulty = asksForFault(request);
+    // Not for uploads and faults: they take effect before a transaction could verify a cached key.
     const known =
-      routed.operation.upload === undefined
+      routed.operation.upload === undefined && !isFaulty
         ? await this.#admission.authenticateFromCache(routed, now, deadline, trace)
         : undefined;
     const admitted = known ?? (await authenticate());
+    if (isFaulty) makeFault(request, admitted.caller, this.readFigures(trace), trace);
     let read: Read;
     try {
       read = await this.#read(routed, trace);

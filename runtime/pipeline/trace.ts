@@ -4,6 +4,7 @@ import type { Charge, Quota } from '../limits/quota-leases.ts';
 import { type LimitDecision, type RateFigures, toRateLimitError } from '../limits/rate-limits.ts';
 import type { DeprecatedUse } from '../openapi/deprecation.ts';
 import type { Connection } from './feed-notifier.ts';
+import type { FaultyEnd } from './test-faults.ts';
 
 /** The state of one request. */
 export interface Trace {
@@ -32,6 +33,8 @@ export interface Trace {
   confirmed: boolean;
   /** Deprecated forms that the request uses. Every response lists them in its headers. */
   deprecated: readonly DeprecatedUse[];
+  /** How the request ends, if its Test-Fault delays or drops the answer. */
+  faultyEnd: FaultyEnd | undefined;
   /** True to end the connection after the response. */
   leave: boolean;
   /**
@@ -70,6 +73,7 @@ export function createTrace({
     countedBy: undefined,
     confirmed: false,
     deprecated: [],
+    faultyEnd: undefined,
     leave: false,
     invite,
     connection,
