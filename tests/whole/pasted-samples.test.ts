@@ -59,7 +59,7 @@ const shownAddress = 'http://127.0.0.1:8080';
 const folder = resolve(process.env.TEST_DATA_DIR ?? '.test-data', `samples-${process.pid}`);
 let server: TestServer;
 /** Values that the page tells readers to store in variables. */
-const kept = { printed: '', live: '', platform: '', session: '', inbound: '' };
+const kept = { printed: '', live: '', test: '', platform: '', session: '', inbound: '' };
 const printedSignIn = { email: '', password: '' };
 let ownSession = '';
 
@@ -77,6 +77,8 @@ beforeAll(async () => {
   kept.session = await signIn();
   const minted = await post('/v1/api-keys', { name: 'Settings', scopes: ['*'] }, kept.session);
   kept.live = (minted.data as { key: string }).key;
+  const mintedTest = await post('/v1/api-keys', { name: 'Tests', scopes: ['*'], environment: 'test' }, kept.session);
+  kept.test = (mintedTest.data as { key: string }).key;
   kept.inbound = await inboundSecret();
   const command = fileURLToPath(new URL('../../cli/platform-key.ts', import.meta.url));
   const env = { PATH: process.env.PATH ?? '', DATA_DIR: join(folder, 'data') };
@@ -182,13 +184,19 @@ test('runs the samples of the introduction with the printed key and sign-in', as
   // tests/sdk/package.test.ts compiles the blocks in a programming language.
   const blocks = fenced.filter(([, language]) => language === '').map(([, , block]) => block ?? '');
   const commands = blocks.map((block) => block.replaceAll(/^export .*….*$/gm, ''));
-  const env = { API_KEY: kept.printed, EMAIL: printedSignIn.email, PASSWORD: printedSignIn.password };
+  const env = {
+    API_KEY: kept.printed,
+    TEST_API_KEY: kept.test,
+    EMAIL: printedSignIn.email,
+    PASSWORD: printedSignIn.password,
+  };
   const outputs = await Promise.all(commands.map((command) => inShell(command, env)));
   expect(outputs.map(({ statuses }) => statuses)).toEqual([
     ['201', '200'],
     ['200', '201'],
-    // Filters, bulk data, an import, an export, dry runs, undo, billing, and the same migration
-    // twice.
+    // A dropped connection and its retry, filters, bulk data, an import, an export, dry runs, undo, billing,
+    // and the same migration twice.
+    ['000', '201'],
     ['200', '200'],
     ['200'],
     ['201', '200', '202', '200'],
