@@ -5,17 +5,9 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { Caller } from '../caller.ts';
 import { ApiError, type FieldProblem, problem, serviceUnavailable, validationFailed } from '../errors.ts';
 import { type RateFigures, toRateLimitError } from '../limits/rate-limits.ts';
-import type { Trace } from './trace.ts';
+import type { FaultyEnd, Trace } from './trace.ts';
 
 const testFaultHeader = 'test-fault';
-
-/** How a request ends if it is not answered immediately. */
-export interface FaultyEnd {
-  /** Milliseconds between the result and the answer. */
-  delay: number;
-  /** False to close the connection instead of sending the answer. */
-  isAnswered: boolean;
-}
 
 /** Milliseconds for which `timeout` leaves a request without an answer. */
 const silence = 30_000;

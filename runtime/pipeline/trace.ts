@@ -4,7 +4,14 @@ import type { Charge, Quota } from '../limits/quota-leases.ts';
 import { type LimitDecision, type RateFigures, toRateLimitError } from '../limits/rate-limits.ts';
 import type { DeprecatedUse } from '../openapi/deprecation.ts';
 import type { Connection } from './feed-notifier.ts';
-import type { FaultyEnd } from './test-faults.ts';
+
+/** How a request ends if it is not answered immediately. */
+export interface FaultyEnd {
+  /** Milliseconds between the result and the answer. */
+  delay: number;
+  /** False to close the connection instead of sending the answer. */
+  isAnswered: boolean;
+}
 
 /** The state of one request. */
 export interface Trace {

@@ -1,4 +1,4 @@
-// Test-Fault: the failures that integrators ask for, with test keys only, and what each leaves behind.
+// Test-Fault: the failures that integrators can ask for, and what each leaves behind.
 import { randomUUID } from 'node:crypto';
 import { type Duplex, PassThrough } from 'node:stream';
 import { beforeAll, describe, expect, test } from 'vitest';
