@@ -3,7 +3,9 @@ import {
   countUse,
   findCompany,
   findGrants,
+  findKeyById,
   findKeys,
+  findPerson,
   findSessions,
   type GrantRow,
   type UserRow,
@@ -43,6 +45,14 @@ export const credentialQueries: CredentialQueries = {
   async findCompany(sql, companyId, now) {
     const row = await findCompany(sql, companyId);
     return row && withSubscription(row, now);
+  },
+  async findKeyById(sql, companyId, id, now) {
+    const row = await findKeyById(sql, companyId, id);
+    return row && withSubscription(row, now);
+  },
+  async findPerson(sql, companyId, userId, now) {
+    const row = await findPerson(sql, companyId, userId);
+    return row && { ...withSubscription(row, now), permits: toPermits(row) };
   },
   findInboundEndpoint: (sql, companyId, testMode, now) =>
     findInboundEndpoint(sql, companyId, testMode ? 'test' : 'live', now),

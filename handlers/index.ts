@@ -4,6 +4,7 @@ import type { Handlers } from '../runtime/handler.ts';
 import { namingMerged } from '../services/records/merged-records.ts';
 import * as apiKeys from './access/api-keys.ts';
 import * as auditLogs from './access/audit-logs.ts';
+import * as accessExplanations from './access/explanations.ts';
 import * as me from './access/me.ts';
 import * as oauthGrants from './access/oauth-grants.ts';
 import * as passwords from './access/passwords.ts';
@@ -87,6 +88,7 @@ import * as tags from './settings/tags.ts';
 import * as taskTypes from './settings/task-types.ts';
 
 const plain = {
+  ...accessExplanations,
   ...activities,
   ...activityTypes,
   ...apiKeys,

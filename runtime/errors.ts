@@ -136,6 +136,14 @@ export function unreadable(
   return new ApiError('VALIDATION_ERROR', message, { reason });
 }
 
+/** Returns 403 for an operation on the whole workspace, if the caller sees only a part of it. */
+export const companyReachRequired = () =>
+  new ApiError(
+    'FORBIDDEN_SCOPE',
+    'This operation affects the whole workspace. Use a credential with the reach company.',
+    { required_scopes: [], reason: 'company_reach_required' },
+  );
+
 /** Returns 409 CONFLICT with a machine-readable reason. */
 export function conflict(reason: string, message: string, more: Record<string, unknown> = {}): ApiError {
   return new ApiError('CONFLICT', message, { reason, ...more });

@@ -7,6 +7,7 @@ import type { Ownership } from '../domain/ownership.ts';
 import type { Calendars } from '../domain/scheduling/calendars.ts';
 import type { operations } from '../generated/api.ts';
 import type { Actor, Caller } from './caller.ts';
+import type { AccessQuestion, ExplainedAccess } from './credentials/explanation.ts';
 import type { Secrets } from './credentials/secrets.ts';
 import type { SessionTokens } from './credentials/session-tokens.ts';
 import type { SignedTokens } from './credentials/signed-tokens.ts';
@@ -194,6 +195,15 @@ export interface CallServices {
   inboundUrls(companyId: string, environment: 'live' | 'test'): InboundUrls;
   /** The OpenAPI document, as it is served. */
   openApiDocument: PreparedBody;
+  /** Every operation of the OpenAPI document. */
+  operations: readonly { id: string; path: string; objects: readonly string[] | undefined }[];
+  /**
+   * Runs the checks that admit a call of an operation, for a credential of the workspace and without
+   * the call.
+   * @returns undefined if there is no such credential
+   * @throws Error if there is no such operation
+   */
+  explainAccess(question: AccessQuestion): Promise<ExplainedAccess | undefined>;
   /** True if the server sends mails; without a mail server it only stores them. */
   sendsMail: boolean;
   /**

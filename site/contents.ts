@@ -66,7 +66,7 @@ const topics: Record<string, { title: string; summary: string; headings: string[
   authentication: {
     title: 'Authentication',
     summary: 'API keys, session tokens and OAuth tokens, and the scopes that they carry.',
-    headings: ['Authentication', 'Scopes'],
+    headings: ['Authentication', 'Scopes', 'Find out why a call fails'],
   },
   errors: {
     title: 'Errors',

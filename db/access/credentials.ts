@@ -100,15 +100,30 @@ export interface UserRow {
   profile: { module: string; actions: string[] }[] | null;
 }
 
-export interface SessionRow extends SubscriptionRow, UserRow {
+export interface PersonRow extends SubscriptionRow, UserRow {
   companyId: string;
   companyName: string;
   configVersion: number;
   disabledModules: string[];
-  sessionId: string;
   fullName: string;
   mustChangePassword: boolean;
 }
+
+export interface SessionRow extends PersonRow {
+  sessionId: string;
+}
+
+/** The columns of a user `u` of a company `c` with its subscription `s`. */
+const selectPerson = (sql: Sql, companyId: string) => sql`
+  c.id as company_id, c.name as company_name, c.config_version, c.disabled_modules,
+  ${subscriptionColumns(sql)}, u.id as user_id, u.full_name, u.branch_id, u.team_id,
+  ${selectProfile(sql, companyId, sql`u.profile_id`)} as profile,
+  coalesce((
+    select must_change_password from sign_ins where company_id = ${companyId} and user_id = u.id
+  ), false) as must_change_password,
+  array(
+    select r.name from user_roles ur join roles r on r.id = ur.role_id where ur.company_id = ${companyId} and ur.user_id = u.id
+  ) as roles`;
 
 /**
  * Finds sessions of a company that have not ended, of active users.
@@ -120,21 +135,28 @@ export async function findSessions(
   ids: readonly string[],
 ): Promise<Map<string, SessionRow>> {
   const rows = await sql<SessionRow[]>`
-    select c.id as company_id, c.name as company_name, c.config_version, c.disabled_modules,
-      ${subscriptionColumns(sql)}, i.id as session_id, u.id as user_id, u.full_name, u.branch_id, u.team_id,
-      ${selectProfile(sql, companyId, sql`u.profile_id`)} as profile,
-      coalesce((
-        select must_change_password from sign_ins where company_id = ${companyId} and user_id = u.id
-      ), false) as must_change_password,
-      array(
-        select r.name from user_roles ur join roles r on r.id = ur.role_id where ur.company_id = ${companyId} and ur.user_id = u.id
-      ) as roles
+    select i.id as session_id, ${selectPerson(sql, companyId)}
     from sessions i
     join users u on u.company_id = ${companyId} and u.id = i.user_id and u.status = 'active'
     join companies c on c.id = ${companyId} and c.status = 'active'
     left join subscriptions s on s.company_id = ${companyId}
     where i.company_id = ${companyId} and i.id = any(${ids as string[]}::uuid[]) and i.ended_at is null`;
   return new Map(rows.map((row) => [row.sessionId, row]));
+}
+
+/** Finds a user of a company, active or not. */
+export async function findPerson(
+  sql: Sql,
+  companyId: string,
+  userId: string,
+): Promise<(PersonRow & { isActive: boolean }) | undefined> {
+  const [row] = await sql<(PersonRow & { isActive: boolean })[]>`
+    select u.status = 'active' as is_active, ${selectPerson(sql, companyId)}
+    from users u
+    join companies c on c.id = ${companyId} and c.status = 'active'
+    left join subscriptions s on s.company_id = ${companyId}
+    where u.company_id = ${companyId} and u.id = ${userId}`;
+  return row;
 }
 
 /**

@@ -5,6 +5,13 @@ type ChangelogEntry = components['schemas']['ChangelogEntry'];
 
 export const changelog: readonly ChangelogEntry[] = [
   {
+    id: '2026-11-29-access-explanations',
+    date: '2026-11-29',
+    kind: 'added',
+    text: 'Find out why a call fails: `POST /v1/access/explain` runs the checks of a call for a key, a user or the caller, and says which one fails.',
+    operations: ['checkAccess'],
+  },
+  {
     id: '2026-11-29-dry-run',
     date: '2026-11-29',
     kind: 'changed',

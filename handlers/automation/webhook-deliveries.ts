@@ -7,7 +7,6 @@ import { type StoredDelivery, toDeliveryResponse } from '../../domain/automation
 import { conflict, notFound, orNotFound, problem, validationFailed } from '../../runtime/errors.ts';
 import type { Call, Handler } from '../../runtime/handler.ts';
 import { readPage } from '../../runtime/paging.ts';
-import { requireCompanyReach } from '../../services/people/company-reach.ts';
 
 /** Maximum deliveries of one call. */
 const maxRecovered = 10_000;
@@ -17,7 +16,6 @@ export const listWebhookDeliveries: Handler<'listWebhookDeliveries'> = async (ca
   const { caller, now } = call;
   const { path, query } = call.request;
   const { sql } = call.db;
-  requireCompanyReach(call);
   const { status, event, from, to } = query;
   const filter = { status, event, from: parseTime(from), to: parseTime(to) };
   const { rows, ...rest } = await readPage(
@@ -40,7 +38,6 @@ export const getWebhookDelivery: Handler<'getWebhookDelivery'> = async (call) =>
   const { caller, now } = call;
   const { path } = call.request;
   const { sql } = call.db;
-  requireCompanyReach(call);
   const row = orNotFound(await db.findDelivery(sql, caller, path.deliveryId));
   if (row.subscriptionId !== path.id) throw notFound();
   return { status: 200, data: { delivery: { ...toDeliveryResponse(row, now), request_body: row.body } } };
@@ -50,7 +47,6 @@ export const replayWebhookDelivery: Handler<'replayWebhookDelivery'> = async (ca
   const { caller, now } = call;
   const { path } = call.request;
   const { sql } = call.db;
-  requireCompanyReach(call);
   const row = orNotFound(await db.findDelivery(sql, caller, path.deliveryId));
   const subscription = await lockWebhook(sql, caller, row.subscriptionId);
   if (!subscription) throw conflict('subscription_deleted', 'The webhook endpoint of this delivery was deleted.');
@@ -71,7 +67,6 @@ export const replayWebhookDeliveries: Handler<'replayWebhookDeliveries'> = async
   const { caller, now } = call;
   const { path, body } = call.request;
   const { sql } = call.db;
-  requireCompanyReach(call);
   const window = { from: new Date(body.from), to: new Date(body.to), status: body.status };
   if (window.to < window.from)
     throw validationFailed([problem('to', 'OUT_OF_RANGE', 'to must not be before from')], 400);
@@ -89,7 +84,6 @@ export const recoverWebhookDeliveries: Handler<'recoverWebhookDeliveries'> = asy
   const { caller, now } = call;
   const { path, body } = call.request;
   const { sql } = call.db;
-  requireCompanyReach(call);
   assertEnabled(orNotFound(await lockWebhook(sql, caller, path.id)));
   const queued = await db.reopenDeliveries(sql, caller, path.id, new Date(body.since), maxRecovered, now);
   await wakeWebhooks(sql, caller, [path.id], now);

@@ -13,7 +13,6 @@ import { conflict, orNotFound, problem, validationFailed } from '../../runtime/e
 import type { Call, Handler } from '../../runtime/handler.ts';
 import { newSigningSecret, postSigned } from '../../runtime/outbound/signed-posts.ts';
 import { readPage } from '../../runtime/paging.ts';
-import { requireCompanyReach } from '../../services/people/company-reach.ts';
 
 type Webhook = components['schemas']['WebhookSubscription'];
 
@@ -41,7 +40,6 @@ export const getWebhookSubscription: Handler<'getWebhookSubscription'> = async (
 export const createWebhookSubscription: Handler<'createWebhookSubscription'> = async (call) => {
   const { caller, now } = call;
   const { body } = call.request;
-  requireCompanyReach(call);
   await validateSettings(call, { events: [], filter: null });
   const limit = configurationLimits.webhooks;
   if ((await db.lockWebhookCount(call.db.sql, caller)) >= limit)
@@ -67,7 +65,6 @@ export const createWebhookSubscription: Handler<'createWebhookSubscription'> = a
 export const updateWebhookSubscription: Handler<'updateWebhookSubscription'> = async (call) => {
   const { caller, now } = call;
   const { body, path } = call.request;
-  requireCompanyReach(call);
   await validateSettings(call, orNotFound(await db.findWebhook(call.db.sql, caller, path.id)));
   const before = orNotFound(await db.lockWebhook(call.db.sql, caller, path.id));
   const settings: db.WebhookSettings = {
@@ -94,7 +91,6 @@ export const deleteWebhookSubscription: Handler<'deleteWebhookSubscription'> = a
   const { caller, now } = call;
   const { path } = call.request;
   const { sql } = call.db;
-  requireCompanyReach(call);
   const before = orNotFound(await db.lockWebhook(sql, caller, path.id));
   const cancelled = await cancelDeliveries(sql, caller, before.id, maxCancelled, now);
   if (cancelled < maxCancelled) await db.removeWebhook(sql, caller, before.id);
@@ -107,7 +103,6 @@ export const rotateWebhookSecret: Handler<'rotateWebhookSecret'> = async (call) 
   const { caller, now } = call;
   const { body, path } = call.request;
   const { sql } = call.db;
-  requireCompanyReach(call);
   const before = orNotFound(await db.lockWebhook(sql, caller, path.id));
   const secret = newSigningSecret();
   const overlap = (body?.overlap_hours ?? 24) * hourMilliseconds;
@@ -131,7 +126,6 @@ export const rotateWebhookSecret: Handler<'rotateWebhookSecret'> = async (call) 
 export const testWebhookSubscription: Handler<'testWebhookSubscription'> = async (call) => {
   const { caller, now } = call;
   const { body, path } = call.request;
-  requireCompanyReach(call);
   const row = orNotFound(await db.findWebhook(call.db.sql, caller, path.id));
   const event = body?.event ?? row.events.flatMap(findEventsNamed)[0]?.name ?? '';
   if (findEventsNamed(event)[0]?.name !== event) {

@@ -10,7 +10,6 @@ import type { components } from '../../generated/api.ts';
 import { conflict, notFound, orNotFound } from '../../runtime/errors.ts';
 import type { Call, Handler } from '../../runtime/handler.ts';
 import { readPage } from '../../runtime/paging.ts';
-import { requireCompanyReach } from '../../services/people/company-reach.ts';
 
 type Item = components['schemas']['WorkforceRunItem'];
 type Run = components['schemas']['WorkforceRun'];
@@ -48,7 +47,6 @@ export const listWorkforceRuns: Handler<'listWorkforceRuns'> = async (call) => {
   const { caller } = call;
   const { path, query } = call.request;
   const { sql } = call.db;
-  requireCompanyReach(call);
   const { id } = orNotFound(await findWorkforce(sql, caller.companyId, path.id));
   const { rows, ...rest } = await readPage(
     call,
@@ -63,7 +61,6 @@ export const getWorkforceRun: Handler<'getWorkforceRun'> = async (call) => {
   const { caller } = call;
   const { path } = call.request;
   const { sql } = call.db;
-  requireCompanyReach(call);
   const row = orNotFound(await db.findRun(sql, caller, path.id, path.run_id));
   return { status: 200, data: { run: await toRunResponse(call, row) } };
 };
@@ -72,7 +69,6 @@ export const cancelWorkforceRun: Handler<'cancelWorkforceRun'> = async (call) =>
   const { caller, now } = call;
   const { path } = call.request;
   const { sql } = call.db;
-  requireCompanyReach(call);
   const cancelled = await db.cancelRun(sql, caller, path.id, path.run_id, now);
   const run = cancelled ?? orNotFound(await db.findRun(sql, caller, path.id, path.run_id));
   const { id, workforceId, status, object, recordId } = run;

@@ -18,7 +18,6 @@ import type { components } from '../../generated/api.ts';
 import { orNotFound } from '../../runtime/errors.ts';
 import type { Call, Handler } from '../../runtime/handler.ts';
 import { readPage } from '../../runtime/paging.ts';
-import { requireCompanyReach } from '../../services/people/company-reach.ts';
 import { resolve } from '../../services/records/preparation.ts';
 import { recordChange, refuseFull, refuseTwin } from '../../services/settings/setting-changes.ts';
 
@@ -56,7 +55,6 @@ export const createWorkforce: Handler<'createWorkforce'> = async (call) => {
   const { caller, now } = call;
   const { body } = call.request;
   const { sql } = call.db;
-  requireCompanyReach(call);
   await validatePlan(call, camelKeys(body));
   await db.lockWorkforces(sql, caller.companyId);
   const others = await db.listWorkforceNames(sql, caller.companyId);
@@ -84,7 +82,6 @@ export const updateWorkforce: Handler<'updateWorkforce'> = async (call) => {
   const { caller, now } = call;
   const { body, path } = call.request;
   const { sql } = call.db;
-  requireCompanyReach(call);
   await db.lockWorkforces(sql, caller.companyId);
   const before = orNotFound(await db.findWorkforce(sql, caller.companyId, path.id));
   const { kind: _, ...changes } = body;

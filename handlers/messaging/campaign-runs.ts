@@ -9,7 +9,6 @@ import { begun, newRun, parseContent } from '../../domain/messaging/campaigns.ts
 import { conflict, orNotFound } from '../../runtime/errors.ts';
 import type { Handler } from '../../runtime/handler.ts';
 import { readPage } from '../../runtime/paging.ts';
-import { requireCompanyReach } from '../../services/people/company-reach.ts';
 
 export const listCampaignRuns: Handler<'listCampaignRuns'> = async (call) => {
   const { caller } = call;
@@ -27,7 +26,6 @@ export const listCampaignRuns: Handler<'listCampaignRuns'> = async (call) => {
 };
 
 export const createCampaignRun: Handler<'createCampaignRun'> = async (call) => {
-  requireCompanyReach(call);
   const { caller, now } = call;
   const { path } = call.request;
   const { sql } = call.db;

@@ -17,7 +17,6 @@ import type { components } from '../../generated/api.ts';
 import { conflict, type FieldProblem, orNotFound, problem, validationFailed } from '../../runtime/errors.ts';
 import type { Call, Handler } from '../../runtime/handler.ts';
 import { readPage } from '../../runtime/paging.ts';
-import { requireCompanyReach } from '../../services/people/company-reach.ts';
 
 type Campaign = components['schemas']['Campaign'];
 type WritingCall = Pick<Call, 'db' | 'caller' | 'services' | 'authorize' | 'request'>;
@@ -121,7 +120,6 @@ export const updateCampaign: Handler<'updateCampaign'> = async (call) => {
 };
 
 export const scheduleCampaign: Handler<'scheduleCampaign'> = async (call) => {
-  requireCompanyReach(call);
   const { caller, now } = call;
   const { body, path } = call.request;
   const { sql } = call.db;
@@ -139,7 +137,6 @@ export const scheduleCampaign: Handler<'scheduleCampaign'> = async (call) => {
 };
 
 export const pauseCampaign: Handler<'pauseCampaign'> = async (call) => {
-  requireCompanyReach(call);
   const before = orNotFound(await db.lockCampaign(call.db.sql, call.caller, call.request.path.id));
   if (before.status === 'paused') return { status: 200, data: { campaign: toCampaignResponse(before) } };
   if (before.status !== 'running' && before.status !== 'scheduled')
@@ -150,7 +147,6 @@ export const pauseCampaign: Handler<'pauseCampaign'> = async (call) => {
 };
 
 export const resumeCampaign: Handler<'resumeCampaign'> = async (call) => {
-  requireCompanyReach(call);
   const { caller, now } = call;
   const { path } = call.request;
   const { sql } = call.db;
@@ -166,7 +162,6 @@ export const resumeCampaign: Handler<'resumeCampaign'> = async (call) => {
 };
 
 export const cancelCampaign: Handler<'cancelCampaign'> = async (call) => {
-  requireCompanyReach(call);
   const before = orNotFound(await db.lockCampaign(call.db.sql, call.caller, call.request.path.id));
   if (before.status === 'cancelled') return { status: 200, data: { campaign: toCampaignResponse(before) } };
   return changeStatus(call, before, 'cancel', { status: 'cancelled', scheduledAt: null, dueAt: call.now });
@@ -210,14 +205,12 @@ function assertHasChannel({ channels }: db.CampaignRow): void {
 
 /**
  * Returns the audience and the messages of a campaign in stored form.
- * @throws ApiError 403 if the caller does not see the whole company; 400 if the filter is invalid;
- * 400 or 422 with every problem of the channels
+ * @throws ApiError 400 if the filter is invalid; 400 or 422 with every problem of the channels
  */
 async function checkContent(
   call: WritingCall,
   asked: Pick<StoredCampaign, 'object' | 'filter'> & { channels: readonly Asked[] },
 ): Promise<Pick<StoredCampaign, 'object' | 'filter' | 'channels'>> {
-  requireCompanyReach(call);
   call.authorize(`${asked.object}:view`);
   const workspace = await call.services.loadWorkspace();
   const object = getBuiltinObject(asked.object, workspace);

@@ -19,7 +19,6 @@ import { nothingToUndo, requireEnded } from '../../services/records/import-undo.
 import { beginRevert, requireRoom, toApplier, toRevert } from '../../services/records/revert-calls.ts';
 
 export const listReverts: Handler<'listReverts'> = async (call) => {
-  requireCompanyReach(call);
   const { caller, now } = call;
   const { rows, ...rest } = await readPage(
     call,
@@ -31,14 +30,12 @@ export const listReverts: Handler<'listReverts'> = async (call) => {
 };
 
 export const getRevert: Handler<'getRevert'> = async (call) => {
-  requireCompanyReach(call);
   const { caller, now } = call;
   const row = orNotFound(await findRevert(call.db.sql, caller, call.request.path.id));
   return { status: 200, data: { revert: toRevert(row, caller.testMode, now) } };
 };
 
 export const createRevert: Handler<'createRevert'> = async (call) => {
-  requireCompanyReach(call);
   const { caller, now } = call;
   const source = await readSource(call);
   const objects = call.request.body.objects ?? null;
@@ -124,7 +121,6 @@ async function requireStored({ request, caller, db: { sql } }: Call<'createRever
 }
 
 export const applyRevert: Handler<'applyRevert'> = async (call) => {
-  requireCompanyReach(call);
   const { caller, now } = call;
   const { sql } = call.db;
   const { digest, conflicts: onConflict } = call.request.body;

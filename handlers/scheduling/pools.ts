@@ -8,7 +8,6 @@ import type { components } from '../../generated/api.ts';
 import { conflict, orNotFound, problem, validationFailed } from '../../runtime/errors.ts';
 import type { Call, Handler } from '../../runtime/handler.ts';
 import { pageOfWhole } from '../../runtime/paging.ts';
-import { requireCompanyReach } from '../../services/people/company-reach.ts';
 import { unknownUsers } from '../../services/scheduling/bookable-users.ts';
 import { recordChange, refuseFull, refuseTwin } from '../../services/settings/setting-changes.ts';
 
@@ -34,7 +33,6 @@ export const createSchedulingPool: Handler<'createSchedulingPool'> = async (call
   const { body } = call.request;
   const { sql } = call.db;
   const { companyId } = caller;
-  requireCompanyReach(call);
   await lockScheduling(sql, companyId);
   const pools = await db.listPools(sql, caller);
   const name = body.name.trim();
@@ -64,7 +62,6 @@ export const updateSchedulingPool: Handler<'updateSchedulingPool'> = async (call
   const { body, path } = call.request;
   const { sql } = call.db;
   const { companyId } = caller;
-  requireCompanyReach(call);
   await lockScheduling(sql, companyId);
   const pools = await db.listPools(sql, caller);
   const before = orNotFound(pools.find(({ id }) => id === path.id.toLowerCase()));
@@ -100,7 +97,6 @@ export const deleteSchedulingPool: Handler<'deleteSchedulingPool'> = async (call
   const { path } = call.request;
   const { sql } = call.db;
   const { companyId } = caller;
-  requireCompanyReach(call);
   await lockScheduling(sql, companyId);
   const pool = orNotFound(await db.findPool(sql, caller, path.id));
   const reservations = await countHeld(sql, caller, pool.id, now);

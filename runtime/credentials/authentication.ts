@@ -8,8 +8,16 @@ import type { Caller } from '../caller.ts';
 import { ApiError, serviceUnavailable } from '../errors.ts';
 import { addressSet } from '../http/client-address.ts';
 import type { SentCredential } from '../limits/rate-limits.ts';
+import type { AccessTrace } from './access-checks.ts';
 import { type BearerTokens, type BearerVerdict, looksLikeSessionToken } from './bearer-tokens.ts';
-import type { CredentialStore, GrantRecord, KeyRecord, SessionRecord, Subscription } from './credential-store.ts';
+import type {
+  CredentialStore,
+  GrantRecord,
+  KeyRecord,
+  PersonRecord,
+  SessionRecord,
+  Subscription,
+} from './credential-store.ts';
 import { isKeyShaped, sha256 } from './secrets.ts';
 import type { SessionTokens } from './session-tokens.ts';
 
@@ -150,7 +158,7 @@ export function authenticateFromCache(
 ): Authenticated | undefined {
   if (kind !== 'api_key' || !isKeyShaped(text)) return undefined;
   const record = credentials.rememberedKey(sha256(text), now);
-  if (record?.subscription.access !== 'open' || findKeyFlaw(record, facts, now)) return undefined;
+  if (record?.subscription.access !== 'open' || findKeyFlaw(record, facts.ip, now)) return undefined;
   const { companyId, stamp } = record;
   return { ...keyAuthenticated(record, facts), credential: { companyId, stamp } };
 }
@@ -164,24 +172,55 @@ async function authenticateKey(
   const record = isKeyShaped(key) ? await credentials.findKey(sha256(key)) : undefined;
   if (!record)
     throw new ApiError('AUTH_INVALID_KEY', 'This API key does not exist.', undefined, { headers: challenge });
-  const flaw = findKeyFlaw(record, facts, now);
+  const flaw = findKeyFlaw(record, facts.ip, now);
   if (flaw) throw flaw;
   return keyAuthenticated(record, facts);
 }
 
-/** Returns why a key is not valid for a request; undefined if it is valid. */
-function findKeyFlaw(record: KeyRecord, facts: RequestFacts, now: Date): ApiError | undefined {
+/**
+ * Returns why a key is not valid for a request; undefined if it is valid.
+ * @param ip undefined: the address is not judged
+ * @param trace follows the checks, for explanations of access
+ */
+function findKeyFlaw(record: KeyRecord, ip: string | undefined, now: Date, trace?: AccessTrace): ApiError | undefined {
+  trace?.begin('credential');
   if (record.revokedAt)
     return new ApiError('API_KEY_REVOKED', 'This API key was revoked.', undefined, { headers: challenge });
   if (record.expiresAt && record.expiresAt <= now)
     return new ApiError('API_KEY_EXPIRED', 'This API key has expired.', undefined, { headers: challenge });
-  if (record.ipAllowlist.length > 0 && !addressSet(record.ipAllowlist).has(facts.ip))
+  trace?.pass('The API key is neither revoked nor expired.');
+  const { ipAllowlist } = record;
+  if (ip === undefined && ipAllowlist.length > 0) return undefined;
+  trace?.begin('ip_allowlist');
+  if (ip !== undefined && ipAllowlist.length > 0 && !addressSet(ipAllowlist).has(ip))
     return new ApiError(
       'IP_NOT_ALLOWED',
       'This API key cannot be used from your IP address. Add the address to the allowlist of the key.',
       {},
     );
+  trace?.pass(
+    ipAllowlist.length > 0
+      ? 'The address is in the allowlist of the key.'
+      : 'The key has no allowlist, so it is accepted from every address.',
+  );
   return undefined;
+}
+
+/**
+ * Returns the caller that a key would be, for explanations of access.
+ * @param ip undefined: the address is not judged
+ * @throws ApiError 401 or 403 if the key is not valid
+ */
+export function judgeKey(
+  record: KeyRecord,
+  facts: RequestFacts,
+  ip: string | undefined,
+  now: Date,
+  trace: AccessTrace,
+): Caller {
+  const flaw = findKeyFlaw(record, ip, now, trace);
+  if (flaw) throw flaw;
+  return keyCaller(record, facts);
 }
 
 function keyAuthenticated(record: KeyRecord, facts: RequestFacts): Authenticated {
@@ -274,13 +313,33 @@ export async function authenticatePerson(
   now: Date,
 ): Promise<PersonAtScreen> {
   const { record, expiresAt } = await findSession(token, parts, now);
-  const { permits, configVersion } = record;
-  const { allows, reachOf } = permits;
-  const as = { kind: 'person' as const, grants: { allows }, reachOf, reach: reachOf([]) };
-  return { caller: { ...sessionCaller(record, expiresAt, facts), ...as }, configVersion };
+  const caller = personCaller(record, sessionCaller(record, expiresAt, facts));
+  return { caller, configVersion: record.configVersion };
 }
 
-function sessionCaller(record: SessionRecord, expiresAt: Date, facts: RequestFacts): Caller {
+/** Returns the caller with all permissions of the user's roles. */
+function personCaller({ permits: { allows, reachOf } }: Pick<PersonRecord, 'permits'>, session: Caller): Caller {
+  return { ...session, kind: 'person', grants: { allows }, reachOf, reach: reachOf([]) };
+}
+
+/**
+ * Returns the caller that a user would be in the console, for explanations of access.
+ * @throws ApiError 401 if the user is inactive
+ */
+export function judgeUser(record: PersonRecord, facts: RequestFacts, trace: AccessTrace): Caller {
+  trace.begin('credential');
+  if (!record.isActive) throw inactiveUser();
+  trace.pass('The user is active.');
+  return personCaller(record, sessionCaller({ ...record, sessionId: null }, null, facts));
+}
+
+const inactiveUser = () => badToken('AUTH_INVALID_KEY', 'The user of this token is inactive.');
+
+function sessionCaller(
+  record: Omit<SessionRecord, 'sessionId'> & { sessionId: string | null },
+  expiresAt: Date | null,
+  facts: RequestFacts,
+): Caller {
   return {
     ...facts,
     kind: 'session',
@@ -316,7 +375,7 @@ async function authenticateToken(
   if (verdict.kind === 'expired') throw expired();
   if (verdict.kind === 'invalid') throw invalid();
   const record = await credentials.findGrant(verdict.userId, verdict.clientId, audience === undefined ? 'api' : 'mcp');
-  if (!record) throw badToken('AUTH_INVALID_KEY', 'The user of this token is inactive.');
+  if (!record) throw inactiveUser();
   const { configVersion, subscription } = record;
   return { caller: appCaller(record, verdict, facts), configVersion, subscription, credential: undefined };
 }

@@ -4,8 +4,9 @@ import { getScopeModule, platformScope } from '../../domain/access/scopes.ts';
 import type { Modules } from '../../domain/billing/plans.ts';
 import { isObjectName } from '../../domain/objects/builtin.ts';
 import type { Caller } from '../caller.ts';
-import { ApiError, notFound } from '../errors.ts';
+import { ApiError, companyReachRequired, notFound } from '../errors.ts';
 import type { Operation } from '../openapi/document.ts';
+import type { AccessTrace } from './access-checks.ts';
 
 /**
  * Returns whether a module is on for a workspace, and if not, why.
@@ -29,6 +30,7 @@ const schemesOf: Readonly<Record<Caller['kind'], readonly Operation['requirement
 
 /**
  * Authorizes a call, and sets the caller's visibility for this operation.
+ * @param trace follows the checks, for explanations of access
  * @throws ApiError 403 with the missing scopes; 404 if the caller cannot view the object of the
  * path
  */
@@ -37,27 +39,72 @@ export function authorize(
   caller: Caller,
   path: Record<string, string>,
   moduleState: ModuleState,
+  trace?: AccessTrace,
 ): void {
+  trace?.begin('credential');
   if (caller.mustChangePassword && !operation.beforePasswordChange) throw passwordChangeRequired();
   const alternatives = operation.requirements.filter(({ scheme }) => schemesOf[caller.kind].includes(scheme));
   if (alternatives.length === 0) throw otherCredential(operation, caller);
   if (caller.grants.allows(platformScope) && !alternatives.some(({ scopes }) => scopes.includes(platformScope)))
     throw platformKey();
+  trace?.pass(`${nameOf[caller.kind]} is accepted for this operation.`);
+
+  const isPerson = caller.kind === 'session' || caller.kind === 'person';
+  trace?.begin(isPerson ? 'role' : 'scope');
+  const opened = findOpened(alternatives, caller, path);
+  trace?.pass(describeOpened(opened, isPerson));
+  if (!opened.byRole) for (const scope of opened.scopes) checkModule(getScopeModule(scope), caller, moduleState, trace);
+  if (caller.reachOf) caller.reach = caller.reachOf(opened.scopes);
+
+  trace?.begin('mode');
+  checkMode(operation, caller);
+  trace?.pass(`The operation is available in ${caller.testMode ? 'test' : 'live'} mode.`);
+  trace?.begin('write_mode');
+  trace?.pass(describeWriteMode(operation));
+  trace?.begin('reach');
+  if (operation.companyReach && caller.reach.kind !== 'company') throw companyReachRequired();
+  trace?.pass(
+    caller.reach.kind === 'company'
+      ? 'The credential sees the whole workspace.'
+      : `The credential sees the records of its ${caller.reach.kind === 'own' ? 'user' : caller.reach.kind}.`,
+  );
+}
+
+interface Opened {
+  byRole: boolean;
+  scopes: string[];
+}
+
+/**
+ * Returns the first alternative that the caller's scopes or roles satisfy.
+ * @throws ApiError 403 with the missing scopes
+ */
+function findOpened(alternatives: Operation['requirements'], caller: Caller, path: Record<string, string>): Opened {
   const missing: string[][] = [];
-  let opened: { byRole: boolean; scopes: string[] } | undefined;
   for (const alternative of alternatives) {
     const byRole = alternative.scheme === 'session';
     const scopes = alternative.scopes.map((scope) => scopeFor(scope, path, caller));
     const lacking = scopes.filter((scope) => (byRole ? !caller.scopes.includes(scope) : !caller.grants.allows(scope)));
-    if (lacking.length === 0) {
-      opened = { byRole, scopes };
-      break;
-    }
+    if (lacking.length === 0) return { byRole, scopes };
     missing.push(lacking);
   }
-  if (!opened) throw missingScopes(missing, alternatives[0]?.scheme === 'session');
-  if (!opened.byRole) for (const scope of opened.scopes) checkModule(getScopeModule(scope), caller, moduleState);
-  if (caller.reachOf) caller.reach = caller.reachOf(opened.scopes);
+  throw missingScopes(missing, alternatives[0]?.scheme === 'session');
+}
+
+function describeOpened({ byRole, scopes }: Opened, isPerson: boolean): string {
+  if (scopes.length === 0) return 'The operation requires none.';
+  const named = scopes.join(' and ');
+  if (byRole) return `The user has the role ${named}.`;
+  return isPerson ? `The roles of the user permit ${named}.` : `The credential has ${named}.`;
+}
+
+/** Returns what happens to a write. So far, every credential writes directly. */
+function describeWriteMode({ reads }: Operation): string {
+  return reads ? 'The operation changes nothing.' : 'Changes take effect immediately (direct).';
+}
+
+/** @throws ApiError 403 if the operation is for live or test mode only, and the caller has the other */
+function checkMode(operation: Operation, caller: Caller): void {
   if (operation.liveOnly && caller.testMode) {
     throw new ApiError('FORBIDDEN_SCOPE', 'Live mode and test mode share this setting. Change it with a live key.', {
       required_scopes: [],
@@ -138,12 +185,18 @@ const platformKey = () =>
 /**
  * @throws ApiError 403 MODULE_DISABLED if the plan lacks the module or an administrator disabled it
  */
-function checkModule(module: string, caller: Caller, moduleState: ModuleState): void {
+function checkModule(module: string, caller: Caller, moduleState: ModuleState, trace?: AccessTrace): void {
   const state = moduleState(module, caller.modules);
-  if (state === 'on') return;
-  const why = state === 'not_in_plan' ? 'is not included in this plan' : 'is disabled in this workspace';
-  throw new ApiError('MODULE_DISABLED', `The module ${module} ${why}.`, { module, reason: state });
+  trace?.begin('plan');
+  if (state === 'not_in_plan') throw moduleDisabled(module, 'is not included in this plan', state);
+  trace?.pass(`The plan includes the module ${module}.`);
+  trace?.begin('module');
+  if (state === 'disabled_by_admin') throw moduleDisabled(module, 'is disabled in this workspace', state);
+  trace?.pass(`The module ${module} is enabled.`);
 }
+
+const moduleDisabled = (module: string, why: string, reason: string) =>
+  new ApiError('MODULE_DISABLED', `The module ${module} ${why}.`, { module, reason });
 
 /**
  * Resolves a scope that names a path parameter, as in `{object}:create`. Responds 404 for an object

@@ -44,6 +44,11 @@ export interface SessionRecord extends CompanyRecord {
   permits: { allows(scope: string): boolean; reachOf(scopes: readonly string[]): Reach };
 }
 
+/** A user, whether signed in or not. */
+export interface PersonRecord extends Omit<SessionRecord, 'sessionId'> {
+  isActive: boolean;
+}
+
 /** What a user allowed an app to do. */
 export interface Grant {
   id: string;
@@ -102,6 +107,10 @@ export interface CredentialQueries {
     now: Date,
   ): Promise<(GrantRecord | undefined)[]>;
   findCompany(sql: Sql, companyId: string, now: Date): Promise<CompanyRecord | undefined>;
+  /** A key by its id. */
+  findKeyById(sql: Sql, companyId: string, id: string, now: Date): Promise<KeyRecord | undefined>;
+  /** A user, active or not. */
+  findPerson(sql: Sql, companyId: string, userId: string, now: Date): Promise<PersonRecord | undefined>;
   findInboundEndpoint(sql: Sql, companyId: string, testMode: boolean, now: Date): Promise<InboundEndpoint | undefined>;
   /** Adds to the use of keys of a company. */
   countUse(sql: Sql, companyId: string, uses: readonly Use[], now: Date): Promise<void>;
@@ -194,6 +203,16 @@ export class CredentialStore {
 
   findCompany(companyId: string): Promise<CompanyRecord | undefined> {
     return this.#pool.use((sql) => this.#queries.findCompany(sql, companyId, new Date()));
+  }
+
+  /** Finds a key of a company by its id, valid or not. */
+  findKeyById(companyId: string, id: string): Promise<KeyRecord | undefined> {
+    return this.#pool.use((sql) => this.#queries.findKeyById(sql, companyId, id, new Date()));
+  }
+
+  /** Finds a user of a company, active or not. */
+  findPerson(companyId: string, userId: string): Promise<PersonRecord | undefined> {
+    return this.#pool.use((sql) => this.#queries.findPerson(sql, companyId, userId, new Date()));
   }
 
   /**

@@ -1,23 +1,28 @@
 // Admits calls by the monthly quota, and raises an alert while the quota is unavailable.
 import type { Subscription } from '../credentials/credential-store.ts';
 import { ApiError } from '../errors.ts';
+import type { Operation } from '../openapi/document.ts';
 import { type Log, raiseAlert } from '../telemetry/log.ts';
 import type { Quota } from './quota-leases.ts';
 import type { QuotaFigures } from './quota-ledger.ts';
 
 /**
  * Admits a call if the company's subscription covers it.
+ * @param subscription undefined for users in the console, whose calls are not counted
  * @param quota undefined in test mode, whose calls are free
  * @param lastPeriod returns the figures of the ended subscription; undefined if there never was one
  * @throws ApiError 402 without a subscription, 429 if the month's quota is used up; both with the
  * X-Quota headers
  */
 export async function admitToQuota(
-  { access }: Subscription,
+  { unpaid }: Pick<Operation, 'unpaid'>,
+  subscription: Subscription | undefined,
   quota: Quota | undefined,
   lastPeriod: () => Promise<QuotaFigures | undefined>,
   now: Date,
 ): Promise<void> {
+  const access = subscription?.access;
+  if (access === undefined || (unpaid && access !== 'open')) return;
   if (access !== 'open') {
     const message =
       access === 'no_subscription'

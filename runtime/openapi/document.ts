@@ -49,6 +49,8 @@ export interface Operation {
   beforePasswordChange: boolean;
   /** Accepts only test keys, because it concerns test data only. */
   testOnly: boolean;
+  /** Requires a credential that sees the whole workspace. */
+  companyReach: boolean;
   /** Name of the per-IP policy of a public operation. */
   publicLimit: string | undefined;
   /** Calls per minute per key, if lower than the key's own limit. */
@@ -99,6 +101,8 @@ export interface Operation {
   readonly validateParameters: ValidateFunction;
   readonly validateBody: ValidateFunction | undefined;
   queryParameters: readonly string[];
+  /** The objects that the path accepts. Undefined if it accepts any, or contains none. */
+  objects: readonly string[] | undefined;
   /** Query parameters that are not strings. */
   typedParameters: readonly { name: string; type: ParameterType }[];
   /**
@@ -140,6 +144,7 @@ const allowedValues: Record<string, readonly unknown[]> = {
   'x-live-only': [true],
   'x-only-reads': [true],
   'x-test-only': [true],
+  'x-company-reach': [true],
   'x-uniform-refusal': [true],
   'x-tenant-fields': [true],
   'x-validation-status': [422],
@@ -308,6 +313,7 @@ function readOperation(
     platform: declared['x-platform'] === true,
     liveOnly: declared['x-live-only'] === true,
     testOnly: declared['x-test-only'] === true,
+    companyReach: declared['x-company-reach'] === true,
     beforePasswordChange: declared['x-before-password-change'] === true,
     publicLimit,
     keyLimit,
@@ -337,6 +343,7 @@ function readOperation(
       return hasJson ? validators()[0] : undefined;
     },
     queryParameters: listNames(parameters, 'query'),
+    objects: findObjects(parameters),
     typedParameters: withOperationId(id, () => typedParameters(parameters)),
     headerParameters: listNames(parameters, 'header').filter(
       (name) => name !== 'Idempotency-Key' && name !== 'Dry-Run',
@@ -349,6 +356,11 @@ function readOperation(
 
 function listNames(parameters: readonly OpenAPIV3_1.ParameterObject[], where: 'query' | 'header'): string[] {
   return parameters.filter((parameter) => parameter.in === where).map((parameter) => parameter.name);
+}
+
+function findObjects(parameters: readonly OpenAPIV3_1.ParameterObject[]): string[] | undefined {
+  const object = parameters.find((parameter) => parameter.in === 'path' && parameter.name === 'object');
+  return (object?.schema as OpenAPIV3_1.SchemaObject | undefined)?.enum;
 }
 
 /** @throws Error if a query parameter has an unsupported type */

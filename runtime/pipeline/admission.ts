@@ -248,10 +248,8 @@ export class Admission {
     else this.#refund(trace);
     if (isCharged && trace.quota?.charged) trace.charge = trace.quota;
     authorize(operation, caller, path, moduleState);
-    if (subscription && !(operation.unpaid && subscription.access !== 'open')) {
-      const lastPeriod = () => deadline.race(() => ledger.findFigures(caller.companyId));
-      await admitToQuota(subscription, isCharged ? trace.quota : undefined, lastPeriod, now);
-    }
+    const lastPeriod = () => deadline.race(() => ledger.findFigures(caller.companyId));
+    await admitToQuota(operation, subscription, isCharged ? trace.quota : undefined, lastPeriod, now);
   }
 
   /**

@@ -4,6 +4,7 @@ import type { Workspace } from '../../domain/objects/workspace.ts';
 import type { Calendars } from '../../domain/scheduling/calendars.ts';
 import type { ModuleState } from '../credentials/authorization.ts';
 import type { CredentialStore } from '../credentials/credential-store.ts';
+import { type AccessQuestion, type ExplainedAccess, explainAccess } from '../credentials/explanation.ts';
 import type { Secrets } from '../credentials/secrets.ts';
 import type { SessionTokens } from '../credentials/session-tokens.ts';
 import type { SignedTokens } from '../credentials/signed-tokens.ts';
@@ -101,6 +102,17 @@ export class BoundServices implements CallServices {
 
   get openApiDocument(): PreparedBody {
     return this.#parts.document.body;
+  }
+
+  get operations(): Document['operations'] {
+    return this.#parts.document.operations;
+  }
+
+  explainAccess(question: AccessQuestion): Promise<ExplainedAccess | undefined> {
+    const { caller, now } = this.#context;
+    const operation = this.operations.find(({ id }) => id === question.operationId);
+    if (!operation) throw new Error(`there is no operation ${question.operationId}`);
+    return explainAccess(this.#parts, caller, operation, question, now);
   }
 
   get sendsMail(): boolean {

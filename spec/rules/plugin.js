@@ -66,6 +66,7 @@ const operationExtensions = new Set([
   'x-hashes-password',
   'x-acts-outside',
   'x-dry-run',
+  'x-company-reach',
   'x-only-reads',
   'x-unpaid',
   'x-before-password-change',

@@ -408,6 +408,12 @@ export const arrangedBodies: Record<
   (example: Example, tenant: Tenant, mode: Mode) => Promise<unknown> | unknown
 > = {
   createOnboarding: newSignup,
+  checkAccess: async (example, tenant, mode) => ({
+    ...example,
+    ...('api_key_id' in example ? { api_key_id: await keyIdOf(tenant) } : {}),
+    ...('user_id' in example ? { user_id: tenant.admin.id } : {}),
+    ...('record_id' in example ? { record_id: await newRecord(tenant, mode, 'leads') } : {}),
+  }),
   createExport: async (example, { companyId }) => {
     // Makes room for others: only so many may wait.
     await database()`update exports set status = 'cancelled' where company_id = ${companyId} and status = 'queued'`;
@@ -505,6 +511,12 @@ export const arrangedBodies: Record<
     entity_id: await newRecord(tenant, mode, 'leads'),
   }),
 };
+
+async function keyIdOf({ companyId }: Tenant): Promise<string> {
+  const [key] = await database()<{ id: string }[]>`
+    select id from api_keys where company_id = ${companyId} order by created_at, id limit 1`;
+  return key?.id ?? '';
+}
 
 /** Creates a failed delivery of a new webhook. */
 async function aDelivery(tenant: Tenant, mode: Mode): Promise<{ id: string; deliveryId: string }> {

@@ -2021,6 +2021,60 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/access/explain": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Check what a credential may do, and why
+         * @description Answers "why does this call fail?" without making the call. It runs the checks of a real call, in the same order, for an
+         *     API key (`api_key_id`), for a user (`user_id`), or for the credential of the request itself (neither). Nothing is executed,
+         *     counted against the judged credential, or stored. Requires `access_control:view`.
+         *
+         *     **What to ask about**: an `operation` by its `operationId`, or an `action` on records of an `object`. Operations whose path
+         *     contains `{object}` also need `object`. Optional are:
+         *
+         *     - `record_id`, for operations whose path names a record: is that record among those that the credential sees?
+         *     - `field`, if records of an object are read, created or changed: does the field exist, and can it be written?
+         *     - `ip`, the address that the call comes from. Without it, the allowlist of a key is not judged.
+         *
+         *     **What the checks say**: each one has the result `pass`, `fail`, or `not_reached`, because an earlier check failed or because
+         *     you did not ask about it. `allowed` is true if no check fails. `error` is the status and the code that the call would get.
+         *
+         *     | check | fails with |
+         *     |---|---|
+         *     | `credential` | 401 for a revoked or expired key or an inactive user; 403 if the operation does not accept this kind of credential, or while the password of the user is temporary |
+         *     | `ip_allowlist` | 403 IP_NOT_ALLOWED |
+         *     | `scope`, `role` | 403 FORBIDDEN_SCOPE with the missing scopes: of a key or an app, or of a user. 404 if the credential cannot view the object |
+         *     | `plan` | 403 MODULE_DISABLED `not_in_plan`; 402 without a subscription |
+         *     | `module` | 403 MODULE_DISABLED `disabled_by_admin` |
+         *     | `mode` | 403 FORBIDDEN_SCOPE `live_key_required` or `test_key_required` |
+         *     | `write_mode` | nothing: it says whether changes take effect immediately |
+         *     | `reach` | 404 for a record that the credential does not see; 403 `company_reach_required` if the operation affects the whole workspace |
+         *     | `field` | 400 or 422 for a field that does not exist or cannot be written |
+         *
+         *     A user is judged as in the console, with all permissions of their roles or profile. Over HTTP, a session token is only
+         *     accepted by operations that list it, and an app has at most the permissions of its user.
+         *
+         *     Scopes that depend on the body of a call, rate limits and the monthly quota are not judged. If you cannot see a record
+         *     yourself, the answer only says so: it is the same for records that do not exist, were deleted, or belong to others.
+         *
+         *     **400**: an unknown operation, a contradiction such as an operation and an action, or a `record_id` or `field` that the
+         *     operation does not have. **404**: the workspace has no such API key, or you see no such user. **422**: the workspace has no
+         *     such object.
+         */
+        post: operations["checkAccess"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/org-structure": {
         parameters: {
             query?: never;
@@ -9553,6 +9607,94 @@ export interface components {
         VisibilityScopeListAnswer: {
             success: components["schemas"]["Success"];
             data: components["schemas"]["VisibilityScopeList"];
+            meta: components["schemas"]["Meta"];
+        };
+        /**
+         * @description What is done with records: view reads or lists them.
+         * @example edit
+         * @enum {string}
+         */
+        AccessAction: "view" | "create" | "edit" | "delete";
+        /** @description The credential and the call to judge. Send operation, or action and object. */
+        AccessQuestion: {
+            /**
+             * Format: uuid
+             * @description An API key of the workspace. Not together with user_id.
+             */
+            api_key_id?: string;
+            /**
+             * Format: uuid
+             * @description A user of the workspace. Not together with api_key_id.
+             */
+            user_id?: string;
+            /**
+             * @description The operationId of an operation, such as createLead.
+             * @example createLead
+             */
+            operation?: string;
+            action?: components["schemas"]["AccessAction"];
+            /**
+             * @description The object, such as leads or object:visits.
+             * @example leads
+             */
+            object?: string;
+            /**
+             * Format: uuid
+             * @description The record in the path of the call.
+             */
+            record_id?: string;
+            /**
+             * @description A field of the record that the call reads or writes.
+             * @example stage
+             */
+            field?: string;
+            /**
+             * Format: ip-range
+             * @description The address that the call comes from. By default it is not judged.
+             * @example 203.0.113.7
+             */
+            ip?: string;
+        };
+        ExplainedError: {
+            /** @example 403 */
+            status: number;
+            code: components["schemas"]["ErrorCode"];
+            details?: components["schemas"]["ErrorDetails"];
+        };
+        /**
+         * @description What is checked: see the table of the operation.
+         * @example scope
+         * @enum {string}
+         */
+        AccessCheckName: "credential" | "ip_allowlist" | "scope" | "role" | "plan" | "module" | "mode" | "write_mode" | "reach" | "field";
+        /**
+         * @description not_reached if an earlier check failed, or if the question does not concern this check.
+         * @example pass
+         * @enum {string}
+         */
+        AccessCheckResult: "pass" | "fail" | "not_reached";
+        CheckedAccess: {
+            check: components["schemas"]["AccessCheckName"];
+            result: components["schemas"]["AccessCheckResult"];
+            /** @description Why the check passes or fails. The wording may change. */
+            reason: string;
+        };
+        AccessExplanation: {
+            /** @description True if no check fails. */
+            allowed: boolean;
+            /**
+             * @description The judged operation, also if you asked about an action.
+             * @example updateRecord
+             */
+            operation: string;
+            /** @description The error that the call would get. Null if no check fails. */
+            error: components["schemas"]["ExplainedError"] | null;
+            /** @description Every check, in the order in which a call meets them. */
+            checks: components["schemas"]["CheckedAccess"][];
+        };
+        AccessExplanationAnswer: {
+            success: components["schemas"]["Success"];
+            data: components["schemas"]["AccessExplanation"];
             meta: components["schemas"]["Meta"];
         };
         /** @enum {string} */
@@ -21925,6 +22067,117 @@ export interface operations {
             401: components["responses"]["Unauthorized"];
             402: components["responses"]["PaymentRequired"];
             403: components["responses"]["Forbidden"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    checkAccess: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["AccessQuestion"];
+            };
+        };
+        responses: {
+            /** @description The outcome of each check. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "allowed": false,
+                     *         "operation": "updateRecord",
+                     *         "error": {
+                     *           "status": 403,
+                     *           "code": "FORBIDDEN_SCOPE",
+                     *           "details": {
+                     *             "required_scopes": [
+                     *               "deals:edit"
+                     *             ]
+                     *           }
+                     *         },
+                     *         "checks": [
+                     *           {
+                     *             "check": "credential",
+                     *             "result": "pass",
+                     *             "reason": "The API key is neither revoked nor expired. An API key is accepted for this operation."
+                     *           },
+                     *           {
+                     *             "check": "ip_allowlist",
+                     *             "result": "pass",
+                     *             "reason": "The key has no allowlist, so it is accepted from every address."
+                     *           },
+                     *           {
+                     *             "check": "scope",
+                     *             "result": "fail",
+                     *             "reason": "This operation requires the scope deals:edit."
+                     *           },
+                     *           {
+                     *             "check": "role",
+                     *             "result": "not_reached",
+                     *             "reason": "An earlier check failed."
+                     *           },
+                     *           {
+                     *             "check": "plan",
+                     *             "result": "not_reached",
+                     *             "reason": "An earlier check failed."
+                     *           },
+                     *           {
+                     *             "check": "module",
+                     *             "result": "not_reached",
+                     *             "reason": "An earlier check failed."
+                     *           },
+                     *           {
+                     *             "check": "mode",
+                     *             "result": "not_reached",
+                     *             "reason": "An earlier check failed."
+                     *           },
+                     *           {
+                     *             "check": "write_mode",
+                     *             "result": "not_reached",
+                     *             "reason": "An earlier check failed."
+                     *           },
+                     *           {
+                     *             "check": "reach",
+                     *             "result": "not_reached",
+                     *             "reason": "An earlier check failed."
+                     *           },
+                     *           {
+                     *             "check": "field",
+                     *             "result": "not_reached",
+                     *             "reason": "An earlier check failed."
+                     *           }
+                     *         ]
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["AccessExplanationAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            422: components["responses"]["Unprocessable"];
             429: components["responses"]["RateLimited"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["Unavailable"];

@@ -1186,6 +1186,46 @@ export interface Operations {
    */
   listVisibilityScopes: ListMethod<'listVisibilityScopes', 'visibility_scopes'>;
   /**
+   * Check what a credential may do, and why
+   *
+   * Answers "why does this call fail?" without making the call. It runs the checks of a real call, in the same order, for an
+   * API key (`api_key_id`), for a user (`user_id`), or for the credential of the request itself (neither). Nothing is executed,
+   * counted against the judged credential, or stored. Requires `access_control:view`.
+   *
+   * **What to ask about**: an `operation` by its `operationId`, or an `action` on records of an `object`. Operations whose path
+   * contains `{object}` also need `object`. Optional are:
+   *
+   * - `record_id`, for operations whose path names a record: is that record among those that the credential sees?
+   * - `field`, if records of an object are read, created or changed: does the field exist, and can it be written?
+   * - `ip`, the address that the call comes from. Without it, the allowlist of a key is not judged.
+   *
+   * **What the checks say**: each one has the result `pass`, `fail`, or `not_reached`, because an earlier check failed or because
+   * you did not ask about it. `allowed` is true if no check fails. `error` is the status and the code that the call would get.
+   *
+   * | check | fails with |
+   * |---|---|
+   * | `credential` | 401 for a revoked or expired key or an inactive user; 403 if the operation does not accept this kind of credential, or while the password of the user is temporary |
+   * | `ip_allowlist` | 403 IP_NOT_ALLOWED |
+   * | `scope`, `role` | 403 FORBIDDEN_SCOPE with the missing scopes: of a key or an app, or of a user. 404 if the credential cannot view the object |
+   * | `plan` | 403 MODULE_DISABLED `not_in_plan`; 402 without a subscription |
+   * | `module` | 403 MODULE_DISABLED `disabled_by_admin` |
+   * | `mode` | 403 FORBIDDEN_SCOPE `live_key_required` or `test_key_required` |
+   * | `write_mode` | nothing: it says whether changes take effect immediately |
+   * | `reach` | 404 for a record that the credential does not see; 403 `company_reach_required` if the operation affects the whole workspace |
+   * | `field` | 400 or 422 for a field that does not exist or cannot be written |
+   *
+   * A user is judged as in the console, with all permissions of their roles or profile. Over HTTP, a session token is only
+   * accepted by operations that list it, and an app has at most the permissions of its user.
+   *
+   * Scopes that depend on the body of a call, rate limits and the monthly quota are not judged. If you cannot see a record
+   * yourself, the answer only says so: it is the same for records that do not exist, were deleted, or belong to others.
+   *
+   * **400**: an unknown operation, a contradiction such as an operation and an action, or a `record_id` or `field` that the
+   * operation does not have. **404**: the workspace has no such API key, or you see no such user. **422**: the workspace has no
+   * such object.
+   */
+  checkAccess: Method<'checkAccess'>;
+  /**
    * Get the org structure
    *
    * Returns the company with its branches and their teams as one tree. Nodes of each kind are sorted by name. `user_count`
@@ -4053,6 +4093,7 @@ export const descriptions: Readonly<Record<keyof Operations, Description>> = {
   listRoles: { method: 'GET', path: '/v1/roles', items: 'roles' },
   getRole: { method: 'GET', path: '/v1/roles/{id}' },
   listVisibilityScopes: { method: 'GET', path: '/v1/visibility-scopes', items: 'visibility_scopes' },
+  checkAccess: { method: 'POST', path: '/v1/access/explain' },
   getOrgStructure: { method: 'GET', path: '/v1/org-structure' },
   listBranches: { method: 'GET', path: '/v1/branches', items: 'branches' },
   getBranch: { method: 'GET', path: '/v1/branches/{id}' },
