@@ -1851,7 +1851,7 @@ export interface paths {
          * List users
          * @description Returns the users that the credential can see, newest first. For a key limited to a branch or team, these are its
          *     members. Only active users are returned unless you set `status`. Live and test mode share the users, so a test key
-         *     sees the same ones.
+         *     sees the same ones. To find a user by name or address, send a part of it as `q`.
          *
          *     Requires `users:view`.
          */
@@ -21618,6 +21618,11 @@ export interface operations {
     listUsers: {
         parameters: {
             query?: {
+                /**
+                 * @description Returns only users with this text in their name or email address, in any case.
+                 * @example omar
+                 */
+                q?: string;
                 /** @description Returns active users, inactive users, or both. */
                 status?: components["parameters"]["UserStatusFilter"];
                 /**

@@ -1087,7 +1087,7 @@ export interface Operations {
    *
    * Returns the users that the credential can see, newest first. For a key limited to a branch or team, these are its
    * members. Only active users are returned unless you set `status`. Live and test mode share the users, so a test key
-   * sees the same ones.
+   * sees the same ones. To find a user by name or address, send a part of it as `q`.
    *
    * Requires `users:view`.
    */
