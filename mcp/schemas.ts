@@ -54,21 +54,28 @@ const annotations: Readonly<Record<Effect, Record<string, boolean>>> = {
 
 /** Arguments that the OpenAPI document lacks or describes in a different form. */
 const ownArguments: Readonly<Record<string, JsonSchema>> = {
-  object: { type: 'string', description: 'For example leads, deals, customers, accounts, tasks, or object:visits.' },
+  object: {
+    type: 'string',
+    description: 'leads, deals, customers (people), accounts (companies), tasks or object:<name>.',
+  },
   expand: {
     type: 'string',
     description:
-      'Up to three fields, separated by commas, whose related records are included; tags for the tags of leads and customers; links.<name> for related records.',
+      'Up to three fields whose related records are included, separated by commas; also tags, and links.<name>.',
   },
   filter: {
     type: 'object',
     description:
-      '{"field", "op", "value"}, {"and": […]}, {"or": […]} or {"not": {…}}. op: eq, neq, gt, gte, lt, lte, between, contains, starts_with, ends_with, in, not_in, is_null. field can be tags for leads and customers, with in, not_in or is_null, or of a related record: account.industry. {"link": "deals", "any" or "none": <filter>} is about several related records.',
+      '{"field", "op", "value"}, {"and": […]}, {"or": […]} or {"not": {…}}. op: eq, neq, gt, gte, lt, lte, between, contains, starts_with, ends_with, in, not_in, is_null. field can be tags (in, not_in, is_null) or of a related record: account.industry. {"link": "deals", "any" or "none": <filter>} is about several related records.',
   },
-  fields: { type: 'string', description: 'Names of the fields to return, separated by commas.' },
-  limit: { type: 'integer', description: 'Number of items on a page.', default: defaultPageSize },
-  cursor: { type: 'string', description: 'The next_cursor of the previous page.' },
-  idempotency_key: { type: 'string', description: 'The same for every attempt of one change. At least 8 characters.' },
+  fields: { type: 'string', description: 'Fields to return, separated by commas.' },
+  limit: { type: 'integer', description: 'Items per page.', default: defaultPageSize },
+  status: {
+    type: 'string',
+    description: 'confirmed, cancelled, rescheduled, completed or no_show; several separated by commas.',
+  },
+  cursor: { type: 'string', description: 'next_cursor of the previous page.' },
+  idempotency_key: { type: 'string', description: 'The same for each attempt of a change. 8+ characters.' },
   record: { type: 'object', description: 'Values by field name.' },
   // The OpenAPI document gives items no type, because an item that is not an object fails on its
   // own.
@@ -253,7 +260,7 @@ function outputSchema(operations: readonly Declared[], resolve: Resolve): Object
       properties[name] = typeOnly(resolve(property as Referred<Schema>), resolve);
     }
   }
-  return { type: 'object', properties: { ...properties, ...everyResult }, required: ['truncated'] };
+  return { type: 'object', properties: { ...properties, ...everyResult } };
 }
 
 /** Returns the type of a schema, or the types of its alternatives. */

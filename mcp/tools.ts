@@ -59,7 +59,7 @@ const settings = {
 // biome-ignore format: a table is easier to read by columns.
 export const tools: readonly Tool[] = [
   tool('whoami', 'Who am I', 'reads', 'getMe', '', 'Shows the workspace, the mode, and what this credential may do: scopes, modules and limits.'),
-  tool('list_objects', 'List objects', 'reads', 'listObjects', 'limit cursor', 'Lists the objects of this workspace: built-in and custom kinds of records.'),
+  tool('list_objects', 'List objects', 'reads', 'listObjects', 'limit cursor', 'Lists the objects of this workspace. Customers are people, accounts are companies.'),
   tool('describe_object', 'Describe an object', 'reads', 'getObjectSchema', 'object', 'Shows the fields of an object: names, types, allowed values, and which are required.'),
   tool('search', 'Search', 'reads', 'searchRecords', 'q objects limit', 'Finds records of all objects by part of a name, an email address or another text.'),
   tool('query_records', 'Query records', 'reads', 'listRecords', 'object filter sort fields expand count limit cursor', 'Lists records of one object, filtered and sorted, one page at a time.'),
@@ -73,6 +73,7 @@ export const tools: readonly Tool[] = [
   tool('update_activity', 'Change an activity', 'overwrites', 'updateActivity', 'id summary details activity_type performed_at followup_at idempotency_key', 'Changes a logged activity.'),
   tool('list_activities', 'List activities', 'reads', 'listActivities', 'entity_type entity_id activity_type performed_from performed_to created_by fields limit cursor', 'Lists logged activities, most recent first.'),
   tool('add_note', 'Add a note', 'adds', 'createNote', 'object id content idempotency_key', 'Adds a note to a record.'),
+  tool('list_notes', 'List notes', 'reads', 'listNotes', 'object id fields limit cursor', 'Lists the notes of a record, newest first.'),
   tool('link_records', 'Link records', 'adds', 'createLink', 'object id link_type record_id idempotency_key', 'Links a record to another one. A wrong link_type lists the types of the object.'),
   tool('list_links', 'List links', 'reads', 'listLinks', 'object id type limit cursor', 'Lists the records that a record is linked to, references included.'),
   tool('create_task', 'Create a task', 'adds', 'createRecordTask', 'object id title scheduled_at task_type description priority assigned_to_email idempotency_key', 'Adds a task to a record, with a due time and an assignee.'),
@@ -83,8 +84,11 @@ export const tools: readonly Tool[] = [
   tool('find_slots', 'Find slots', 'reads', { given: { pool_id: 'searchSlots', member_ids: 'getSlots' } }, 'pool_id member_ids policy_id from to duration_minutes timezone limit', 'Finds free slots of a pool or of certain users. Slots of a pool have tokens to hold and book them.'),
   tool('hold_slot', 'Hold a slot', 'adds', 'createReservation', 'slot_token ttl_seconds idempotency_key', 'Holds a slot for a few minutes so that nobody else can book it.'),
   tool('book_meeting', 'Book a meeting', 'adds', 'createBooking', 'slot_token reservation_id member_ids policy_id from to attendee meeting object record_id idempotency_key', 'Books a meeting for a held slot, or at a time with certain users.'),
+  tool('list_bookings', 'List bookings', 'reads', 'listBookings', 'user_id status from to fields limit cursor', 'Lists booked meetings by their start.'),
   tool('draft_message', 'Draft a message', 'adds', 'createMessageDraft', 'channel to subject body from object record_id note idempotency_key', 'Prepares an SMS, WhatsApp message or email. It is sent only after a person approves it.', { hint: 'Nothing was sent. A person must approve this draft in the console.' }),
   tool('list_drafts', 'List drafts', 'reads', 'listMessageDrafts', 'status channel object record_id fields limit cursor', 'Lists message drafts and their status.'),
+  tool('list_messages', 'List messages', 'reads', 'listRecordMessages', 'object id fields limit cursor', 'Lists the messages that a record sent and received.'),
+  tool('find_users', 'Find users', 'reads', 'listUsers', 'q status fields limit cursor', 'Finds users by part of a name or an email address, or lists all.'),
   tool('get_usage', 'Get usage', 'reads', { all: ['getUsage', 'getSubscription'] }, '', 'Shows the plan and the usage of the monthly quota.'),
 ];
 

@@ -49,21 +49,30 @@ interface OrgUnit {
 export interface UserFilter {
   status: 'active' | 'inactive' | 'all';
   place?: OrgUnit;
+  /** A part of the name or the address, in any case. */
+  text?: string | undefined;
   /** The last row of the previous page. */
   after: readonly [string, string] | undefined;
 }
 
 /** Returns a page of users, newest first. */
 export async function listUsers(sql: Sql, scope: UserScope, filter: UserFilter, limit: number): Promise<UserRow[]> {
-  const { status, place, after } = filter;
+  const { status, place, text, after } = filter;
   return sql<UserRow[]>`
     ${selectUsers(sql)}
     where u.company_id = ${scope.companyId} and ${isUserVisible(sql, scope.reach, 'u')}
       ${status === 'all' ? sql`` : sql`and u.status = ${status}`}
       ${place ? sql`and ${isIn(sql, place)}` : sql``}
+      ${text === undefined ? sql`` : sql`and ${hasText(sql, text)}`}
       ${after ? sql`and (u.created_at, u.id) < (${after[0]}::timestamptz, ${after[1]}::uuid)` : sql``}
     order by u.created_at desc, u.id desc
     limit ${limit}`;
+}
+
+/** Plans limit the users of a company, so that no index is needed. */
+function hasText(sql: Sql, text: string): Fragment {
+  const pattern = `%${text.replace(/[\\%_]/g, '\\$&')}%`;
+  return sql`(u.full_name ilike ${pattern} or u.email ilike ${pattern})`;
 }
 
 function isIn(sql: Sql, { kind, id, withDescendants }: OrgUnit): Fragment {

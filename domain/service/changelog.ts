@@ -12,6 +12,13 @@ export const changelog: readonly ChangelogEntry[] = [
     operations: [],
   },
   {
+    id: '2026-11-29-find-users',
+    date: '2026-11-29',
+    kind: 'changed',
+    text: 'Users can be found by part of a name or an email address: `q`. The MCP server has four more tools: `find_users`, `list_notes`, `list_messages` and `list_bookings`.',
+    operations: ['listUsers'],
+  },
+  {
     id: '2026-11-29-access-explanations',
     date: '2026-11-29',
     kind: 'added',

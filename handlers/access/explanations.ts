@@ -1,4 +1,4 @@
-// Explains access: runs the checks of a call for a credential, and those of the record and the field.
+// Explains access: the checks of a call for a credential, then those of its record and field.
 import { findUser } from '../../db/people/users.ts';
 import { hasRecord } from '../../db/records/records.ts';
 import { fieldProblem } from '../../domain/objects/field-values.ts';

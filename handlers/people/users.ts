@@ -31,11 +31,11 @@ export const listUsers: Handler<'listUsers'> = async (call) => {
   const { caller } = call;
   const { query } = call.request;
   const { sql } = call.db;
-  const { status = 'active' } = query;
+  const { status = 'active', q: text } = query;
   const { rows, ...rest } = await readPage(
     call,
-    ['users', status],
-    (after, limit) => db.listUsers(sql, caller, { status, after }, limit),
+    ['users', status, text ?? null],
+    (after, limit) => db.listUsers(sql, caller, { status, text, after }, limit),
     (last: db.UserRow) => [last.createdAt.toISOString(), last.id],
   );
   return { status: 200, data: { users: rows.map(toUserResponse), ...rest } };

@@ -2,7 +2,7 @@
 import { ApiError } from '../errors.ts';
 
 /** In the order in which a call meets them. */
-export const accessChecks = [
+const accessChecks = [
   'credential',
   'ip_allowlist',
   'scope',

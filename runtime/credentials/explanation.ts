@@ -9,7 +9,7 @@ import { authorize, type ModuleState } from './authorization.ts';
 import type { CredentialStore, Subscription } from './credential-store.ts';
 
 /** The credential that a question is about. */
-export type JudgedCredential = { kind: 'api_key' | 'user'; id: string } | { kind: 'caller' };
+type JudgedCredential = { kind: 'api_key' | 'user'; id: string } | { kind: 'caller' };
 
 export interface AccessQuestion {
   credential: JudgedCredential;

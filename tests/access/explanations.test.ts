@@ -1,4 +1,4 @@
-// Explanations of access: they agree with what real calls answer, and say nothing more of foreign data.
+// Explanations of access agree with real calls, and say no more of foreign data than these.
 import { randomUUID } from 'node:crypto';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { sha256 } from '../../runtime/credentials/secrets.ts';

@@ -1,5 +1,6 @@
 // Ids of another company in every argument of every tool: nothing is found or changed.
 import { randomUUID } from 'node:crypto';
+import { v7 as uuidv7 } from 'uuid';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { tenantTables } from '../isolation/schema.ts';
 import { newActivity, newDeal, newObject, newRecord } from '../support/arranged-ids.ts';
@@ -115,6 +116,14 @@ beforeAll(async () => {
   for (let drafts = 0; drafts < 2; drafts += 1)
     await use('draft_message', { channel: 'email', to: email, subject: 'Hi', body: 'Hello' });
   await newActivity(owner, 'live');
+  for (const content of ['First', 'Second']) await use('add_note', { object: 'leads', id: lead, content });
+  for (const title of ['First', 'Second'])
+    await use('book_meeting', { ...(await holdSome(owner, owner.key)), attendee, meeting: { ...meeting, title } });
+  await newUser(owner);
+  for (let messages = 0; messages < 2; messages += 1)
+    await sql`
+      insert into messages (company_id, test_mode, id, object, record_id, channel, direction, body, occurred_at)
+      values (${owner.companyId}, false, ${uuidv7()}, 'leads', ${lead}, 'email', 'inbound', 'Hello', now())`;
   const other = await newRecord(owner, 'live', 'leads');
   const pageOf: Record<string, object> = {
     list_objects: {},
@@ -122,6 +131,10 @@ beforeAll(async () => {
     list_activities: {},
     list_settings: { kind: 'statuses', object: 'leads' },
     list_drafts: {},
+    list_notes: { object: 'leads', id: lead },
+    list_bookings: {},
+    list_messages: { object: 'leads', id: lead },
+    find_users: {},
   };
   const cursors = new Map<string, string>();
   for (const [name, args] of Object.entries(pageOf))
@@ -151,6 +164,7 @@ beforeAll(async () => {
     q: { theirs: email, nobodys: `${nobody}@example.com` },
     filter: { theirs: filterBy(email), nobodys: filterBy(`${nobody}@example.com`) },
     assigned_to_email: { theirs: owner.admin.email, nobodys: `admin-${nobody}@example.com` },
+    user_id: { theirs: owner.admin.id, nobodys: nobody },
     created_by: { theirs: owner.admin.id, nobodys: nobody },
     idempotency_key: { theirs: keyUsed },
   };
@@ -158,6 +172,8 @@ beforeAll(async () => {
     if (argument === 'id') return { theirs: records[tool] ?? lead, nobodys: nobody };
     // Not the address of the searched lead: the stranger then has a lead with that address.
     if (tool === 'create_lead' && argument === 'email') return { theirs: `${other}@example.com` };
+    if (tool === 'find_users' && argument === 'q')
+      return { theirs: owner.admin.email, nobodys: `${nobody}@example.com` };
     if (argument === 'cursor') return { theirs: cursors.get(tool) };
     if (argument === 'member_ids')
       return tool === 'find_slots'

@@ -3,6 +3,7 @@ import { countTokens } from 'gpt-tokenizer/encoding/o200k_base';
 import { describe, expect, test } from 'vitest';
 import { tools } from '../../mcp/tools.ts';
 import type { Json } from '../support/client.ts';
+import { document } from '../support/document.ts';
 import { post, withKey } from '../support/mcp.ts';
 import { newWideTenant } from '../support/requests.ts';
 import { database, newKey, newTenant } from '../support/tenants.ts';
@@ -18,6 +19,20 @@ describe('the list of tools', () => {
     process.stdout.write(`tools/list: ${answer.body.result.tools.length} tools, ${tokens} tokens\n`);
     expect(answer.body.result.tools.map(({ name }: Json) => name)).toEqual(tools.map(({ name }) => name));
     expect(tokens).toBeLessThanOrEqual(8000);
+  });
+
+  test('lists the tools that the guide lists', () => {
+    const { info } = document as { info: { description: string } };
+    const section = info.description.split(/^## /m).find((part) => part.startsWith('Connect an AI assistant')) ?? '';
+    const named = [...section.matchAll(/^\| (`[a-z_`, ]+`) \|/gm)].flatMap(([, names = '']) => names.match(/[a-z_]+/g));
+    expect(named.toSorted()).toEqual(tools.map(({ name }) => name).toSorted());
+  });
+
+  test('says what the objects are', async () => {
+    const { key } = await newWideTenant();
+    const listed = JSON.stringify(await listOf(key));
+    expect(listed).toContain('Customers are people, accounts are companies');
+    expect(listed).toContain('customers (people), accounts (companies)');
   });
 
   test('describes each tool in a form that every client accepts', async () => {
@@ -67,13 +82,39 @@ describe('the list of tools', () => {
   test.each([
     [
       ['leads:view'],
-      ['whoami', 'list_objects', 'describe_object', 'search', 'query_records', 'get_record', 'list_links'],
+      [
+        'whoami',
+        'list_objects',
+        'describe_object',
+        'search',
+        'query_records',
+        'get_record',
+        'list_notes',
+        'list_links',
+      ],
     ],
     [['leads:create'], ['whoami', 'list_objects', 'search', 'create_lead']],
     [['billing:view'], ['whoami', 'list_objects', 'search', 'get_usage']],
     [['settings:view'], ['whoami', 'list_objects', 'search', 'list_settings']],
     [['reports:view'], ['whoami', 'list_objects', 'search', 'run_report', 'pipeline_report']],
     [['inbox:view'], ['whoami', 'list_objects', 'search', 'list_drafts']],
+    [
+      ['inbox:view', 'leads:view'],
+      [
+        'whoami',
+        'list_objects',
+        'describe_object',
+        'search',
+        'query_records',
+        'get_record',
+        'list_notes',
+        'list_links',
+        'list_drafts',
+        'list_messages',
+      ],
+    ],
+    [['bookings:view'], ['whoami', 'list_objects', 'search', 'list_settings', 'find_slots', 'list_bookings']],
+    [['users:view'], ['whoami', 'list_objects', 'search', 'find_users']],
     [
       ['object:visits:view', 'object:visits:create'],
       [
@@ -85,6 +126,7 @@ describe('the list of tools', () => {
         'get_record',
         'create_record',
         'batch_create_records',
+        'list_notes',
         'list_links',
       ],
     ],

@@ -4,12 +4,12 @@ import addFormats from 'ajv-formats';
 import { countTokens } from 'gpt-tokenizer/encoding/o200k_base';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { tools } from '../../mcp/tools.ts';
-import { newRecord } from '../support/arranged-ids.ts';
+import { newBranch, newRecord } from '../support/arranged-ids.ts';
 import { call, expectStatus, type Json } from '../support/client.ts';
 import { callTool, post } from '../support/mcp.ts';
 import { tomorrow, toolExamples } from '../support/mcp-examples.ts';
 import { newWideTenant } from '../support/requests.ts';
-import { newKey, newTenant, type Tenant } from '../support/tenants.ts';
+import { newKey, newTenant, newUser, type Tenant } from '../support/tenants.ts';
 
 const ajv = new Ajv2020({ strict: false });
 (addFormats as unknown as (ajv: Ajv2020) => void)(ajv);
@@ -64,6 +64,7 @@ const refusals: Record<string, [bad: object, recorded: RegExp]> = {
   update_activity: [{ id: nobody, summary: 'Asked again' }, /^NOT_FOUND/],
   list_activities: [{ entity_type: 'task' }, /- entity_type \(/],
   add_note: [{ object: 'leads', id: nobody, content: '' }, /- content \(/],
+  list_notes: [{ object: 'leads', id: nobody }, /^NOT_FOUND/],
   link_records: [{ object: 'leads', id: nobody, link_type: 'x', record_id: nobody }, /^NOT_FOUND/],
   list_links: [{ object: 'leads', id: nobody }, /^NOT_FOUND/],
   create_task: [{ object: 'leads', id: nobody, title: 'Call', scheduled_at: tomorrow }, /^NOT_FOUND/],
@@ -77,8 +78,11 @@ const refusals: Record<string, [bad: object, recorded: RegExp]> = {
   ],
   hold_slot: [{ slot_token: 'x' }, /slot_token/],
   book_meeting: [{ slot_token: 'x', ...booking, attendee: 'Sara' }, /- attendee \(/],
+  list_bookings: [{ status: 'held' }, /- status \(.*confirmed/],
   draft_message: [{ channel: 'fax', to: 'sara@example.com', body: 'Hello' }, /- channel \(.*sms/],
   list_drafts: [{ status: 'new' }, /- status \(/],
+  list_messages: [{ object: 'leads', id: nobody }, /^NOT_FOUND/],
+  find_users: [{ status: 'gone' }, /- status \(.*active/],
   get_usage: [{ month: 'May' }, /- month \(UNKNOWN_FIELD\)/],
 };
 
@@ -225,6 +229,8 @@ describe('an error', () => {
     ['update_record', { object: 'lead', id: nobody, record: {} }],
     ['describe_object', { object: 'lead' }],
     ['add_note', { object: 'lead', id: nobody, content: 'x' }],
+    ['list_notes', { object: 'lead', id: nobody }],
+    ['list_messages', { object: 'lead', id: nobody }],
     ['create_task', { object: 'lead', id: nobody, title: 'x', scheduled_at: tomorrow }],
     ['run_report', { object: 'lead', metric: 'count' }],
     ['search', { q: 'example', objects: 'lead,deals' }],
@@ -275,6 +281,8 @@ describe('records of the other mode', () => {
     'update_record',
     'log_activity',
     'add_note',
+    'list_notes',
+    'list_messages',
     'create_task',
     'move_deal_stage',
     'update_activity',
@@ -282,6 +290,47 @@ describe('records of the other mode', () => {
   ])('finds nothing of the other mode by %s', async (name) => {
     const args = await toolExamples(tenant, lead)[name]?.();
     expect(await refusal(name, args, tenant.testKey)).toMatch(/^NOT_FOUND|^VALIDATION_ERROR/);
+  });
+});
+
+describe('the tools for what happened and who works here', () => {
+  test('returns the same notes, messages, bookings and users as the operations', async () => {
+    const [id, other] = [await newRecord(tenant, 'live', 'leads'), await newRecord(tenant, 'live', 'leads')];
+    for (const content of ['First', 'Second']) await data('add_note', { object: 'leads', id, content });
+    await data('add_note', { object: 'leads', id: other, content: 'Of another' });
+    await data('book_meeting', await toolExamples(tenant, lead).book_meeting?.());
+    const read = async (path: string): Promise<Json> =>
+      (await expectStatus(200, 'GET', path, { key: tenant.key, query: { limit: 10 } })).body.data;
+    const at = { object: 'leads', id };
+    const { truncated: _, ...notes } = await data('list_notes', at);
+    expect(notes.notes.map(({ content }: Json) => content)).toEqual(['Second', 'First']);
+    expect(notes).toEqual(await read(`/v1/objects/leads/records/${id}/notes`));
+    expect(await data('list_messages', at)).toMatchObject(await read(`/v1/objects/leads/records/${id}/messages`));
+    const booked = await data('list_bookings', {});
+    expect(booked.bookings.length).toBeGreaterThan(0);
+    expect(booked).toMatchObject(await read('/v1/bookings'));
+    expect(await data('find_users', {})).toMatchObject(await read('/v1/users'));
+  });
+
+  test('finds users by part of a name or an address, without patterns', async () => {
+    const { id, email } = await newUser(tenant);
+    expect((await data('find_users', { q: email.toUpperCase(), fields: 'email' })).users).toEqual([{ id, email }]);
+    expect((await data('find_users', { q: 'dA AdM' })).users).toMatchObject([{ id: tenant.admin.id }]);
+    for (const q of ['%', '_', '\\']) expect((await data('find_users', { q })).users).toEqual([]);
+  });
+
+  test('shows a credential only what it can see', async () => {
+    const reach = { kind: 'branch', id: await newBranch(tenant) } as const;
+    const narrow = await newKey(tenant, { reach });
+    const colleague = await newUser(tenant, { branchId: reach.id });
+    expect(await refusal('list_notes', { object: 'leads', id: lead }, narrow)).toMatch(/^NOT_FOUND/);
+    expect(await refusal('list_messages', { object: 'leads', id: lead }, narrow)).toMatch(/^NOT_FOUND/);
+    expect((await data('list_bookings', {}, narrow)).bookings).toEqual([]);
+    expect((await data('find_users', {}, narrow)).users.map(({ id }: Json) => id)).toEqual([colleague.id]);
+    expect((await data('list_bookings', {}, tenant.testKey)).bookings).toEqual([]);
+    const leads = await newKey(tenant, { scopes: ['leads:view'] });
+    for (const name of ['list_bookings', 'find_users', 'list_messages'])
+      expect((await callTool(name, {}, { key: leads })).body.error.message).toContain(`There is no tool ${name}`);
   });
 });
 

@@ -341,6 +341,23 @@ describe('GET /v1/users', () => {
     await expectStatus(400, 'GET', '/v1/users', { key: crowd.key, query: { status: 'gone' } });
   });
 
+  test('finds users by part of a name or an address in any case, together with status and pages', async () => {
+    const named = (data: Json): string[] => data.users.map((user: Json) => user.id);
+    expect(named(await list({ q: 'ADA adm' }))).toEqual([crowd.admin.id]);
+    expect(named(await list({ q: crowd.admin.email.toUpperCase() }))).toEqual([crowd.admin.id]);
+    // The others are all called Uma.
+    const all = named(await list({ q: 'uma', status: 'all' }));
+    expect(all).toEqual(ids.slice(1).toReversed());
+    const first = await list({ q: 'uma', status: 'all', limit: 2 });
+    expect(named(first)).toEqual(all.slice(0, 2));
+    const next = { q: 'uma', status: 'all', cursor: first.next_cursor };
+    expect(named(await list(next))).toEqual(all.slice(2));
+    await expectStatus(400, 'GET', '/v1/users', { key: crowd.key, query: { ...next, q: 'um' } });
+    for (const q of ['%', '_', 'nobody']) expect(named(await list({ q }))).toEqual([]);
+    for (const q of ['', 'x'.repeat(101)])
+      await expectStatus(400, 'GET', '/v1/users', { key: crowd.key, query: { q } });
+  });
+
   test('pages through all users without repeats or gaps, and rejects a cursor of another query', async () => {
     const seen: string[] = [];
     let cursor: string | undefined;

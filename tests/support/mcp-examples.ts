@@ -24,6 +24,7 @@ export function toolExamples(tenant: Tenant, lead: string): Record<string, () =>
     update_activity: async () => ({ id: await newActivity(tenant, 'live'), summary: 'Asked again' }),
     list_activities: () => ({ fields: 'summary' }),
     add_note: () => ({ object: 'leads', id: lead, content: 'Likes tea' }),
+    list_notes: () => ({ object: 'leads', id: lead }),
     link_records: async () => ({
       object: 'accounts',
       id: (await linkedAccount(tenant, 'live')).id,
@@ -39,8 +40,11 @@ export function toolExamples(tenant: Tenant, lead: string): Record<string, () =>
     find_slots: async () => ({ pool_id: (await usualPool(tenant)).id }),
     hold_slot: async () => ({ slot_token: (await someSlot(tenant, tenant.key)).slot_token }),
     book_meeting: async () => ({ ...(await holdSome(tenant, tenant.key)), attendee, meeting }),
+    list_bookings: () => ({ status: 'confirmed,cancelled', limit: 5 }),
     draft_message: () => ({ channel: 'email', to: 'sara@example.com', subject: 'Hi', body: 'Hello' }),
     list_drafts: () => ({ status: 'draft', fields: 'to' }),
+    list_messages: () => ({ object: 'leads', id: lead }),
+    find_users: () => ({ q: tenant.admin.email.slice(0, 20), fields: 'full_name,email' }),
     get_usage: () => ({}),
   };
 }
