@@ -4914,6 +4914,11 @@ export interface paths {
          *     job reads the rows and writes the records. Each row follows the rules of an item of a
          *     [batch](#operation/createRecordBatch), and succeeds or fails on its own.
          *
+         *     A file of up to 10 MB (10,485,760 bytes) can come along: send a `multipart/form-data` body with `options`, which is the
+         *     JSON body, and then `file`. The import is `queued` immediately, so no other call is needed. If anything is wrong with the
+         *     options or the file, the call fails as a whole and no import is created. An upload can take as long as it needs if at
+         *     least 100 KB arrive every ten seconds.
+         *
          *     Columns map to fields by name or label, in any case. `mapping` overrides that: it maps a column to the name of a field,
          *     or to null to leave the column out. Columns whose names begin with `_error` are ignored. A column that maps to no field
          *     is reported at the start. `defaults` are values for fields that have none in a row.
@@ -4939,7 +4944,10 @@ export interface paths {
          *
          *     Errors: **422** with `details.fields`: the object does not exist, `match_on` is missing or names a field that cannot
          *     be matched, or `mapping`, `defaults` or `tags` name something that does not exist. **403**: a scope of the object is
-         *     missing.
+         *     missing. With a form, also the errors of [starting the import](#operation/startImport), and **400** with
+         *     `details.reason`: `malformed_json` or `body_too_large` (the options), `file_too_large`, `file_type_refused` (the name has
+         *     the extension of a program), `malformed_multipart`, `upload_too_slow`; or with `details.fields`: a part is missing,
+         *     empty or sent twice, or `options` comes after `file`. Fields of the options are named like `options.mapping.Town`.
          */
         post: operations["createImport"];
         delete?: never;
@@ -12906,6 +12914,14 @@ export interface components {
             delimiter: components["schemas"]["ImportDelimiter"];
             /** @description If more rows fail, the import ends as failed. Without it, there is no such limit. */
             max_errors?: number;
+        };
+        ImportForm: {
+            options: components["schemas"]["ImportCreate"];
+            /**
+             * Format: binary
+             * @description The file.
+             */
+            file: string;
         };
         ImportData: {
             import: components["schemas"]["ImportJob"];
@@ -31280,10 +31296,11 @@ export interface operations {
         requestBody: {
             content: {
                 "application/json": components["schemas"]["ImportCreate"];
+                "multipart/form-data": components["schemas"]["ImportForm"];
             };
         };
         responses: {
-            /** @description The import, which waits for its file. */
+            /** @description The import, which waits for its file, or is queued if its file came along. */
             201: {
                 headers: {
                     "X-Request-Id": components["headers"]["X-Request-Id"];

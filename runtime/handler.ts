@@ -84,7 +84,9 @@ type Body<Id extends OperationId> = operations[Id] extends { requestBody: { cont
 type Uploaded<Id extends OperationId> = operations[Id] extends {
   requestBody: { content: { 'multipart/form-data': unknown } };
 }
-  ? UploadedFile
+  ? operations[Id] extends { requestBody: { content: { 'application/json': unknown } } }
+    ? UploadedFile | undefined
+    : UploadedFile
   : undefined;
 
 /**
@@ -105,7 +107,7 @@ export interface CallRequest<Id extends OperationId = OperationId> {
   body: Body<Id>;
   /**
    * The file of a multipart/form-data body. It is in the storage, and stays there only if the
-   * transaction keeps it.
+   * transaction keeps it. Undefined if the operation also accepts JSON, and got that.
    */
   file: Uploaded<Id>;
   /**
