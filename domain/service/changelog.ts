@@ -5,6 +5,13 @@ type ChangelogEntry = components['schemas']['ChangelogEntry'];
 
 export const changelog: readonly ChangelogEntry[] = [
   {
+    id: '2026-11-29-bulk-data',
+    date: '2026-11-29',
+    kind: 'changed',
+    text: '`POST /v1/imports` also takes a form with `options` and a `file` of up to 10 MB, and queues the import. `POST /v1/exports` takes the new field `view`, the ID of a saved view. With it, it can return 422 with `details.reason` `view_outdated`.',
+    operations: ['createImport', 'createExport'],
+  },
+  {
     id: '2026-11-29-dry-run',
     date: '2026-11-29',
     kind: 'changed',

@@ -2673,11 +2673,14 @@ export interface Operations {
    * is written are not in it. `filter` and `fields` work as in [lists of records](#operation/listRecords). `id`,
    * `created_at` and `updated_at` are always included. Rows are ordered by ID. Test keys export test data.
    *
+   * `view` is the ID of a [saved view](#operation/createView) of the object. Its filter and fields apply as in lists: `filter`
+   * narrows it, and `fields` replace its own. Later changes of the view do not change the export.
+   *
    * **Everything.** `"object": "*"` exports the records of every object that the key can view, including tasks and
    * activities, and their notes, links and, with `attachments:view`, the metadata of their attachments. Each row has
    * `object` (the name of the object, `notes`, `links` or `attachments`) and `record`. A link has `id`, `link_type` as
-   * named from its first record, `from_object`, `from_id`, `to_object`, `to_id`, `created_by` and `created_at`. `filter` and
-   * `fields` are not allowed then.
+   * named from its first record, `from_object`, `from_id`, `to_object`, `to_id`, `created_by` and `created_at`. `filter`,
+   * `fields` and `view` are not allowed then.
    *
    * **Formats.** `ndjson`: one JSON object per line, as the API returns the record. `csv`: UTF-8, separated by commas, with
    * field names in the first line; null is an empty cell, and texts are quoted if necessary. `parquet`: one column per field;
@@ -2699,10 +2702,11 @@ export interface Operations {
    *
    * Errors:
    *
-   * - **400**: an invalid filter, or `filter` or `fields` with `"object": "*"`.
+   * - **400**: an invalid filter, a view of another object, or `filter`, `fields` or `view` with `"object": "*"`.
    * - **403**: the key lacks a scope, or the module is switched off.
    * - **409** CONFLICT, `details.reason: export_limit`: ten exports are waiting. Wait for one to complete, or cancel one.
-   * - **422**: the workspace does not have the object or a field in `fields`.
+   * - **422**: the workspace does not have the object, a field in `fields`, or the view. With `details.reason`
+   *   `view_outdated`: the view no longer fits the object; `details.fields` says what to fix in it.
    */
   createExport: Method<'createExport'>;
   /**
