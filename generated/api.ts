@@ -4785,6 +4785,9 @@ export interface paths {
          * @description Downloads a file. The `download_url` of an export points here if this server stores the files itself; do not build such
          *     links yourself. No credential is required.
          *
+         *     To go on with a download that was interrupted, send `Range: bytes=<the number of bytes that you have>-`. The response is
+         *     then 206 with the rest of the file. Other ranges are ignored. Verify the whole file with `sha256` of the export.
+         *
          *     **404**: the link was altered or has expired, or the file was deleted.
          */
         get: operations["getExportContent"];
@@ -5000,7 +5003,13 @@ export interface paths {
             };
             cookie?: never;
         };
-        get?: never;
+        /**
+         * List the uploaded parts of an import's file
+         * @description Returns the parts that the server has, in the order of their numbers. After an interruption, compare `sha256`, and upload
+         *     only what is missing. Requires `imports:view`. **404**: the import does not exist. Parts are kept for 30 days after the
+         *     end of the import, and for 7 days if it is never started.
+         */
+        get: operations["listImportParts"];
         put?: never;
         /**
          * Upload a part of an import's file
@@ -12940,6 +12949,24 @@ export interface components {
             data: components["schemas"]["ImportData"];
             meta: components["schemas"]["Meta"];
         };
+        ImportPart: {
+            /** @example 1 */
+            number: number;
+            /** @example 88310 */
+            bytes: number;
+            /** @description The SHA-256 hash of the part, in hexadecimal. */
+            sha256: string;
+        };
+        ImportPartList: {
+            parts: components["schemas"]["ImportPart"][];
+            next_cursor: components["schemas"]["NextCursor"];
+            has_more: components["schemas"]["HasMore"];
+        };
+        ImportPartListAnswer: {
+            success: components["schemas"]["Success"];
+            data: components["schemas"]["ImportPartList"];
+            meta: components["schemas"]["Meta"];
+        };
         ImportUpload: {
             /**
              * Format: binary
@@ -12952,14 +12979,6 @@ export interface components {
          * @description The bytes of a part.
          */
         ImportBytes: string;
-        ImportPart: {
-            /** @example 1 */
-            number: number;
-            /** @example 88310 */
-            bytes: number;
-            /** @description The SHA-256 hash of the part, in hexadecimal. */
-            sha256: string;
-        };
         ImportPartData: {
             part: components["schemas"]["ImportPart"];
         };
@@ -17084,6 +17103,10 @@ export interface components {
         "Idempotent-Replay": "true";
         /** @description `attachment`, with the file's name. */
         "Content-Disposition": string;
+        /** @description `bytes`: the rest of the file can be requested with `Range`. */
+        "Accept-Ranges": string;
+        /** @description Which bytes follow, of how many: `bytes 1048576-2097151/2097152`. */
+        "Content-Range": string;
     };
     pathItems: never;
 }
@@ -30850,7 +30873,13 @@ export interface operations {
                  */
                 sig?: string;
             };
-            header?: never;
+            header?: {
+                /**
+                 * @description From which byte on the file is sent, as `bytes=<number>-`.
+                 * @example bytes=1048576-
+                 */
+                Range?: string;
+            };
             path: {
                 /**
                  * @description The ID of the export.
@@ -30870,6 +30899,22 @@ export interface operations {
                     "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
                     "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
                     "Content-Disposition": components["headers"]["Content-Disposition"];
+                    "Accept-Ranges": components["headers"]["Accept-Ranges"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/octet-stream": components["schemas"]["ExportContent"];
+                };
+            };
+            /** @description The rest of the file. */
+            206: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    "Content-Disposition": components["headers"]["Content-Disposition"];
+                    "Content-Range": components["headers"]["Content-Range"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -31474,6 +31519,75 @@ export interface operations {
                      *     }
                      */
                     "application/json": components["schemas"]["ImportAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    listImportParts: {
+        parameters: {
+            query?: {
+                /**
+                 * @description Items per page, 1 to 100. A value outside this range is set to the nearest bound, not rejected.
+                 * @example 25
+                 */
+                limit?: components["parameters"]["Limit"];
+                /**
+                 * @description The start of the page: the `next_cursor` of the previous page, unchanged. A cursor is opaque and valid only for the query
+                 *     that created it. With another sort, filter or object it is rejected with 400.
+                 */
+                cursor?: components["parameters"]["Cursor"];
+            };
+            header?: never;
+            path: {
+                /**
+                 * @description The ID of the import.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d61
+                 */
+                id: components["parameters"]["ImportToStart"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A page of parts. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "parts": [
+                     *           {
+                     *             "number": 1,
+                     *             "bytes": 88310,
+                     *             "sha256": "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"
+                     *           }
+                     *         ],
+                     *         "next_cursor": null,
+                     *         "has_more": false
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ImportPartListAnswer"];
                 };
             };
             400: components["responses"]["BadRequest"];

@@ -243,7 +243,7 @@ export interface Call<Id extends OperationId = OperationId> {
   services: CallServices;
 }
 
-type SuccessStatus = 200 | 201 | 202;
+type SuccessStatus = 200 | 201 | 202 | 206;
 type Answer<B> = B extends { success: true; meta: unknown } ? Omit<B, 'success' | 'meta'> : { body: B | PreparedBody };
 type FileOf<R> = R extends { content: { 'application/octet-stream': unknown } } ? { file: FileBody } : never;
 type JsonOf<R> = R extends { content: { 'application/json': infer B } } ? B : never;

@@ -91,8 +91,15 @@ export const getExportContent: Handler<'getExportContent'> = async (call) => {
   const scope = { companyId, testMode: environment === 'test' };
   const linked = orNotFound(await findLinkedExport(call.db.sql, scope, id, call.now));
   const file = { ...linked, name: exportFileName(linked.object, linked.format, linked.createdAt) };
-  return { status: 200, file: orNotFound(await call.services.files.open(file)) };
+  const start = readRangeStart(call.request.headers.Range, file.bytes);
+  return { status: start === 0 ? 200 : 206, file: orNotFound(await call.services.files.open(file, start)) };
 };
+
+/** Returns the first byte to send: 0 for ranges that the server may ignore, which are all others. */
+function readRangeStart(header: string | undefined, bytes: number): number {
+  const start = Number(/^bytes=(\d{1,15})-$/.exec(header ?? '')?.[1] ?? 0);
+  return start < bytes ? start : 0;
+}
 
 /**
  * Returns the filter and the fields of an export, with those of its view.

@@ -151,6 +151,25 @@ export const getImport: Handler<'getImport'> = async (call) => {
   return { status: 200, data: { import: toImport(row, call.caller, call.now) } };
 };
 
+export const listImportParts: Handler<'listImportParts'> = async (call) => {
+  const { caller } = call;
+  const row = orNotFound(await findImport(call.db.sql, caller, call.request.path.id));
+  const { rows, ...rest } = await readPage(
+    call,
+    ['import parts', row.id],
+    (after: readonly [number] | undefined, limit) =>
+      findImportParts(call.db.sql, caller, row.id, { after: after?.[0] ?? 0, limit }),
+    (last: ImportPart) => [last.number],
+  );
+  return { status: 200, data: { parts: rows.map(toPart), ...rest } };
+};
+
+const toPart = ({ number, bytes, sha256 }: ImportPart): components['schemas']['ImportPart'] => ({
+  number,
+  bytes,
+  sha256,
+});
+
 export const uploadImportPart: Handler<'uploadImportPart'> = async (call) => {
   const { caller } = call;
   const { path, query, file, headers } = call.request;
@@ -164,7 +183,7 @@ export const uploadImportPart: Handler<'uploadImportPart'> = async (call) => {
   if (bytes > importLimits.bytes)
     throw unreadable('file_too_large', `The parts of a file must have at most ${importLimits.bytes} bytes together.`);
   const part = await storePart(call, row, query.number, file);
-  return { status: 200, data: { part: { number: part.number, bytes: part.bytes, sha256: part.sha256 } } };
+  return { status: 200, data: { part: toPart(part) } };
 };
 
 /**

@@ -276,6 +276,30 @@ describe('a file', () => {
     expect(linesOf((await exported({ object: 'deals', filter }, narrow)).text)).toEqual([]);
   });
 
+  test('is downloaded from a byte on, and as a whole for every other range', async () => {
+    const owner = await newTenant();
+    await createRecord(owner.key, 'accounts', { name: 'A' });
+    const { done, text } = await exported({ object: 'accounts' }, owner.key);
+    const last = done.bytes - 1;
+    const download = async (range?: string) => {
+      const response = await fetch(done.download_url, range === undefined ? {} : { headers: { range } });
+      const { status, headers } = response;
+      return [status, headers.get('content-length'), headers.get('content-range'), await response.text()];
+    };
+    const whole = [200, String(done.bytes), null, text];
+    expect(await download()).toEqual(whole);
+    for (const range of ['bytes=0-', `bytes=${done.bytes}-`, 'bytes=1-2', 'bytes=-2', 'bytes=1-,3-', 'lines=1-', 'x'])
+      expect(await download(range), range).toEqual(whole);
+    expect(await download('bytes=10-')).toEqual([
+      206,
+      String(done.bytes - 10),
+      `bytes 10-${last}/${done.bytes}`,
+      text.slice(10),
+    ]);
+    expect(await download(`bytes=${last}-`)).toEqual([206, '1', `bytes ${last}-${last}/${done.bytes}`, text.slice(-1)]);
+    expect((await fetch(done.download_url)).headers.get('accept-ranges')).toBe('bytes');
+  });
+
   test('has the filter and the fields of a saved view, which its own narrow and replace', async () => {
     const owner = await newTenant();
     const { key: apiKey } = owner;

@@ -196,6 +196,11 @@ describe('a CSV file', () => {
     await upload(id, 'overwritten', 1);
     const part = await upload(id, bytes.subarray(0, cut), 1);
     expect(part.body.data.part).toMatchObject({ number: 1, bytes: cut });
+    const first = (await expectStatus(200, 'GET', `${path}/${id}/parts?limit=1`, { key })).body.data;
+    expect(first).toMatchObject({ parts: [part.body.data.part], has_more: true });
+    const cursor = first.next_cursor;
+    const rest = await expectStatus(200, 'GET', `${path}/${id}/parts?limit=1&cursor=${cursor}`, { key });
+    expect(rest.body.data).toMatchObject({ parts: [{ number: 2, bytes: bytes.length - cut }], has_more: false });
     expect((await start(id)).status).toBe(202);
     expect((await ended(id)).counts).toMatchObject({ created: 2 });
     expect((await named(name)).map(({ city }) => city).toSorted()).toEqual(['Genève', 'Zürich']);

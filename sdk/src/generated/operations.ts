@@ -2739,6 +2739,9 @@ export interface Operations {
    * Downloads a file. The `download_url` of an export points here if this server stores the files itself; do not build such
    * links yourself. No credential is required.
    *
+   * To go on with a download that was interrupted, send `Range: bytes=<the number of bytes that you have>-`. The response is
+   * then 206 with the rest of the file. Other ranges are ignored. Verify the whole file with `sha256` of the export.
+   *
    * **404**: the link was altered or has expired, or the file was deleted.
    */
   getExportContent: Method<'getExportContent'>;
@@ -2849,6 +2852,14 @@ export interface Operations {
    * no more; 0 if that number is unknown. Requires `imports:view`. **404**: the import does not exist.
    */
   getImport: Method<'getImport'>;
+  /**
+   * List the uploaded parts of an import's file
+   *
+   * Returns the parts that the server has, in the order of their numbers. After an interruption, compare `sha256`, and upload
+   * only what is missing. Requires `imports:view`. **404**: the import does not exist. Parts are kept for 30 days after the
+   * end of the import, and for 7 days if it is never started.
+   */
+  listImportParts: ListMethod<'listImportParts', 'parts'>;
   /**
    * Upload a part of an import's file
    *
@@ -4180,6 +4191,7 @@ export const descriptions: Readonly<Record<keyof Operations, Description>> = {
   listImports: { method: 'GET', path: '/v1/imports', items: 'imports' },
   createImport: { method: 'POST', path: '/v1/imports', takesKey: true },
   getImport: { method: 'GET', path: '/v1/imports/{id}' },
+  listImportParts: { method: 'GET', path: '/v1/imports/{id}/parts', items: 'parts' },
   uploadImportPart: { method: 'POST', path: '/v1/imports/{id}/parts' },
   startImport: { method: 'POST', path: '/v1/imports/{id}/start', takesKey: true },
   cancelImport: { method: 'POST', path: '/v1/imports/{id}/cancel', takesKey: true },
