@@ -85,7 +85,9 @@ type Body<Id extends OperationId> = operations[Id] extends { requestBody: { cont
 type Uploaded<Id extends OperationId> = operations[Id] extends {
   requestBody: { content: { 'multipart/form-data': unknown } };
 }
-  ? UploadedFile
+  ? operations[Id] extends { requestBody: { content: { 'application/json': unknown } } }
+    ? UploadedFile | undefined
+    : UploadedFile
   : undefined;
 
 /**
@@ -106,7 +108,7 @@ export interface CallRequest<Id extends OperationId = OperationId> {
   body: Body<Id>;
   /**
    * The file of a multipart/form-data body. It is in the storage, and stays there only if the
-   * transaction keeps it.
+   * transaction keeps it. Undefined if the operation also accepts JSON, and got that.
    */
   file: Uploaded<Id>;
   /**
@@ -251,7 +253,7 @@ export interface Call<Id extends OperationId = OperationId> {
   services: CallServices;
 }
 
-type SuccessStatus = 200 | 201 | 202;
+type SuccessStatus = 200 | 201 | 202 | 206;
 type Answer<B> = B extends { success: true; meta: unknown } ? Omit<B, 'success' | 'meta'> : { body: B | PreparedBody };
 type FileOf<R> = R extends { content: { 'application/octet-stream': unknown } } ? { file: FileBody } : never;
 type JsonOf<R> = R extends { content: { 'application/json': infer B } } ? B : never;

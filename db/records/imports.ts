@@ -172,17 +172,20 @@ export interface ImportPart {
   sha256: string;
 }
 
-/** Returns the parts of the file in their order. */
+/** Returns the parts of the file in their order. @param page the number of the part before, and how many follow */
 export async function findImportParts(
   sql: Sql,
   { companyId, testMode }: TenantScope,
   importId: string,
+  page?: { after: number; limit: number },
 ): Promise<ImportPart[]> {
   return sql<ImportPart[]>`
     select number, file_id, bytes, sha256
     from import_parts
     where company_id = ${companyId} and test_mode = ${testMode} and import_id = ${importId}
-    order by number`;
+      ${page ? sql`and number > ${page.after}` : sql``}
+    order by number
+    ${page ? sql`limit ${page.limit}` : sql``}`;
 }
 
 /** Keeps an uploaded file that is about to be referred to. @returns false if the sweep has taken it */

@@ -85,8 +85,45 @@ export function readListQuery(
   };
 }
 
+export interface ExportQuery {
+  filter: Record<string, unknown> | null;
+  fields: readonly string[] | null;
+  /** Of the filter that was sent, alone and together with that of the view. */
+  inFilter: FieldProblem[];
+  /** Of the fields that were sent. */
+  inFields: FieldProblem[];
+  /** Of the parts of the view that apply. */
+  inView: FieldProblem[];
+}
+
+/**
+ * Reads what an export contains, with a view: both filters apply, and the fields replace those of
+ * the view, as in lists.
+ */
+export function readExportQuery(
+  { filter, fields }: { filter: Record<string, unknown> | null; fields: readonly string[] | null },
+  view: ViewQuery | undefined,
+  object: WorkspaceObject,
+  context: RelationContext,
+): ExportQuery {
+  const ofView = view?.filter ?? null;
+  const inFilter = findFilterProblems(filter, object, context);
+  const inView = [
+    ...findFilterProblems(ofView, object, context),
+    ...findOrderProblems({ fields: fields ? undefined : view?.fields }, object),
+  ];
+  const both = filter && ofView && inFilter.length + inView.length === 0 ? combineFilters(ofView, filter) : undefined;
+  return {
+    filter: both ?? filter ?? ofView,
+    fields: fields ?? view?.fields ?? null,
+    inFilter: [...inFilter, ...findFilterProblems(both, object, context)],
+    inFields: unknownFields(fields ?? [], object),
+    inView,
+  };
+}
+
 /** Returns a filter that holds if both do. An `and` at the top of either adds no level. */
-function combineFilters(...filters: unknown[]): unknown {
+function combineFilters(...filters: unknown[]): Record<string, unknown> {
   return { and: filters.flatMap((filter) => (isAnd(filter) ? filter.and : [filter])) };
 }
 

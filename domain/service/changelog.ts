@@ -26,6 +26,20 @@ export const changelog: readonly ChangelogEntry[] = [
     operations: ['checkAccess'],
   },
   {
+    id: '2026-11-29-bulk-data',
+    date: '2026-11-29',
+    kind: 'changed',
+    text: '`POST /v1/imports` also takes a form with `options` and a `file` of up to 10 MB, and queues the import. `POST /v1/exports` takes the new field `view`, the ID of a saved view. With it, it can return 422 with `details.reason` `view_outdated`. Downloads of exports accept `Range: bytes=<number>-`.',
+    operations: ['createImport', 'createExport', 'getExportContent'],
+  },
+  {
+    id: '2026-11-29-import-parts',
+    date: '2026-11-29',
+    kind: 'added',
+    text: 'GET /v1/imports/{id}/parts lists the parts of a file that the server has, with their digests, so that an interrupted upload can go on.',
+    operations: ['listImportParts'],
+  },
+  {
     id: '2026-11-29-dry-run',
     date: '2026-11-29',
     kind: 'changed',

@@ -14,17 +14,18 @@ import {
 } from '../../db/records/exports.ts';
 import { moduleState } from '../../domain/billing/plans.ts';
 import { type FieldProblem, fieldProblem } from '../../domain/objects/field-values.ts';
-import { readFilter } from '../../domain/objects/filter.ts';
 import { findClosest } from '../../domain/objects/suggestions.ts';
 import type { Workspace } from '../../domain/objects/workspace.ts';
 import { everything, exportFileName } from '../../domain/records/exports.ts';
-import { isVisible, unknownFields } from '../../domain/records/reading.ts';
+import { isVisible } from '../../domain/records/reading.ts';
+import { type ExportQuery, readExportQuery } from '../../domain/records/saved-views.ts';
 import { exportLimits } from '../../domain/service/request-limits.ts';
 import type { components } from '../../generated/api.ts';
 import type { Caller } from '../../runtime/caller.ts';
 import { ApiError, conflict, notFound, orNotFound, validationFailed } from '../../runtime/errors.ts';
 import type { Call, Handler } from '../../runtime/handler.ts';
 import { readPage } from '../../runtime/paging.ts';
+import { findUsableView, viewOutdated } from '../../services/records/saved-views.ts';
 
 type DataExport = components['schemas']['DataExport'];
 
@@ -32,9 +33,9 @@ export const createExport: Handler<'createExport'> = async (call) => {
   const { caller, now } = call;
   const { sql } = call.db;
   const workspace = await call.services.loadWorkspace();
-  checkBody(call, workspace);
+  const { filter, fields } = await readBody(call, workspace);
   const { body } = call.request;
-  const { sources, modules } = sourcesOf(call, workspace);
+  const { sources, modules } = sourcesOf(call, workspace, filter !== null);
   if ((await lockWaitingExports(sql, caller)) >= exportLimits.waiting) {
     const message = `${exportLimits.waiting} exports are already waiting. Wait for one to complete, or cancel one.`;
     throw conflict('export_limit', message, { limit: exportLimits.waiting });
@@ -42,8 +43,8 @@ export const createExport: Handler<'createExport'> = async (call) => {
   const settings = {
     object: body.object,
     format: body.format,
-    filter: body.filter ?? null,
-    fields: body.fields ?? null,
+    filter,
+    fields: fields && [...fields],
     spreadsheetSafe: body.spreadsheet_safe,
   };
   const row = await insertExport(sql, caller, { id: uuidv7(), ...settings, sources, modules }, now);
@@ -90,52 +91,70 @@ export const getExportContent: Handler<'getExportContent'> = async (call) => {
   const scope = { companyId, testMode: environment === 'test' };
   const linked = orNotFound(await findLinkedExport(call.db.sql, scope, id, call.now));
   const file = { ...linked, name: exportFileName(linked.object, linked.format, linked.createdAt) };
-  return { status: 200, file: orNotFound(await call.services.files.open(file)) };
+  const start = readRangeStart(call.request.headers.Range, file.bytes);
+  return { status: start === 0 ? 200 : 206, file: orNotFound(await call.services.files.open(file, start)) };
 };
 
-/** @throws ApiError 400 or 422 with every problem, including those that the OpenAPI document finds */
-function checkBody(call: Call<'createExport'>, workspace: Workspace): void {
+/** Returns the first byte to send: 0 for ranges that the server may ignore, which are all others. */
+function readRangeStart(header: string | undefined, bytes: number): number {
+  const start = Number(/^bytes=(\d{1,15})-$/.exec(header ?? '')?.[1] ?? 0);
+  return start < bytes ? start : 0;
+}
+
+/**
+ * Returns the filter and the fields of an export, with those of its view.
+ * @throws ApiError 400 or 422 with every problem, including those that the OpenAPI document finds
+ */
+async function readBody(
+  call: Call<'createExport'>,
+  workspace: Workspace,
+): Promise<Pick<ExportQuery, 'filter' | 'fields'>> {
   const { body } = call.request;
   const problems: FieldProblem[] = [];
-  const isGiven = (name: 'filter' | 'fields'): boolean => body[name] !== undefined && body[name] !== null;
   if (body.object === everything) {
-    for (const name of ['filter', 'fields'] as const)
-      if (isGiven(name))
+    for (const name of ['filter', 'fields', 'view'] as const)
+      if (body[name] !== undefined && body[name] !== null)
         problems.push(fieldProblem(name, 'CONFLICTING_FIELDS', 'is only allowed for the records of one object'));
-    if (problems.length + call.request.problems.length > 0) throw call.request.rejection(problems);
-    return;
+    if (problems.length > 0) throw call.request.rejection(problems);
+    return { filter: null, fields: null };
   }
   const object = workspace.objects.get(body.object);
   if (!object) {
-    if (typeof body.object === 'string') {
-      const allowed = [everything, ...workspace.objects.keys()];
-      const rule = 'must be the name of an object that is enabled, or *';
-      problems.push(
-        fieldProblem('object', 'INVALID_OPTION', rule, { allowed, meant: findClosest(body.object, allowed) }),
-      );
-    }
-    throw call.request.rejection(problems);
+    const allowed = [everything, ...workspace.objects.keys()];
+    const rule = 'must be the name of an object that is enabled, or *';
+    const more = { allowed, meant: findClosest(body.object, allowed) };
+    throw call.request.rejection([fieldProblem('object', 'INVALID_OPTION', rule, more)]);
   }
-  if (Array.isArray(body.fields))
-    problems.push(
-      ...unknownFields(
-        body.fields.filter((name) => typeof name === 'string'),
-        object,
-      ),
-    );
-  // A filter is refused with 400 wherever it is sent.
-  const { filter } = body;
+  // Views of an object exist only for callers that can view it.
+  if (body.view !== undefined) call.authorize(`${object.object}:view`);
+  const view = body.view === undefined ? undefined : await findUsableView(call, workspace, body.view);
+  const isOfOther = view !== undefined && view.object !== object.object;
   const context = { workspace, canView: (name: string) => isVisible(name, workspace, call.caller) };
-  const inFilter = filter && typeof filter === 'object' ? readFilter(filter, object, context).problems : [];
-  if (problems.length + call.request.problems.length > 0) throw call.request.rejection([...problems, ...inFilter]);
-  if (inFilter.length > 0) throw validationFailed(inFilter, 400);
+  const given = { filter: body.filter ?? null, fields: body.fields ?? null };
+  const query = readExportQuery(given, isOfOther ? undefined : view, object, context);
+  problems.push(...query.inFields);
+  if (body.view !== undefined && !view)
+    problems.push(fieldProblem('view', 'NOT_FOUND', 'must be the ID of a saved view that you can use'));
+  if (isOfOther)
+    problems.push(
+      fieldProblem('view', 'CONFLICTING_FIELDS', `must be a view of ${object.object}; this one is of ${view.object}`),
+    );
+  if (problems.length > 0) throw call.request.rejection([...problems, ...query.inFilter]);
+  // An invalid filter is a 400 in every operation.
+  if (query.inFilter.length > 0) throw validationFailed(query.inFilter, 400);
+  if (view && query.inView.length > 0) throw viewOutdated(view, query.inView);
+  return query;
 }
 
 /**
  * Returns what the caller sees of each exported object, and the modules that this takes.
  * @throws ApiError 403 if the caller cannot view the object, or any object
  */
-function sourcesOf(call: Call<'createExport'>, workspace: Workspace): { sources: ExportSource[]; modules: string[] } {
+function sourcesOf(
+  call: Call<'createExport'>,
+  workspace: Workspace,
+  isFiltered: boolean,
+): { sources: ExportSource[]; modules: string[] } {
   const { caller } = call;
   const { object } = call.request.body;
   const objects = [...workspace.objects.keys()].filter((name) => isVisible(name, workspace, caller));
@@ -146,7 +165,7 @@ function sourcesOf(call: Call<'createExport'>, workspace: Workspace): { sources:
   if (object !== everything) {
     call.authorize(`${object}:view`);
     // A filter finds related records only in the other ones.
-    const related = call.request.body.filter ? objects.filter((name) => name !== object) : [];
+    const related = isFiltered ? objects.filter((name) => name !== object) : [];
     return { sources: [object, ...related].map(sourceOf), modules: [object] };
   }
   if (objects.length === 0)

@@ -21,8 +21,9 @@ import { type FieldProblem, fieldProblem } from '../../domain/objects/field-valu
 import { findClosest } from '../../domain/objects/suggestions.ts';
 import type { Workspace, WorkspaceObject } from '../../domain/objects/workspace.ts';
 import { cellName, errorHeader } from '../../domain/records/import-errors.ts';
-import { layoutBytes, readLayout } from '../../domain/records/import-layout.ts';
+import { type FileLayout, layoutBytes, readLayout } from '../../domain/records/import-layout.ts';
 import { ColumnMapping, type ImportOptions } from '../../domain/records/import-mapping.ts';
+import type { RowPlace } from '../../domain/records/import-rows.ts';
 import { matchProblems } from '../../domain/records/match.ts';
 import { checkRecord } from '../../domain/records/values.ts';
 import { importLimits } from '../../domain/service/request-limits.ts';
@@ -38,11 +39,13 @@ import {
   unreadable,
   validationFailed,
 } from '../../runtime/errors.ts';
-import { FileBody } from '../../runtime/files/files.ts';
-import type { Handler } from '../../runtime/handler.ts';
+import { FileBody, type FilePlace, type UploadedFile } from '../../runtime/files/files.ts';
+import type { Call, Handler } from '../../runtime/handler.ts';
 import { readPage } from '../../runtime/paging.ts';
 import { requireUndoable, undoUntil } from '../../services/records/import-undo.ts';
 import { beginRevert, toApplier, toRevert } from '../../services/records/revert-calls.ts';
+
+type ImportCall = Pick<Call, 'caller' | 'db' | 'services' | 'now'>;
 
 export const listImports: Handler<'listImports'> = async (call) => {
   const { caller } = call;
@@ -58,13 +61,16 @@ export const listImports: Handler<'listImports'> = async (call) => {
 
 export const createImport: Handler<'createImport'> = async (call) => {
   const { caller, now } = call;
-  const { body } = call.request;
+  const { body, file } = call.request;
+  // In a form, the options are a part of it.
+  const inRequest = (problems: FieldProblem[]) => (file ? problems.map(toFormProblem) : problems);
   const workspace = await call.services.loadWorkspace();
   const object = workspace.objects.get(body.object);
   if (!object) {
     const allowed = [...workspace.objects.keys()];
     const more = { allowed, meant: findClosest(body.object, allowed) };
-    throw validationFailed([fieldProblem('object', 'INVALID_OPTION', 'must be the name of an object', more)], 422);
+    const problem = fieldProblem('object', 'INVALID_OPTION', 'must be the name of an object', more);
+    throw validationFailed(inRequest([problem]), 422);
   }
   const { mode = 'create' } = body;
   for (const action of scopesOf[mode]) call.authorize(`${object.object}:${action}`);
@@ -81,17 +87,31 @@ export const createImport: Handler<'createImport'> = async (call) => {
     maxErrors: body.max_errors ?? null,
   };
   const problems = optionProblems(options, object, workspace, now);
-  if (problems.length > 0) throw validationFailed(problems, problems.every(isMissing) ? 400 : 422);
+  if (problems.length > 0) throw validationFailed(inRequest(problems), problems.every(isMissing) ? 400 : 422);
+  const read = file && (await readFile(call, options, object, [file]));
+  if (read && 'problems' in read) throw validationFailed(inRequest(read.problems), 422);
+  const { sql } = call.db;
+  if (read) assertRoom(await countActiveImports(sql, caller));
   const reach = caller.reachOf?.(scopesOf[mode].map((action) => `${object.object}:${action}`)) ?? caller.reach;
   const row = await insertImport(
-    call.db.sql,
+    sql,
     { ...caller, reach },
     { id: uuidv7(), object: object.object, options, dryRun: body.dry_run ?? false },
     now,
   );
   call.db.record({ action: 'import.create', metadata: { import_id: row.id, object: row.object, mode } });
-  return { status: 201, data: { import: toImport(row, caller, now) } };
+  if (!(file && read)) return { status: 201, data: { import: toImport(row, caller, now) } };
+  await storePart(call, row, 1, file);
+  const queued = await queueImport(call, { ...row, bytes: file.bytes, fileName: file.name }, read);
+  return { status: 201, data: { import: toImport(queued, caller, now) } };
 };
+
+/** Names the option in the form, unless the problem is one of the file. */
+function toFormProblem(found: FieldProblem): FieldProblem {
+  if (found.field === 'file') return found;
+  const { field, message } = found;
+  return { ...found, field: `options.${field}`, message: message.startsWith(field) ? `options.${message}` : message };
+}
 
 const scopesOf = { create: ['create'], update: ['edit'], upsert: ['create', 'edit'] } as const;
 
@@ -131,6 +151,25 @@ export const getImport: Handler<'getImport'> = async (call) => {
   return { status: 200, data: { import: toImport(row, call.caller, call.now) } };
 };
 
+export const listImportParts: Handler<'listImportParts'> = async (call) => {
+  const { caller } = call;
+  const row = orNotFound(await findImport(call.db.sql, caller, call.request.path.id));
+  const { rows, ...rest } = await readPage(
+    call,
+    ['import parts', row.id],
+    (after: readonly [number] | undefined, limit) =>
+      findImportParts(call.db.sql, caller, row.id, { after: after?.[0] ?? 0, limit }),
+    (last: ImportPart) => [last.number],
+  );
+  return { status: 200, data: { parts: rows.map(toPart), ...rest } };
+};
+
+const toPart = ({ number, bytes, sha256 }: ImportPart): components['schemas']['ImportPart'] => ({
+  number,
+  bytes,
+  sha256,
+});
+
 export const uploadImportPart: Handler<'uploadImportPart'> = async (call) => {
   const { caller } = call;
   const { path, query, file, headers } = call.request;
@@ -143,17 +182,29 @@ export const uploadImportPart: Handler<'uploadImportPart'> = async (call) => {
   const bytes = others.reduce((sum, part) => sum + part.bytes, file.bytes);
   if (bytes > importLimits.bytes)
     throw unreadable('file_too_large', `The parts of a file must have at most ${importLimits.bytes} bytes together.`);
-  if (!(await keepFile(sql, caller, file.id))) throw serviceUnavailable();
-  const part: ImportPart = { number: query.number, fileId: file.id, bytes: file.bytes, sha256: file.sha256 };
-  await replaceImportPart(sql, caller, row.id, part);
-  // The name of a bare body is that of its field.
-  if (file.name !== 'file') await updateImport(sql, caller, row.id, { fileName: file.name });
-  call.db.record({
-    action: 'import.upload',
-    metadata: { import_id: row.id, number: part.number, bytes: part.bytes, sha256: part.sha256 },
-  });
-  return { status: 200, data: { part: { number: part.number, bytes: part.bytes, sha256: part.sha256 } } };
+  const part = await storePart(call, row, query.number, file);
+  return { status: 200, data: { part: toPart(part) } };
 };
+
+/**
+ * Stores a part of a file. The caller has locked the import.
+ * @throws ApiError 503 if the sweep has removed the file
+ */
+async function storePart(
+  { caller, db }: ImportCall,
+  { id }: ImportRow,
+  number: number,
+  file: UploadedFile,
+): Promise<ImportPart> {
+  if (!(await keepFile(db.sql, caller, file.id))) throw serviceUnavailable();
+  const part: ImportPart = { number, fileId: file.id, bytes: file.bytes, sha256: file.sha256 };
+  await replaceImportPart(db.sql, caller, id, part);
+  // The name of a bare body is that of its field.
+  if (file.name !== 'file') await updateImport(db.sql, caller, id, { fileName: file.name });
+  const { bytes, sha256 } = part;
+  db.record({ action: 'import.upload', metadata: { import_id: id, number, bytes, sha256 } });
+  return part;
+}
 
 const alreadyStarted = () => conflict('import_started', 'The import was started already.');
 
@@ -175,29 +226,51 @@ export const startImport: Handler<'startImport'> = async (call) => {
   requireParts(parts);
   const places = parts.map(({ fileId }) => ({ companyId: caller.companyId, testMode: caller.testMode, id: fileId }));
   const { objects } = await call.services.loadWorkspace();
-  const head = await call.db.withoutConnection(call.services.files.readHead(places, layoutBytes));
   const object = objects.get(seen.object);
   if (!object) throw validationFailed([fieldProblem('object', 'INVALID_OPTION', 'must be the name of an object')], 422);
-  const read = readLayout(seen.options, head, object);
+  const read = await readFile(call, seen.options, object, places);
   if ('problems' in read) throw validationFailed(read.problems, 422);
 
+  // Before the import, as the job locks them.
   const counts = await countActiveImports(call.db.sql, caller);
   const row = orNotFound(await lockImport(call.db.sql, caller, seen.id));
   const current = await findImportParts(call.db.sql, caller, row.id);
   const isSame = JSON.stringify(current) === JSON.stringify(parts);
   if (row.status !== 'awaiting_file' || !isSame) throw alreadyStarted();
-  if (counts.running + counts.queued >= importLimits.running + importLimits.waiting)
-    throw conflict('import_limit', 'Too many imports of the workspace run and wait. Start it when one has ended.', {
-      running: counts.running,
-      waiting: counts.queued,
-    });
-  const { byte: nextByte, row: nextRow, line: nextLine } = read.first;
-  const change = { status: 'queued' as const, nextByte, nextRow, nextLine, dueAt: now, expiresAt: null };
-  await updateImport(call.db.sql, caller, row.id, change, { layout: read.layout });
-  call.db.record({ action: 'import.start', metadata: { import_id: row.id, object: row.object } });
-  const started: ImportRow = { ...row, status: 'queued', layout: read.layout };
-  return { status: 202, data: { import: toImport(started, caller, now) } };
+  assertRoom(counts);
+  return { status: 202, data: { import: toImport(await queueImport(call, row, read), caller, now) } };
 };
+
+/** @throws ApiError 409 if as many imports run and wait as may */
+function assertRoom({ running, queued }: { running: number; queued: number }): void {
+  if (running + queued < importLimits.running + importLimits.waiting) return;
+  const message = 'Too many imports of the workspace run and wait. Start it when one has ended.';
+  throw conflict('import_limit', message, { running, waiting: queued });
+}
+
+/** Queues an import that the caller has locked or created. @returns it with its changes */
+async function queueImport(
+  { caller, db, now }: ImportCall,
+  row: ImportRow,
+  { layout, first }: { layout: FileLayout; first: RowPlace },
+): Promise<ImportRow> {
+  const place = { nextByte: first.byte, nextRow: first.row, nextLine: first.line };
+  const change = { status: 'queued' as const, ...place, dueAt: now, expiresAt: null };
+  await updateImport(db.sql, caller, row.id, change, { layout });
+  db.record({ action: 'import.start', metadata: { import_id: row.id, object: row.object } });
+  return { ...row, status: 'queued', layout };
+}
+
+/** Reads the layout of a file from its first bytes, without a connection. */
+async function readFile(
+  { db, services }: ImportCall,
+  options: ImportOptions,
+  object: WorkspaceObject,
+  parts: readonly FilePlace[],
+): Promise<ReturnType<typeof readLayout>> {
+  const head = await db.withoutConnection(services.files.readHead(parts, layoutBytes));
+  return readLayout(options, head, object);
+}
 
 /** @throws ApiError 409 if parts are missing */
 function requireParts(parts: readonly ImportPart[]): void {

@@ -48,16 +48,25 @@ export interface UploadedFile extends FilePlace {
   sha256: string;
 }
 
-/** A file to send as a response. */
+/** A file to send as a response, or the rest of it from a byte on. */
 export class FileBody {
   readonly name: string;
-  readonly bytes: number;
+  /** Of the whole file. */
+  readonly totalBytes: number;
   readonly stream: Readable;
+  /** The first byte that is sent; undefined if ranges are not offered. */
+  readonly start: number | undefined;
 
-  constructor(name: string, bytes: number, stream: Readable) {
+  constructor(name: string, totalBytes: number, stream: Readable, start?: number) {
     this.name = name;
-    this.bytes = bytes;
+    this.totalBytes = totalBytes;
     this.stream = stream;
+    this.start = start;
+  }
+
+  /** Of what is sent. */
+  get bytes(): number {
+    return this.totalBytes - (this.start ?? 0);
   }
 
   /** Returns a small file that was just written. */
@@ -145,10 +154,13 @@ export class Files {
     return sameText(signature, this.#sign(link)) && Number(link.expires) * 1000 > now.getTime();
   }
 
-  /** Opens a file for sending; undefined if it does not exist. */
-  async open(file: FilePlace & { name: string; bytes: number }): Promise<FileBody | undefined> {
-    const stream = await this.#parts.storage.open(storageKey(file));
-    return stream && new FileBody(file.name, file.bytes, stream);
+  /**
+   * Opens a file for sending; undefined if it does not exist.
+   * @param start the first byte to send, if the response offers ranges
+   */
+  async open(file: FilePlace & { name: string; bytes: number }, start?: number): Promise<FileBody | undefined> {
+    const stream = await this.#parts.storage.open(storageKey(file), start ?? 0);
+    return stream && new FileBody(file.name, file.bytes, stream, start);
   }
 
   /**

@@ -25,8 +25,8 @@ export class DiskStorage implements FileStorage {
     return undefined;
   }
 
-  open(key: string): Promise<Readable | undefined> {
-    return this.read(key, 0);
+  open(key: string, start: number): Promise<Readable | undefined> {
+    return this.read(key, start);
   }
 
   async read(key: string, start: number): Promise<Readable | undefined> {

@@ -15,10 +15,10 @@ export interface FileStorage {
    */
   link(key: string, name: string, seconds: number): Promise<string | undefined>;
   /**
-   * Opens a file for reading; undefined if it does not exist, or if the storage serves downloads
-   * itself.
+   * Opens a file for reading from a byte on; undefined if it does not exist, or if the storage
+   * serves downloads itself.
    */
-  open(key: string): Promise<Readable | undefined>;
+  open(key: string, start: number): Promise<Readable | undefined>;
   /** Opens a file for work of this server, from a byte on; undefined if it does not exist. */
   read(key: string, start: number): Promise<AsyncIterable<Uint8Array> | undefined>;
 }

@@ -77,14 +77,17 @@ function collect(request: IncomingMessage, resolve: Resolve, reject: Reject, inv
 
 const tooLarge = () => unreadable('body_too_large', `The body must be at most ${bodyLimits.bytes} bytes.`);
 
-/** Rejects every media type except JSON, and any content encoding. */
-export function checkMediaType(request: IncomingMessage): void {
+/**
+ * Rejects every media type except JSON, and any content encoding.
+ * @param others names further media types that the operation accepts, for the error
+ */
+export function checkMediaType(request: IncomingMessage, others = ''): void {
   const type = request.headers['content-type'];
   if (type === 'application/json' && request.headers['content-encoding'] === undefined) return;
   const [media = '', ...parameters] = (type ?? '').toLowerCase().split(';');
   const charset = parameters.map((part) => part.trim()).find((part) => part.startsWith('charset='));
   if (media.trim() !== 'application/json' || (charset && !/^charset="?utf-8"?$/.test(charset))) {
-    throw unreadable('unsupported_media_type', 'Send the body as Content-Type: application/json in UTF-8.');
+    throw unreadable('unsupported_media_type', `Send the body as Content-Type: application/json in UTF-8${others}.`);
   }
   if (request.headers['content-encoding'] && request.headers['content-encoding'] !== 'identity') {
     throw unreadable('unsupported_media_type', 'Send the body without Content-Encoding.');
@@ -94,11 +97,17 @@ export function checkMediaType(request: IncomingMessage): void {
 /**
  * Parses a body and checks it against the limits.
  * @param arrayAllowed true if the OpenAPI document allows the body to be an array
+ * @param path of the body in the request, for errors; empty if it is the whole body
  * @returns the value, and a problem for each string, number and name in it that cannot be stored.
  * If arrayAllowed, a scalar is a problem too
  * @throws ApiError with the reason if the body is unreadable
  */
-export function parseJson(bytes: Buffer, arrayAllowed: boolean): { value: unknown; problems: FieldProblem[] } {
+export function parseJson(
+  bytes: Buffer,
+  arrayAllowed: boolean,
+  path = '',
+): { value: unknown; problems: FieldProblem[] } {
+  const name = path || 'The body';
   let value: unknown;
   let text: string;
   try {
@@ -106,18 +115,18 @@ export function parseJson(bytes: Buffer, arrayAllowed: boolean): { value: unknow
     text = bytes.toString('utf8');
     value = JSON.parse(text);
   } catch {
-    throw unreadable('malformed_json', 'The body is not valid JSON.');
+    throw unreadable('malformed_json', `${name} is not valid JSON.`);
   }
   const isScalar = value === null || typeof value !== 'object';
   if (isScalar && arrayAllowed)
     return { value, problems: [problem('', 'INVALID_TYPE', 'The body must be a JSON array or object')] };
   if (isScalar || (Array.isArray(value) && !arrayAllowed))
-    throw unreadable('malformed_json', 'The body must be a JSON object.');
+    throw unreadable('malformed_json', `${name} must be a JSON object.`);
   const problems: FieldProblem[] = [];
   // JSON must escape characters that cannot be stored, so a body without `\u` needs no check of its
   // strings.
   const suspect = text.includes('\\u') || text.includes('__proto__');
-  walk(value, '', 0, 0, suspect, problems);
+  walk(value, path, 0, 0, suspect, problems);
   return { value, problems };
 }
 

@@ -1,4 +1,4 @@
-// Receives uploads: multipart forms with one file, and bare files, streamed to the disk.
+// Receives uploads: multipart forms with one file and maybe JSON, and bare files, streamed to disk.
 import { createHash, randomUUID } from 'node:crypto';
 import { createWriteStream } from 'node:fs';
 import { rm } from 'node:fs/promises';
@@ -32,11 +32,17 @@ export interface Upload {
 
 const tooLarge = (limit: number) => unreadable('file_too_large', `The file must be at most ${limit} bytes.`);
 
+/** Returns true if the body is declared as a form. */
+export function isForm(request: IncomingMessage): boolean {
+  return /^multipart\/form-data\s*(;|$)/i.test(request.headers['content-type'] ?? '');
+}
+
 /**
  * Receives a form, or a file without a form if the operation accepts its media type. Deletes the
  * file if the request is rejected.
  * @param folder the file is written here under a random name
  * @param invite asks a client that sent `Expect: 100-continue` to send the form
+ * @param takeJson gets the JSON body of the form before its file arrives, and can reject it
  * @throws ApiError 400 or 422 with the problems; ClientGone
  */
 export async function receiveUpload(
@@ -44,12 +50,13 @@ export async function receiveUpload(
   request: IncomingMessage,
   folder: string,
   invite: () => void,
+  takeJson: (bytes: Buffer) => void,
 ): Promise<Upload> {
   const path = join(folder, randomUUID());
   const type = (request.headers['content-type'] ?? '').split(';', 1)[0]?.trim().toLowerCase() ?? '';
   const upload = operation.rawTypes.includes(type)
     ? new BareFile(operation, request, path, type)
-    : new Form(operation, request, path);
+    : new Form(operation, request, path, takeJson);
   invite();
   try {
     return await upload.receive();
@@ -63,8 +70,10 @@ class Form {
   readonly #operation: Operation;
   readonly #request: IncomingMessage;
   readonly #path: string;
-  /** Bytes of the file. */
+  readonly #takeJson: (bytes: Buffer) => void;
+  /** Bytes of the file, and of the whole form. */
   readonly #limit: number;
+  readonly #formLimit: number;
   readonly #parser: busboy.Busboy;
   readonly #problems: FieldProblem[] = [];
   readonly #content = createHash('sha256');
@@ -72,32 +81,47 @@ class Form {
   #bytes = 0;
   #refusedExtension: string | undefined;
   #writing: Promise<void> = Promise.resolve();
+  /** The JSON body, once its part has begun. */
+  #json: Promise<void> | undefined;
+  /** Stops reading the form with an error. */
+  #fail: (error: Error) => void = () => undefined;
 
-  constructor(operation: Operation, request: IncomingMessage, path: string) {
+  constructor(operation: Operation, request: IncomingMessage, path: string, takeJson: (bytes: Buffer) => void) {
     this.#operation = operation;
     this.#request = request;
     this.#path = path;
+    this.#takeJson = takeJson;
     this.#limit = operation.uploadBytes;
+    const json = operation.uploadJson === undefined ? 0 : bodyLimits.bytes;
+    this.#formLimit = this.#limit + json + uploadLimits.around;
     this.#parser = openParser(request, operation);
-    if (Number(request.headers['content-length'] ?? 0) > this.#limit + uploadLimits.around) throw tooLarge(this.#limit);
+    if (Number(request.headers['content-length'] ?? 0) > this.#formLimit) throw tooLarge(this.#limit);
     this.#parser.on('file', (name, stream, { filename, mimeType }) => this.#takeFile(name, stream, filename, mimeType));
-    this.#parser.on('field', (name) => this.#takeField(name));
+    this.#parser.on('field', (name, value) => {
+      if (name !== undefined && name === operation.uploadJson) this.#receiveJson(name, [Buffer.from(value)]);
+      else this.#takeField(name);
+    });
   }
 
   async receive(): Promise<Upload> {
     const requestHash = await this.#readAll();
-    await this.#writing;
-    const { upload: field = '' } = this.#operation;
+    await Promise.all([this.#writing, this.#json]);
+    const { upload: field = '', uploadJson: json } = this.#operation;
     if (this.#refusedExtension !== undefined)
       throw unreadable('file_type_refused', `Files with .${this.#refusedExtension} in their name are not accepted.`);
     if (this.#bytes > this.#limit) throw tooLarge(this.#limit);
-    const named = this.#problems.some((each) => each.field === field);
-    if (!this.#file && !named) this.#problems.push(problem(field, 'REQUIRED', `${field} is required`));
+    if (json !== undefined && !this.#json && !this.#isNamed(json))
+      this.#problems.push(problem(json, 'REQUIRED', `${json} is required`));
+    if (!this.#file && !this.#isNamed(field)) this.#problems.push(problem(field, 'REQUIRED', `${field} is required`));
     else if (this.#file && this.#bytes === 0)
       this.#problems.push(problem(field, 'TOO_SHORT', `${field} must not be empty`));
     if (this.#problems.length > 0 || !this.#file) throw validationError(this.#operation, this.#problems, 'body');
     const sha256 = this.#content.digest('hex');
     return { ...this.#file, path: this.#path, bytes: this.#bytes, sha256, requestHash };
+  }
+
+  #isNamed(field: string): boolean {
+    return this.#problems.some((each) => each.field === field);
   }
 
   async discard(): Promise<void> {
@@ -107,7 +131,12 @@ class Form {
   }
 
   #takeFile(name: string, stream: Readable, fileName: string | undefined, contentType: string): void {
-    const { upload: field } = this.#operation;
+    const { upload: field, uploadJson: json } = this.#operation;
+    // Some clients send every part with a media type as a file.
+    if (name !== undefined && name === json) {
+      this.#receiveJson(name, stream);
+      return;
+    }
     if (name !== field || this.#file || !fileName) {
       this.#takeField(name);
       stream.on('error', () => undefined).resume();
@@ -128,14 +157,41 @@ class Form {
     }
   }
 
+  /** Takes the JSON body, which must come before the file, so that it can be rejected without it. */
+  #receiveJson(name: string, content: Iterable<Buffer> | Readable): void {
+    const isRepeated = this.#json !== undefined || this.#isNamed(name);
+    if (isRepeated || this.#file) {
+      if ('resume' in content) content.on('error', () => undefined).resume();
+      this.#problems.push(
+        isRepeated
+          ? problem(name, 'DUPLICATE', `${name} must be sent only once`)
+          : problem(name, 'INVALID_FORMAT', `${name} must come before ${this.#operation.upload}`),
+      );
+      return;
+    }
+    this.#json = this.#readJson(name, content);
+    this.#json.catch((error: Error) => this.#fail(error));
+  }
+
+  async #readJson(name: string, content: Iterable<Buffer> | Readable): Promise<void> {
+    const chunks: Buffer[] = [];
+    let size = 0;
+    for await (const chunk of content as AsyncIterable<Buffer>) {
+      size += chunk.length;
+      if (size > bodyLimits.bytes)
+        throw unreadable('body_too_large', `${name} must be at most ${bodyLimits.bytes} bytes.`);
+      chunks.push(chunk);
+    }
+    this.#takeJson(Buffer.concat(chunks));
+  }
+
   /** Records a problem for a part that is not the expected file. */
   #takeField(name: string | undefined): void {
-    const { upload: field = '' } = this.#operation;
+    const { upload: field = '', uploadJson: json } = this.#operation;
     if (name !== field) {
       const unknown = name ?? '';
-      this.#problems.push(
-        problem(unknown, 'UNKNOWN_FIELD', `${unknown} is not a field of this request`, { allowed: [field] }),
-      );
+      const allowed = json === undefined ? [field] : [json, field];
+      this.#problems.push(problem(unknown, 'UNKNOWN_FIELD', `${unknown} is not a field of this request`, { allowed }));
     } else if (this.#file) this.#problems.push(problem(field, 'DUPLICATE', `${field} must be sent only once`));
     else this.#problems.push(problem(field, 'INVALID_FORMAT', `${field} must be a file with a file name`));
   }
@@ -153,10 +209,11 @@ class Form {
       const take = (chunk: Buffer): void => {
         total += chunk.length;
         hash.update(chunk);
-        if (total > this.#limit + uploadLimits.around) fail(tooLarge(this.#limit));
+        if (total > this.#formLimit) fail(tooLarge(this.#limit));
         else if (!parser.write(chunk)) request.pause();
       };
       const fail = followBody(request, take, () => parser.end(), reject);
+      this.#fail = fail;
       parser.on('drain', () => request.resume());
       parser.on('error', () => fail(unreadable('malformed_multipart', 'The body is not a complete multipart form.')));
       parser.on('close', () => resolve(hash.digest()));
@@ -279,7 +336,7 @@ function requireNoEncoding(request: IncomingMessage): void {
     throw unsupported('Send the body without Content-Encoding.');
 }
 
-function openParser(request: IncomingMessage, { rawTypes, uploadBytes }: Operation): busboy.Busboy {
+function openParser(request: IncomingMessage, { rawTypes, uploadBytes, uploadJson }: Operation): busboy.Busboy {
   requireNoEncoding(request);
   if (!/^multipart\/form-data\s*;/i.test(request.headers['content-type'] ?? '')) {
     const types = ['multipart/form-data with a boundary', ...rawTypes].join(', or ');
@@ -291,7 +348,13 @@ function openParser(request: IncomingMessage, { rawTypes, uploadBytes }: Operati
       preservePath: true,
       defParamCharset: 'utf8',
       // One byte above the limit, because the parser stops as soon as it reaches its limit.
-      limits: { fileSize: uploadBytes + 1, fieldNameSize: 100, fieldSize: 1024, parts: 20, headerPairs: 50 },
+      limits: {
+        fileSize: uploadBytes + 1,
+        fieldNameSize: 100,
+        fieldSize: uploadJson === undefined ? 1024 : bodyLimits.bytes + 1,
+        parts: 20,
+        headerPairs: 50,
+      },
     });
   } catch {
     throw unsupported('The Content-Type header must include the boundary of the form.');

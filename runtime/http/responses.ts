@@ -125,9 +125,12 @@ export function refuseConnection(socket: Socket, error: ApiError, figures: RateF
   return requestId;
 }
 
-/** Headers that make browsers save a file and never render it. */
+/** Headers that make browsers save a file and never render it, and say which bytes are sent. */
 export function fileHeaders(file: FileBody): Record<string, string> {
+  const { start, totalBytes } = file;
   return {
+    ...(start === undefined ? {} : { 'accept-ranges': 'bytes' }),
+    ...(start ? { 'content-range': `bytes ${start}-${totalBytes - 1}/${totalBytes}` } : {}),
     'content-type': 'application/octet-stream',
     'content-disposition': contentDisposition(file.name),
     'content-security-policy': "default-src 'none'; sandbox",

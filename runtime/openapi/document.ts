@@ -92,6 +92,11 @@ export interface Operation {
   bodyRequired: boolean;
   /** The file field of a multipart/form-data body; undefined if the body has another type. */
   upload: string | undefined;
+  /**
+   * The field of the form that has the JSON body; undefined if the form is only the file. An
+   * operation with such a form also accepts the JSON body alone.
+   */
+  uploadJson: string | undefined;
   /** The most bytes that an uploaded file may have. */
   uploadBytes: number;
   /** Media types with which the body may be the file itself instead of a form. */
@@ -300,6 +305,7 @@ function readOperation(
   // From the library, because the document may have a reference here.
   const requestBody = definition?.requestBody as OpenAPIV3_1.RequestBodyObject | undefined;
   const hasJson = requestBody?.content['application/json'] !== undefined;
+  const form = withOperationId(id, () => readForm(requestBody));
   const parameters = (definition?.parameters ?? []) as OpenAPIV3_1.ParameterObject[];
   return {
     id,
@@ -332,7 +338,8 @@ function readOperation(
     takesParameters: parameters.length > 0,
     takesBody: hasJson,
     bodyRequired: requestBody?.required === true,
-    upload: withOperationId(id, () => uploadField(requestBody)),
+    upload: form?.file,
+    uploadJson: form?.json,
     uploadBytes: (declared['x-upload-bytes'] as number | undefined) ?? uploadLimits.bytes,
     rawTypes: Object.keys(requestBody?.content ?? {}).filter((type) => !parsedTypes.includes(type)),
     arrayBody: takesArray(requestBody),
@@ -385,14 +392,20 @@ function withOperationId<T>(id: string, read: () => T): T {
   }
 }
 
-/** @throws Error if a form is not exactly one file */
-function uploadField(body: OpenAPIV3_1.RequestBodyObject | undefined): string | undefined {
-  const schema = body?.content['multipart/form-data']?.schema as OpenAPIV3_1.SchemaObject | undefined;
+/**
+ * Returns the fields of a form: its file, and the JSON body that comes with it.
+ * @throws Error if the form has other fields
+ */
+function readForm(body: OpenAPIV3_1.RequestBodyObject | undefined): { file: string; json?: string } | undefined {
+  const { 'multipart/form-data': form, 'application/json': json } = body?.content ?? {};
+  const schema = form?.schema as OpenAPIV3_1.SchemaObject | undefined;
   if (!schema) return undefined;
-  const [field, ...others] = Object.keys(schema.properties ?? {});
-  if (field === undefined || others.length > 0)
-    throw new Error('a multipart/form-data body has one property, the file');
-  return field;
+  const fields = Object.entries(schema.properties ?? {}) as [string, OpenAPIV3_1.SchemaObject][];
+  const [file, ...otherFiles] = fields.filter(([, { format }]) => format === 'binary');
+  const [part, ...otherParts] = fields.filter(([, { format }]) => format !== 'binary');
+  if (!file || otherFiles.length + otherParts.length > 0 || (part === undefined) !== (json === undefined))
+    throw new Error('a form has one file, and the JSON body if the operation also accepts it alone');
+  return { file: file[0], ...(part ? { json: part[0] } : {}) };
 }
 
 function takesArray(body: OpenAPIV3_1.RequestBodyObject | undefined): boolean {

@@ -37,7 +37,7 @@ export function performIn(document: Document, runner: OperationRunner): Perform 
   const operations = new Map(document.operations.map((operation) => [operation.id, operation]));
   return async (call) => {
     const operation = operations.get(call.operationId);
-    if (!operation || operation.upload !== undefined)
+    if (!operation || (operation.upload !== undefined && !operation.takesBody))
       throw new Error(`${call.operationId} cannot be performed in-process`);
     const { caller, credential } = call.by;
     const trace = createTrace({

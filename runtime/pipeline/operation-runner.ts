@@ -16,7 +16,7 @@ import { ApiError, type FieldProblem, serviceUnavailable } from '../errors.ts';
 import type { FileBody, UploadedFile } from '../files/files.ts';
 import { checkMediaType, parseJson, readBytes } from '../http/body.ts';
 import { successBody } from '../http/envelope.ts';
-import { receiveUpload, type Upload } from '../http/multipart.ts';
+import { isForm, receiveUpload, type Upload } from '../http/multipart.ts';
 import { type Answer, fileHeaders } from '../http/responses.ts';
 import type { RateFigures } from '../limits/rate-limits.ts';
 import { Semaphore } from '../limits/semaphore.ts';
@@ -115,9 +115,9 @@ export class OperationRunner {
     const isFaulty = asksForFault(request);
     // Not for uploads and faults: they take effect before a transaction could verify a cached key.
     const known =
-      routed.operation.upload === undefined && !isFaulty
-        ? await this.#admission.authenticateFromCache(routed, now, deadline, trace)
-        : undefined;
+      sendsFile(routed) || isFaulty
+        ? undefined
+        : await this.#admission.authenticateFromCache(routed, now, deadline, trace);
     const admitted = known ?? (await authenticate());
     if (isFaulty) makeFault(request, admitted.caller, this.readFigures(trace), trace);
     let read: Read;
@@ -234,28 +234,51 @@ export class OperationRunner {
    * Parses and validates parameters, Idempotency-Key and body.
    * @throws ApiError if the request is invalid
    */
-  async #read({ operation, path, queryText, request, signedBody }: RoutedRequest, trace: Trace): Promise<Read> {
+  async #read(routed: RoutedRequest, trace: Trace): Promise<Read> {
+    const { operation, path, queryText, request, signedBody } = routed;
     checkDryRun(operation, request);
     const parameters = checkParameters(operation, path, queryText, request.headers);
     const key =
       operation.idempotency === 'none'
         ? undefined
         : readKey(request.headers['idempotency-key'], operation.idempotency === 'required');
-    const { folder } = this.#parts.files;
-    const upload =
-      operation.upload === undefined
-        ? undefined
-        : await this.#withoutRequestTimeout(request, () =>
-            receiveUpload(operation, request, folder, () => invite(trace)),
-          );
-    const { body, problems } = operation.takesBody
-      ? readBody(operation, request, signedBody ?? (await readBytes(request, () => invite(trace))))
-      : noBody;
+    const rejectProblems = (problems: FieldProblem[]): void => {
+      if (problems.length > 0 && key === undefined && !handlerReceivesProblems(operation))
+        throw validationError(operation, problems, 'body');
+    };
+    const { upload, body, problems } = sendsFile(routed)
+      ? await this.#receiveFile(routed, trace, rejectProblems)
+      : {
+          upload: undefined,
+          ...(operation.takesBody
+            ? readBody(operation, request, signedBody ?? (await readBytes(request, () => invite(trace))))
+            : noBody),
+        };
     const inBody = usedInBody(operation.deprecatedUses, body);
     if (inBody.length > 0) trace.deprecated = [...trace.deprecated, ...inBody];
-    if (problems.length > 0 && key === undefined && !handlerReceivesProblems(operation))
-      throw validationError(operation, problems, 'body');
+    rejectProblems(problems);
     return { parameters, key, upload, body, problems };
+  }
+
+  /**
+   * Receives a file, and the JSON body that comes with it.
+   * @param rejectProblems rejects a body before its file arrives
+   */
+  async #receiveFile(
+    { operation, request }: RoutedRequest,
+    trace: Trace,
+    rejectProblems: (problems: FieldProblem[]) => void,
+  ): Promise<Pick<Read, 'upload' | 'body' | 'problems'>> {
+    let read = noBody;
+    const takeJson = (bytes: Buffer): void => {
+      read = checkBytes(operation, bytes, operation.uploadJson);
+      rejectProblems(read.problems);
+    };
+    const { folder } = this.#parts.files;
+    const upload = await this.#withoutRequestTimeout(request, () =>
+      receiveUpload(operation, request, folder, () => invite(trace), takeJson),
+    );
+    return { upload, ...read };
   }
 
   /** Receives a file without the request timeout. */
@@ -443,6 +466,12 @@ export class OperationRunner {
 /** The route that used the cached key looks it up and calls again. */
 const keyChanged = () => new ApiError('AUTH_INVALID_KEY', 'This API key has just been changed. Try again.');
 
+/** True if the body is a file, or a form with one. */
+function sendsFile({ operation, request }: RoutedRequest): boolean {
+  if (operation.upload === undefined) return false;
+  return !operation.takesBody || isForm(request);
+}
+
 /** Asks a client that sent `Expect: 100-continue` for its body. */
 function invite(trace: Trace): void {
   trace.invite?.();
@@ -451,14 +480,16 @@ function invite(trace: Trace): void {
 
 function readBody(operation: Operation, request: IncomingMessage, bytes: Buffer): Pick<Read, 'body' | 'problems'> {
   if (bytes.length === 0 && !operation.bodyRequired) return noBody;
-  if (bytes.length > 0 || request.headers['content-type'] !== undefined) checkMediaType(request);
+  if (bytes.length > 0 || request.headers['content-type'] !== undefined)
+    checkMediaType(request, operation.upload === undefined ? '' : ', or as multipart/form-data');
   return checkBytes(operation, bytes);
 }
 
-function checkBytes(operation: Operation, bytes: Buffer): Pick<Read, 'body' | 'problems'> {
+/** @param path of the body in a form; by default, it is the whole body */
+function checkBytes(operation: Operation, bytes: Buffer, path = ''): Pick<Read, 'body' | 'problems'> {
   if (bytes.length === 0 && !operation.bodyRequired) return noBody;
-  const { value, problems } = parseJson(bytes, operation.arrayBody);
-  const invalid = checkBody(operation, value);
+  const { value, problems } = parseJson(bytes, operation.arrayBody, path);
+  const invalid = checkBody(operation, value, path);
   if (problems.length === 0) return { body: value, problems: invalid };
   const unstorable = new Set(problems.map((each) => each.field));
   return { body: value, problems: [...problems, ...invalid.filter((each) => !unstorable.has(each.field))] };

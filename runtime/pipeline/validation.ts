@@ -87,12 +87,13 @@ function parseCanonical(text: string, type: ParameterType): unknown {
 
 /**
  * Validates a body and fills in defaults.
+ * @param path of the body in the request; empty if it is the whole body
  * @returns all problems; empty if the body is valid
  */
-export function checkBody(operation: Operation, body: unknown): FieldProblem[] {
+export function checkBody(operation: Operation, body: unknown, path = ''): FieldProblem[] {
   const validate = operation.validateBody;
   if (!validate || validate({ requestBody: body })) return [];
-  return toProblems(validate.errors ?? [], '/requestBody');
+  return toProblems(validate.errors ?? [], '/requestBody', path);
 }
 
 const structural = new Set<FieldProblemCode>(['UNKNOWN_FIELD', 'READ_ONLY', 'IMMUTABLE', 'INVALID_TYPE', 'NOT_FOUND']);
@@ -137,7 +138,8 @@ export function joinedRefusal(
   return validationError(operation, problems, 'body');
 }
 
-function toProblems(errors: ErrorObject[], root: string): FieldProblem[] {
+/** @param path of the root in the request; empty if it is the whole body or query */
+function toProblems(errors: ErrorObject[], root: string, path = ''): FieldProblem[] {
   // anyOf and oneOf report errors of each branch too. Only the branch of the value's type is useful
   // to the caller. If the types do not single out a branch, the choice itself is reported.
   const choices = errors.filter((error) => error.keyword === 'anyOf' || error.keyword === 'oneOf');
@@ -157,7 +159,7 @@ function toProblems(errors: ErrorObject[], root: string): FieldProblem[] {
       );
     });
     if (hidden) continue;
-    const found = toProblem(error, toFieldPath(error.instancePath, root));
+    const found = toProblem(error, toFieldPath(error.instancePath, root, path));
     if (found && !problems.has(`${found.field} ${found.code}`)) problems.set(`${found.field} ${found.code}`, found);
   }
   return [...problems.values()];
@@ -180,9 +182,9 @@ function branchOfType(choice: ErrorObject): number | undefined {
   return branches.length === 1 ? branches[0] : undefined;
 }
 
-function toFieldPath(instancePath: string, root: string): string {
+function toFieldPath(instancePath: string, root: string, path: string): string {
   const parts = instancePath.slice(root.length).split('/').slice(1);
-  let field = '';
+  let field = path;
   for (const part of parts) {
     const name = part.replaceAll('~1', '/').replaceAll('~0', '~');
     field += /^\d+$/.test(name) ? `[${name}]` : field === '' ? name : `.${name}`;

@@ -3,6 +3,7 @@ import createFetchClient from 'openapi-fetch';
 import { CrmError, toError } from './errors.ts';
 import { createExports, type Exports } from './exports.ts';
 import { descriptions, type Operations } from './generated/operations.ts';
+import { createImports, type Imports } from './imports.ts';
 import { sleep, withRetries } from './retries.ts';
 import type { CallOptions, Description } from './shapes.ts';
 
@@ -27,6 +28,7 @@ export interface ClientOptions extends Pick<CallOptions, 'timeout' | 'retries' |
 
 export interface Client extends Operations {
   readonly exports: Exports;
+  readonly imports: Imports;
 }
 
 /** A call without its types. */
@@ -49,6 +51,9 @@ type Send = (
 
 type Page = Record<string, unknown> & { next_cursor?: string | null; has_more?: boolean };
 
+const defaultRetries = 3;
+const defaultLongestWait = 60_000;
+
 /** Creates a client. Public operations need no credential. */
 export function createClient(options: ClientOptions): Client {
   const connection = connect(options);
@@ -56,7 +61,13 @@ export function createClient(options: ClientOptions): Client {
   // The generated types and descriptions come from the same document.
   const operations = Object.fromEntries(methods) as unknown as Operations;
   const fetchFile = options.fetch ?? ((request: Request) => fetch(request));
-  return { ...operations, exports: createExports(operations, fetchFile) };
+  const { retries = defaultRetries, longestWait = defaultLongestWait } = options;
+  const policy = { retries, longestWait };
+  return {
+    ...operations,
+    exports: createExports(operations, fetchFile, policy),
+    imports: createImports(operations, policy),
+  };
 }
 
 type Connection = (description: Description, call: Call) => Promise<unknown>;
@@ -156,8 +167,8 @@ function connect(options: ClientOptions): Connection {
       return isDryRun ? toDryRun(answer.data) : unwrap(answer.data);
     };
     return withRetries(attempt, {
-      retries: call.retries ?? options.retries ?? 3,
-      longestWait: call.longestWait ?? options.longestWait ?? 60_000,
+      retries: call.retries ?? options.retries ?? defaultRetries,
+      longestWait: call.longestWait ?? options.longestWait ?? defaultLongestWait,
       repeatable: description.method === 'GET' || key !== undefined || isDryRun,
       signal: call.signal,
     });
@@ -170,6 +181,7 @@ function connect(options: ClientOptions): Connection {
  */
 async function encode(body: unknown): Promise<{ body?: string | ArrayBuffer; type?: string | undefined }> {
   if (body === undefined) return {};
+  if (body instanceof Blob) return { body: await body.arrayBuffer(), type: body.type || 'application/octet-stream' };
   if (!(body instanceof FormData || body instanceof URLSearchParams))
     return { body: JSON.stringify(body), type: 'application/json' };
   const form = new Response(body);

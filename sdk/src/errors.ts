@@ -12,7 +12,9 @@ export type OAuthErrorCode = Schemas['OAuthErrorAnswer']['error'];
 export type ConnectionErrorCode = 'CONNECTION_FAILED' | 'TIMED_OUT' | 'UNREADABLE_ANSWER';
 /** An export that ended without a file; `details.reason` says why. */
 export type ExportErrorCode = 'EXPORT_FAILED';
-export type CrmErrorCode = ErrorCode | OAuthErrorCode | ConnectionErrorCode | ExportErrorCode;
+/** An import that ended before the end of its file; `details.reason` says why. */
+export type ImportErrorCode = 'IMPORT_FAILED';
+export type CrmErrorCode = ErrorCode | OAuthErrorCode | ConnectionErrorCode | ExportErrorCode | ImportErrorCode;
 
 export type ErrorDetails = Schemas['ErrorDetails'];
 export type FieldError = Schemas['FieldError'];

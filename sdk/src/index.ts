@@ -8,9 +8,11 @@ export {
   type ErrorDetails,
   type ExportErrorCode,
   type FieldError,
+  type ImportErrorCode,
   isCrmError,
   type OAuthErrorCode,
 } from './errors.ts';
 export type { DownloadOptions, ExportDownload, Exports } from './exports.ts';
+export type { ImportOptions, ImportProgress, Imports } from './imports.ts';
 export type { AnswerOf, CallOf, CallOptions, DryRunOf, OperationId, Schemas } from './shapes.ts';
 export { verifyWebhook, WebhookSignatureError } from './webhooks.ts';

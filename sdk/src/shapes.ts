@@ -70,7 +70,9 @@ type BodyOf<Content> = {
     ? FormData
     : Type extends 'application/x-www-form-urlencoded'
       ? URLSearchParams
-      : Writable<Content[Type]>;
+      : Type extends 'application/json'
+        ? Writable<Content[Type]>
+        : Blob;
 }[keyof Content];
 
 type RequestBody<Found> = Part<

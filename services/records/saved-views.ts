@@ -10,13 +10,22 @@ export function listViewableObjects(workspace: Workspace, caller: Call['caller']
   return [...workspace.objects.keys()].filter((name) => isVisible(name, workspace, caller));
 }
 
-/** @throws ApiError 404 if the view does not exist for the caller */
-export async function findViewToApply(
+/** Returns a view that the caller can use. */
+export async function findUsableView(
   { caller, db: { sql } }: Pick<Call, 'caller' | 'db'>,
   workspace: Workspace,
   id: string,
+): Promise<ViewRow | undefined> {
+  return findView(sql, caller, listViewableObjects(workspace, caller), id);
+}
+
+/** @throws ApiError 404 if the view does not exist for the caller */
+export async function findViewToApply(
+  call: Pick<Call, 'caller' | 'db'>,
+  workspace: Workspace,
+  id: string,
 ): Promise<ViewRow> {
-  return orNotFound(await findView(sql, caller, listViewableObjects(workspace, caller), id));
+  return orNotFound(await findUsableView(call, workspace, id));
 }
 
 /** Returns 422 for a view that no longer fits its object. */

@@ -46,7 +46,10 @@ function bodyLines(mediaType, value) {
   if (mediaType === 'application/json')
     return ["-H 'Content-Type: application/json'", `-d ${quoted(JSON.stringify(value, null, 2))}`];
   if (mediaType === 'multipart/form-data')
-    return Object.entries(value).map(([name, file]) => `-F ${quoted(`${name}=@${file}`)}`);
+    return Object.entries(value).map(([name, part]) => {
+      const content = typeof part === 'object' ? `${JSON.stringify(part)};type=application/json` : `@${part}`;
+      return `-F ${quoted(`${name}=${content}`)}`;
+    });
   return Object.entries(value).map(([name, field]) => `--data-urlencode ${quoted(`${name}=${field}`)}`);
 }
 
@@ -64,6 +67,16 @@ export function parametersOf(root, operation, shared) {
   return [...new Map(all.map((parameter) => [`${parameter.in} ${parameter.name}`, parameter])).values()];
 }
 
+/** Returns the examples of the first media type, and those of a form that JSON can also be sent in. */
+function examplesOf(content) {
+  const [first, ...others] = Object.entries(content);
+  const shown =
+    first?.[0] === 'application/json' ? others.filter(([mediaType]) => mediaType === 'multipart/form-data') : [];
+  return [first ?? [], ...shown].flatMap(([mediaType, media]) =>
+    Object.entries(media?.examples ?? { curl: { value: media?.example } }).map((example) => [mediaType, ...example]),
+  );
+}
+
 /** Returns one command for each example of the body, or a single one if the body has no named examples. */
 export function curlSamples(root, method, path, operation, shared = []) {
   const parameters = parametersOf(root, operation, shared)
@@ -75,9 +88,7 @@ export function curlSamples(root, method, path, operation, shared = []) {
   if (scheme) lines.unshift(`-H ${credentials[scheme]}`);
   if (operation['x-idempotency'] === 'required') lines.push('-H "Idempotency-Key: $(date +%s)-$RANDOM"');
   const content = resolve(root, operation.requestBody)?.content ?? {};
-  const [mediaType, media] = Object.entries(content)[0] ?? [];
-  const examples = Object.entries(media?.examples ?? { curl: { value: media?.example } });
-  return examples.map(([name, example]) => {
+  return examplesOf(content).map(([mediaType, name, example]) => {
     const { value, summary } = resolve(root, example);
     const usual = value === undefined ? 'get' : 'post';
     const command = `curl${method === usual ? '' : ` -X ${method.toUpperCase()}`}`;

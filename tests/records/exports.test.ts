@@ -6,7 +6,15 @@ import { newAttachment, newBranch } from '../support/arranged-ids.ts';
 import { call, expectStatus, type Json } from '../support/client.ts';
 import { changesAfter } from '../support/feeds.ts';
 import { addNote } from '../support/record-children.ts';
-import { createRecord, createRecords, newCustomField, newCustomObject, recordsPath, walk } from '../support/records.ts';
+import {
+  createRecord,
+  createRecords,
+  newCustomField,
+  newCustomObject,
+  problemsOf,
+  recordsPath,
+  walk,
+} from '../support/records.ts';
 import { database, newKey, newTenant, type Tenant } from '../support/tenants.ts';
 
 let tenant: Tenant;
@@ -266,6 +274,89 @@ describe('a file', () => {
     expect(linesOf((await exported({ object: 'deals', filter }, owner.key)).text)).toMatchObject([{ name: 'One' }]);
     const narrow = await newKey(owner, { scopes: ['exports:*', 'deals:view'] });
     expect(linesOf((await exported({ object: 'deals', filter }, narrow)).text)).toEqual([]);
+  });
+
+  test('is downloaded from a byte on, and as a whole for every other range', async () => {
+    const owner = await newTenant();
+    await createRecord(owner.key, 'accounts', { name: 'A' });
+    const { done, text } = await exported({ object: 'accounts' }, owner.key);
+    const last = done.bytes - 1;
+    const download = async (range?: string) => {
+      const response = await fetch(done.download_url, range === undefined ? {} : { headers: { range } });
+      const { status, headers } = response;
+      return [status, headers.get('content-length'), headers.get('content-range'), await response.text()];
+    };
+    const whole = [200, String(done.bytes), null, text];
+    expect(await download()).toEqual(whole);
+    for (const range of ['bytes=0-', `bytes=${done.bytes}-`, 'bytes=1-2', 'bytes=-2', 'bytes=1-,3-', 'lines=1-', 'x'])
+      expect(await download(range), range).toEqual(whole);
+    expect(await download('bytes=10-')).toEqual([
+      206,
+      String(done.bytes - 10),
+      `bytes 10-${last}/${done.bytes}`,
+      text.slice(10),
+    ]);
+    expect(await download(`bytes=${last}-`)).toEqual([206, '1', `bytes ${last}-${last}/${done.bytes}`, text.slice(-1)]);
+    expect((await fetch(done.download_url)).headers.get('accept-ranges')).toBe('bytes');
+  });
+
+  test('has the filter and the fields of a saved view, which its own narrow and replace', async () => {
+    const owner = await newTenant();
+    const { key: apiKey } = owner;
+    await createRecords(apiKey, 'accounts', [
+      { name: 'A', city: 'Berlin', employee_count: 20 },
+      { name: 'B', city: 'Berlin', employee_count: 90 },
+      { name: 'C', city: 'Bonn', employee_count: 90 },
+    ]);
+    const inBerlin = { field: 'city', op: 'eq', value: 'Berlin' };
+    const isLarge = { field: 'employee_count', op: 'gte', value: 50 };
+    const body = { object: 'accounts', name: 'Berlin', filter: inBerlin, sort: '-name', fields: ['name', 'city'] };
+    const { view } = (await expectStatus(201, 'POST', '/v1/views', { key: apiKey, body })).body.data;
+    const all = await exported({ object: 'accounts', view: view.id }, apiKey);
+    expect(all.done).toMatchObject({ filter: inBerlin, fields: ['name', 'city'], rows: 2 });
+    const listed = await walk(apiKey, 'accounts', { view: view.id });
+    expect(linesOf(all.text)).toEqual(byId(listed));
+    const less = await exported(
+      { object: 'accounts', view: view.id, filter: isLarge, fields: ['employee_count'] },
+      apiKey,
+    );
+    expect(less.done).toMatchObject({ filter: { and: [inBerlin, isLarge] }, fields: ['employee_count'] });
+    expect(linesOf(less.text)).toMatchObject([{ employee_count: 90 }]);
+    const rest = { name: 'All', object: 'accounts' };
+    const plain = (await expectStatus(201, 'POST', '/v1/views', { key: apiKey, body: rest })).body.data.view;
+    expect((await exported({ object: 'accounts', view: plain.id }, apiKey)).done).toMatchObject({
+      rows: 3,
+      filter: null,
+    });
+  });
+
+  test('is not created for a view that cannot be used, is of another object, or no longer fits', async () => {
+    const owner = await newTenant();
+    const { key: apiKey, companyId } = owner;
+    await newCustomField(owner, 'accounts', 'tier');
+    const settings = { object: 'accounts', name: 'Gold', filter: { field: 'tier', op: 'eq', value: 'gold' } };
+    const { view } = (await expectStatus(201, 'POST', '/v1/views', { key: apiKey, body: settings })).body.data;
+    const refused = async (status: number, body: object, by = apiKey): Promise<Json> =>
+      (await expectStatus(status, 'POST', '/v1/exports', { key: by, body })).body.error;
+    const accounts = { object: 'accounts', view: view.id };
+    expect(problemsOf(await refused(400, { object: 'leads', view: view.id }))).toEqual(['view CONFLICTING_FIELDS']);
+    expect(problemsOf(await refused(400, { object: '*', view: view.id }))).toEqual(['view CONFLICTING_FIELDS']);
+    expect(problemsOf(await refused(400, { object: 'accounts', view: 'mine' }))).toEqual(['view INVALID_FORMAT']);
+    expect(problemsOf(await refused(422, { object: 'accounts', view: companyId }))).toEqual(['view NOT_FOUND']);
+    expect(problemsOf(await refused(422, accounts, (await newTenant()).key))).toEqual(['view NOT_FOUND']);
+    // Another key, which does not see a view that is not shared.
+    expect(problemsOf(await refused(422, accounts, await newKey(owner)))).toEqual(['view NOT_FOUND']);
+    const blind = await refused(403, accounts, await newKey(owner, { scopes: ['exports:*', 'leads:view'] }));
+    expect(blind.details.required_scopes).toEqual(['accounts:view']);
+    const wide = Array.from({ length: 50 }, () => ({ field: 'city', op: 'eq', value: 'Bonn' }));
+    expect(problemsOf(await refused(400, { ...accounts, filter: { and: wide } }))).toEqual(['filter TOO_LONG']);
+    const fields = ['nmae'];
+    expect(problemsOf(await refused(422, { ...accounts, fields }))).toEqual(['nmae UNKNOWN_FIELD']);
+    await database()`update custom_fields set enabled = false where company_id = ${companyId} and name = 'tier'`;
+    const outdated = await refused(422, accounts);
+    expect(outdated.details).toMatchObject({ reason: 'view_outdated', view_id: view.id });
+    expect(problemsOf(outdated)).toEqual(['tier UNKNOWN_FIELD']);
+    expect(await database()`select from exports where company_id = ${companyId}`).toEqual([]);
   });
 
   test('of everything has all objects, and the notes, links and attachments of their records', async () => {

@@ -1,11 +1,14 @@
 // Imports: files of rows become records, each row alone, with the file of those that failed.
 import { randomUUID } from 'node:crypto';
-import { beforeAll, describe, expect, test, vi } from 'vitest';
+import { existsSync, readdirSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { beforeAll, describe, expect, inject, test, vi } from 'vitest';
 import { newBranch } from '../support/arranged-ids.ts';
 import { type Answer, call, expectStatus, type Json } from '../support/client.ts';
 import { changesAfter, now } from '../support/feeds.ts';
 import { createRecord, leftBehind, newCustomField, problemsOf, readRecord } from '../support/records.ts';
 import { database, newKey, newTenant, type Tenant } from '../support/tenants.ts';
+import { form } from '../support/uploads.ts';
 import { newWebhook } from '../support/webhooks.ts';
 
 let tenant: Tenant;
@@ -193,11 +196,216 @@ describe('a CSV file', () => {
     await upload(id, 'overwritten', 1);
     const part = await upload(id, bytes.subarray(0, cut), 1);
     expect(part.body.data.part).toMatchObject({ number: 1, bytes: cut });
+    const first = (await expectStatus(200, 'GET', `${path}/${id}/parts?limit=1`, { key })).body.data;
+    expect(first).toMatchObject({ parts: [part.body.data.part], has_more: true });
+    const cursor = first.next_cursor;
+    const rest = await expectStatus(200, 'GET', `${path}/${id}/parts?limit=1&cursor=${cursor}`, { key });
+    expect(rest.body.data).toMatchObject({ parts: [{ number: 2, bytes: bytes.length - cut }], has_more: false });
     expect((await start(id)).status).toBe(202);
     expect((await ended(id)).counts).toMatchObject({ created: 2 });
     expect((await named(name)).map(({ city }) => city).toSorted()).toEqual(['Genève', 'Zürich']);
     expect((await upload(id, 'x', 3)).body.error.details).toMatchObject({ reason: 'import_started' });
     expect((await start(id)).body.error.details).toMatchObject({ reason: 'import_started' });
+  });
+});
+
+describe('a form with options and a file', () => {
+  const limit = 10_485_760;
+  const optionsPart = (options: unknown) => ({
+    name: 'options',
+    fileName: null,
+    content: typeof options === 'string' ? options : JSON.stringify(options),
+  });
+  const filePart = (content: string | Buffer, fileName = 'accounts.csv') => ({ content, fileName, type: 'text/csv' });
+  const send = (parts: Parameters<typeof form>[0], by: object = {}): Promise<Answer> =>
+    call('POST', path, { key, ...form(parts), ...by });
+  const optionsOf = (options: object = {}) => optionsPart({ object: 'accounts', ...options });
+  const failure = ({ status, body: { error } }: Answer): unknown => [
+    status,
+    ...(error.details.reason ? [error.details.reason] : problemsOf(error)),
+  ];
+
+  test('creates the import with its file, and queues it', async () => {
+    const name = unique();
+    const answer = await send([optionsOf({ mapping: { Town: 'city' } }), filePart(`name,Town\n${name},Rome\n`)]);
+    expect({ status: answer.status, text: answer.text }).toMatchObject({ status: 201 });
+    const { import: created } = answer.body.data;
+    expect(created).toMatchObject({
+      status: 'queued',
+      mapping: { name: 'name', Town: 'city' },
+      file: { name: 'accounts.csv', bytes: 16 + name.length },
+    });
+    expect(await ended(created.id)).toMatchObject({ status: 'completed', counts: { created: 1, failed: 0 } });
+    expect((await named(name))[0]).toMatchObject({ city: 'Rome' });
+    const audit = await database()`
+      select action from audit_logs
+      where company_id = ${tenant.companyId} and metadata->>'import_id' = ${created.id} and actor_kind = 'api_key' and record_id is null
+      order by action`;
+    expect(audit.map(({ action }) => action)).toEqual(['import.create', 'import.start', 'import.upload']);
+  });
+
+  test('can have the options as a file, and files up to 10 MB', async () => {
+    const own = await newTenant();
+    const line = `${'x'.repeat(200)}\n`;
+    const content = `name\n${line.repeat(Math.floor((limit - 5) / line.length))}`.padEnd(limit, 'y');
+    const options = { object: 'accounts', dry_run: true, max_errors: 0 };
+    const part = { name: 'options', fileName: 'blob', type: 'application/json', content: JSON.stringify(options) };
+    const answer = await send([part, filePart(content)], { key: own.key });
+    expect([answer.status, answer.body.data.import.file.bytes]).toEqual([201, limit]);
+    await expectStatus(202, 'POST', `${path}/${answer.body.data.import.id}/cancel`, { key: own.key });
+  });
+
+  test('is created once for each Idempotency-Key', async () => {
+    const own = await newTenant();
+    const parts = form([optionsOf(), filePart('name\nA\n')]);
+    const idempotencyKey = `form-${randomUUID()}`;
+    const [first, second] = [
+      await call('POST', path, { key: own.key, ...parts, idempotencyKey }),
+      await call('POST', path, { key: own.key, ...parts, idempotencyKey }),
+    ];
+    expect(second.body.data).toEqual(first.body.data);
+    expect(second.headers.get('idempotent-replay')).toBe('true');
+    expect(await database()`select from imports where company_id = ${own.companyId}`).toHaveLength(1);
+    await vi.waitUntil(async () => {
+      const files = await database()`
+        select from stored_files where company_id = ${own.companyId} and remove_after is null`;
+      return files.length === 1;
+    });
+  });
+
+  test('leaves nothing behind if anything is wrong with it', async () => {
+    const own = await newTenant();
+    const good = filePart('name\nA\n');
+    const keyed = { key: own.key, idempotencyKey: true as const };
+    const refusals: [unknown[], Parameters<typeof form>[0]][] = [
+      [[400, 'options REQUIRED', 'file REQUIRED'], []],
+      [[400, 'file REQUIRED'], [optionsOf()]],
+      [[400, 'options REQUIRED'], [good]],
+      [
+        [400, 'options INVALID_FORMAT'],
+        [good, optionsOf()],
+      ],
+      [
+        [400, 'options DUPLICATE'],
+        [optionsOf(), optionsOf(), good],
+      ],
+      [
+        [400, 'file DUPLICATE'],
+        [optionsOf(), good, good],
+      ],
+      [
+        [400, 'file TOO_SHORT'],
+        [optionsOf(), filePart('')],
+      ],
+      [
+        [400, 'file INVALID_FORMAT'],
+        [optionsOf(), { fileName: null, content: 'name\nA\n' }],
+      ],
+      [
+        [422, 'extra UNKNOWN_FIELD'],
+        [optionsOf(), good, { name: 'extra', fileName: null }],
+      ],
+      [
+        [400, 'malformed_json'],
+        [optionsPart('{"object"'), good],
+      ],
+      [
+        [400, 'malformed_json'],
+        [optionsPart('[]'), good],
+      ],
+      [
+        [400, 'malformed_json'],
+        [optionsPart(''), good],
+      ],
+      [
+        [400, 'body_too_large'],
+        [optionsOf({ defaults: { name: 'x'.repeat(103_000) } }), good],
+      ],
+      [
+        [400, 'nesting_too_deep'],
+        [optionsPart(`{"a":${'{"a":'.repeat(6)}1${'}'.repeat(6)}}`), good],
+      ],
+      [
+        [400, 'file_too_large'],
+        [optionsOf(), filePart(Buffer.alloc(limit + 1, 'x'))],
+      ],
+      [
+        [400, 'file_type_refused'],
+        [optionsOf(), filePart('name\nA\n', 'a.exe')],
+      ],
+      [
+        [400, 'options.object REQUIRED'],
+        [optionsPart({}), good],
+      ],
+      [
+        [422, 'options.colour UNKNOWN_FIELD', 'options.mode INVALID_OPTION'],
+        [optionsOf({ mode: 'x', colour: 1 }), good],
+      ],
+      [
+        [422, 'options.match_on[1] INVALID_TYPE'],
+        [optionsOf({ mode: 'update', match_on: ['id', 1] }), good],
+      ],
+      [
+        [422, 'options.object INVALID_OPTION'],
+        [optionsOf({ object: 'nothing' }), good],
+      ],
+      [
+        [400, 'options.match_on REQUIRED'],
+        [optionsOf({ mode: 'update' }), good],
+      ],
+      [
+        [422, 'options.defaults.city INVALID_TYPE'],
+        [optionsOf({ defaults: { city: 1 } }), good],
+      ],
+      [
+        [422, 'options.mapping.x UNKNOWN_FIELD'],
+        [optionsOf({ mapping: { x: 'y' } }), good],
+      ],
+      [
+        [422, 'options.mapping.colour UNKNOWN_FIELD'],
+        [optionsOf(), filePart('name,colour\nA,red\n')],
+      ],
+      [
+        [422, 'options.match_on[0] NOT_FOUND'],
+        [optionsOf({ mode: 'update', match_on: ['email'] }), good],
+      ],
+      [
+        [422, 'file INVALID_FORMAT'],
+        [optionsOf(), filePart('PK\u0003\u0004 workbook')],
+      ],
+    ];
+    for (const [expected, parts] of refusals) {
+      expect.soft(failure(await send(parts, { key: own.key })), JSON.stringify(expected)).toEqual(expected);
+      expect.soft(failure(await send(parts, keyed)), `with a key: ${JSON.stringify(expected)}`).toEqual(expected);
+    }
+    const broken = { ...form([optionsOf(), good]), key: own.key };
+    const cut = { ...broken, rawBody: broken.rawBody.subarray(0, -10) };
+    expect(failure(await call('POST', path, cut))).toEqual([400, 'malformed_multipart']);
+    const bare = { key: own.key, rawBody: 'name\nA\n', headers: { 'content-type': 'text/csv' } };
+    expect(failure(await call('POST', path, bare))).toEqual([400, 'unsupported_media_type']);
+    const narrow = await newKey(own, { scopes: ['imports:create'] });
+    expect((await send([optionsOf(), good], { key: narrow })).status).toBe(403);
+
+    const { companyId } = own;
+    expect(await database()`select from imports where company_id = ${companyId}`).toEqual([]);
+    expect(await database()`select from import_parts where company_id = ${companyId}`).toEqual([]);
+    expect(await database()`select from stored_files where company_id = ${companyId} and remove_after is null`).toEqual(
+      [],
+    );
+    const folder = join(dirname(inject('logFile')), 'attachments', companyId, 'live');
+    await vi.waitUntil(() => !existsSync(folder) || readdirSync(folder).length === 0);
+  });
+
+  test('is rejected while twelve imports run and wait', async () => {
+    const own = await newTenant();
+    const sql = database();
+    for (let each = 0; each < 12; each += 1) {
+      const { id } = await create({}, own.key);
+      await sql`update imports set status = 'running' where company_id = ${own.companyId} and id = ${id}`;
+    }
+    const answer = await send([optionsOf(), filePart('name\nA\n')], { key: own.key });
+    expect(failure(answer)).toEqual([409, 'import_limit']);
+    expect(await sql`select from imports where company_id = ${own.companyId}`).toHaveLength(12);
   });
 });
 

@@ -1,7 +1,8 @@
 // Exports by the TypeScript client: one call from the request to the bytes of the file.
 import { createHash, randomUUID } from 'node:crypto';
 import { beforeAll, describe, expect, inject, test, vi } from 'vitest';
-import { createClient, isCrmError } from '../../sdk/src/index.ts';
+import { type ClientOptions, createClient, isCrmError } from '../../sdk/src/index.ts';
+import { Sha256 } from '../../sdk/src/sha256.ts';
 import { anyAddress, type Json } from '../support/client.ts';
 import { createRecords } from '../support/records.ts';
 import { database, newTenant, type Tenant } from '../support/tenants.ts';
@@ -16,8 +17,8 @@ beforeAll(async () => {
   );
 });
 
-const newClient = (apiKey: string) =>
-  createClient({ baseUrl: inject('baseUrl'), apiKey, headers: { 'x-forwarded-for': anyAddress() } });
+const newClient = (apiKey: string, options: Partial<ClientOptions> = {}) =>
+  createClient({ baseUrl: inject('baseUrl'), apiKey, headers: { 'x-forwarded-for': anyAddress() }, ...options });
 
 /** Has an export of another server run, so that no other starts. */
 async function occupy({ companyId }: Tenant): Promise<void> {
@@ -73,4 +74,77 @@ describe('download', () => {
     const failure = await download.catch((error: unknown) => error);
     expect(isCrmError(failure, 'EXPORT_FAILED') && failure.details.reason).toBe('too_long');
   });
+
+  /** Sends the requests of a client, and changes the downloads. @returns the ranges that were asked for */
+  function changeDownloads(change: (response: Response, download: number) => Response, keepsRange = true) {
+    const ranges: (string | null)[] = [];
+    const statuses: number[] = [];
+    const send = async (request: Request): Promise<Response> => {
+      if (!request.url.includes('/content')) return fetch(request);
+      ranges.push(request.headers.get('range'));
+      const response = await fetch(keepsRange ? request : request.url);
+      statuses.push(response.status);
+      return change(response, ranges.length);
+    };
+    return { ranges, statuses, fetch: send };
+  }
+
+  /** A response that breaks off after some bytes, with an error or as if it had ended. */
+  function breakAfter(response: Response, bytes: number, isSilent = false): Response {
+    let left = bytes;
+    const cut = new TransformStream<Uint8Array, Uint8Array>({
+      transform(chunk, controller) {
+        controller.enqueue(chunk.subarray(0, left));
+        left -= chunk.length;
+        if (left > 0) return;
+        if (isSilent) controller.terminate();
+        else controller.error(new Error('the connection broke'));
+      },
+    });
+    return new Response(response.body?.pipeThrough(cut), response);
+  }
+
+  const body = { object: 'accounts', format: 'csv', fields: ['name'] } as const;
+
+  test.each([true, false])('goes on where the download broke off, if the server keeps ranges: %s', async (keeps) => {
+    const changed = changeDownloads(
+      (response, download) => (download > 2 ? response : breakAfter(response, 100 * download, download === 2)),
+      keeps,
+    );
+    const crm = newClient(tenant.key, { fetch: changed.fetch });
+    const { export: done, stream } = await crm.exports.download({ body: { ...body, fields: [...body.fields] } });
+    const file = Buffer.from(await new Response(stream).arrayBuffer());
+    expect([file.length, createHash('sha256').update(file).digest('hex')]).toEqual([done.bytes, done.sha256]);
+    expect(changed.ranges).toEqual([null, 'bytes=100-', keeps ? 'bytes=300-' : 'bytes=200-']);
+    expect(changed.statuses).toEqual([200, keeps ? 206 : 200, keeps ? 206 : 200]);
+  });
+
+  test('gives up after as many interruptions as the client retries', async () => {
+    const changed = changeDownloads((response) => breakAfter(response, 0));
+    const crm = newClient(tenant.key, { fetch: changed.fetch, retries: 1 });
+    const { stream } = await crm.exports.download({ body: { ...body, fields: [...body.fields] } });
+    const failure = await new Response(stream).arrayBuffer().catch((error: unknown) => error);
+    expect(isCrmError(failure, 'CONNECTION_FAILED')).toBe(true);
+    expect(changed.ranges).toHaveLength(2);
+  });
+
+  test('fails if the file does not have the digest of the export', async () => {
+    const wrong = new TransformStream<Uint8Array, Uint8Array>({
+      transform: (chunk, controller) => controller.enqueue(chunk.map((byte) => byte ^ 1)),
+    });
+    const changed = changeDownloads((response) => new Response(response.body?.pipeThrough(wrong), response));
+    const crm = newClient(tenant.key, { fetch: changed.fetch });
+    const { stream } = await crm.exports.download({ body: { ...body, fields: [...body.fields] } });
+    const failure = await new Response(stream).arrayBuffer().catch((error: unknown) => error);
+    expect(isCrmError(failure, 'EXPORT_FAILED') && failure.details.reason).toBe('digest_mismatch');
+  });
+});
+
+test('hashes a stream as the digest of the whole', () => {
+  for (const length of [0, 1, 55, 56, 63, 64, 65, 119, 120, 1000, 100_003]) {
+    const bytes = Buffer.from(Array.from({ length }, (_, index) => (index * 31) % 251));
+    const hash = new Sha256();
+    for (let at = 0; at < length; at += 37) hash.update(bytes.subarray(at, at + 37));
+    expect(hash.digest()).toBe(createHash('sha256').update(bytes).digest('hex'));
+  }
 });

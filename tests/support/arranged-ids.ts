@@ -245,7 +245,7 @@ export const arrangedPaths: Record<string, ArrangedPath> = {
   '/v1/objects/{object}/records/{id}/timeline': onRecord,
   '/v1/objects/{object}/records/{id}/attachments': onRecord,
   '/v1/imports/{id}': anImport(),
-  '/v1/imports/{id}/parts': anImport(),
+  '/v1/imports/{id}/parts': anImport('name\nBlue Lake Trading\n'),
   '/v1/imports/{id}/start': anImport('name\nBlue Lake Trading\n'),
   '/v1/imports/{id}/cancel': anImport(),
   '/v1/imports/{id}/undo': anEndedImport,

@@ -103,10 +103,10 @@ export function bodyExamples(operation: DeclaredOperation): unknown[] {
   return examples;
 }
 
-/** Returns true if the body is a form with a file. */
+/** Returns true if the body is a form with a file, and cannot be JSON. */
 export function takesUpload(operation: DeclaredOperation): boolean {
   const body = operation.declared.requestBody as { content?: Record<string, Media> } | undefined;
-  return body?.content?.['multipart/form-data'] !== undefined;
+  return body?.content?.['multipart/form-data'] !== undefined && bodyMedia(operation) === undefined;
 }
 
 /** Returns the query parameters of an operation. */
