@@ -373,6 +373,20 @@ export async function findRestorable(
   return new Set(rows.map(({ id }) => id));
 }
 
+/** Returns which records are in the trash because they were merged into others. */
+export async function findMergedInTrash(
+  sql: Sql,
+  { companyId, testMode }: TenantScope,
+  object: string,
+  ids: readonly string[],
+): Promise<Set<string>> {
+  const rows = await sql<{ id: string }[]>`
+    select id from deleted_records
+    where company_id = ${companyId} and test_mode = ${testMode} and object = ${object} and id = any(${[...ids]}::uuid[])
+      and merged_into is not null`;
+  return new Set(rows.map(({ id }) => id));
+}
+
 /** Returns which records others wrote to since a time, apart from the operations and their revert. */
 export async function findChangedByOthers(
   sql: Sql,

@@ -135,22 +135,28 @@ export async function changeClocks(
   await startClocks(sql, scope, started);
 }
 
-/** Lets the clocks of a restored record run again that ended when it was deleted. Their deadlines stay, also if they have passed. */
+/**
+ * Lets the clocks of restored records run again that ended when the record was deleted. Their
+ * deadlines stay, even if they have passed.
+ */
 export async function reopenClocks(
   sql: Sql,
   { companyId, testMode }: ClockScope,
   object: string,
-  recordId: string,
-  deletedAt: Date,
+  restored: readonly { id: string; deletedAt: Date }[],
   now: Date,
 ): Promise<void> {
+  const ids = restored.map(({ id }) => id);
   // Locked, so that a policy with running clocks cannot be deleted.
   await sql`
     with policy as materialized (
       select id from sla_policies where company_id = ${companyId} and is_active order by id for key share
     )
-    update sla_clocks
+    update sla_clocks c
     set ended_at = null, next_at = ${now}
-    where company_id = ${companyId} and test_mode = ${testMode} and object = ${object} and record_id = ${recordId}
-      and ended_at = ${deletedAt} and satisfied_at is null and policy_id in (select id from policy)`;
+    from unnest(${ids}::uuid[], ${restored.map(({ deletedAt }) => deletedAt.toISOString())}::timestamptz[])
+      as restored (id, deleted_at)
+    where c.company_id = ${companyId} and c.test_mode = ${testMode} and c.object = ${object} and c.record_id = any(${ids}::uuid[])
+      and c.record_id = restored.id and c.ended_at = restored.deleted_at and c.satisfied_at is null
+      and c.policy_id in (select id from policy)`;
 }

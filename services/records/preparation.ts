@@ -13,7 +13,13 @@ import { neededFacts, noFacts, unmetByNew, unmetPreConditions } from '../../doma
 import { changedManualTags } from '../../domain/settings/record-tags.ts';
 import { enteredStatus, statusItem } from '../../domain/settings/status-effects.ts';
 import type { components } from '../../generated/api.ts';
-import { alreadyExists, type FieldProblem, preConditionsNotMet, validationFailed } from '../../runtime/errors.ts';
+import {
+  type ApiError,
+  alreadyExists,
+  type FieldProblem,
+  preConditionsNotMet,
+  validationFailed,
+} from '../../runtime/errors.ts';
 import type { RecordTarget, WriteCall } from './record-target.ts';
 import { findUniqueConflicts, type RecordWrite } from './unique-fields.ts';
 
@@ -146,8 +152,15 @@ export async function refuseTaken(
 ): Promise<void> {
   const writes = records.map((after, index) => ({ index, after, ...(before ? { before } : {}) }));
   for (const conflict of (await findUniqueConflicts(call, place, writes)).values())
-    if (conflict.kind === 'taken')
-      throw alreadyExists(existing(place, conflict.fields), conflict.fields, conflict.existingId);
+    if (conflict.kind === 'taken') throw takenError(place, conflict);
+}
+
+/** Returns the 409 that names the record that has a value of a unique field. */
+export function takenError(
+  place: RecordTarget,
+  { fields, existingId }: { fields: string[]; existingId: string | null },
+): ApiError {
+  return alreadyExists(existing(place, fields), fields, existingId);
 }
 
 const existing = ({ object }: RecordTarget, fields: readonly string[]): string =>
