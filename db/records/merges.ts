@@ -43,6 +43,8 @@ export interface MergeUndo {
   /** Tags that the merge added to the target. */
   tagIds: string[];
   items: MovedIds;
+  /** SLA clocks that continue on the target. */
+  clockIds: string[];
   references: Pick<MovedReference, 'id' | 'field'>[];
 }
 

@@ -232,7 +232,7 @@ export async function readOperations(
     : sql`and a.request_id = ${getRequestId(source)}`;
   const rows = await sql<(Operation & { isOperation: boolean })[]>`
     select a.id, a.occurred_at, a.action, a.object, a.record_id,
-      case when ${isOperation(sql, source, objects)} then a.changes end as changes,
+      case when ${isOperation(sql, source, objects)} then a.changes end as changes, a.metadata ->> 'merge_id' as merge_id,
       coalesce(${isOperation(sql, source, objects)}, false) as is_operation
     from audit_logs a
     where a.company_id = ${companyId} and a.test_mode = ${testMode} ${scanned}

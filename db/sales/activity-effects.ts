@@ -177,14 +177,14 @@ export async function recomputeFollowups(
         where r.company_id = ${scope.companyId} and r.test_mode = ${scope.testMode} and r.id = any(${ids}::uuid[])
         order by r.id
         for no key update
+      ), planned as (
+        select a.entity_id, min(a.followup_at) as followup_at
+        from activities a
+        where a.company_id = ${scope.companyId} and a.test_mode = ${scope.testMode} and a.entity_type = ${entityType}
+          and a.entity_id = any(${ids}::uuid[]) and a.followup_at > ${now}
+        group by a.entity_id
       ), next as (
-        select locked.*, (
-          select min(a.followup_at)
-          from activities a
-          where a.company_id = ${scope.companyId} and a.test_mode = ${scope.testMode} and a.entity_type = ${entityType}
-            and a.entity_id = locked.id and a.followup_at > ${now}
-        ) as followup_at
-        from locked
+        select locked.*, planned.followup_at from locked left join planned on planned.entity_id = locked.id
       )
       update ${sql(tableOf[entityType])} r
       set next_followup_at = next.followup_at, version = r.version + 1, updated_at = ${changeTime(sql, now)}

@@ -357,18 +357,11 @@ export async function prepareReversals(
   }[],
 ): Promise<{ prepared: PreparedChange[]; taken: string[] }> {
   const now = call.currentTime();
-  const changes = reversals.flatMap(({ before, decision: { values, custom, tagIds } }): ChangedRecord[] => {
-    const merged = {
-      ...before,
-      updatedAt: changeTime(before, now),
-      values: { ...before.values, ...values },
-      custom: { ...before.custom, ...custom },
-    };
-    const manualTagIds = changedManualTags(place.object, before.tags, tagIds);
+  const changes = reversals.flatMap(
     // Tags with conditions are not added by hand, so they can be all that differs.
-    const isUnchanged = !manualTagIds && Object.keys(values).length + Object.keys(custom).length === 0;
-    return isUnchanged ? [] : [{ before, merged, ...(manualTagIds ? { manualTagIds } : {}) }];
-  });
+    ({ before, decision: { tagIds, ...stored } }) =>
+      changeToStored(before, stored, changedManualTags(place.object, before.tags, tagIds), now) ?? [],
+  );
   const writes = changes.map(({ before, merged }, index) => ({ index, before, after: merged }));
   const conflicts = await findUniqueConflicts(call, place, writes);
   return {
@@ -386,18 +379,30 @@ export async function prepareStored(
   call: WriteCall,
   place: RecordTarget,
   before: StoredRecord,
-  { values, custom }: Pick<StoredRecord, 'values' | 'custom'>,
+  stored: Pick<StoredRecord, 'values' | 'custom'>,
   manualTagIds: readonly string[] | undefined,
 ): Promise<PreparedChange | undefined> {
+  const change = changeToStored(before, stored, manualTagIds, call.currentTime());
+  if (!change) return undefined;
+  await refuseTaken(call, place, [change.merged], before);
+  return new Prepared(change);
+}
+
+/** Joins values that records of the object had with a record; undefined if nothing would change. */
+function changeToStored(
+  before: StoredRecord,
+  { values, custom }: Pick<StoredRecord, 'values' | 'custom'>,
+  manualTagIds: readonly string[] | undefined,
+  now: Date,
+): ChangedRecord | undefined {
   if (Object.keys(values).length + Object.keys(custom).length === 0 && !manualTagIds) return undefined;
   const merged = {
     ...before,
+    updatedAt: changeTime(before, now),
     values: { ...before.values, ...values },
     custom: { ...before.custom, ...custom },
-    updatedAt: changeTime(before, call.currentTime()),
   };
-  await refuseTaken(call, place, [merged], before);
-  return new Prepared({ before, merged, ...(manualTagIds ? { manualTagIds } : {}) });
+  return { before, merged, ...(manualTagIds ? { manualTagIds } : {}) };
 }
 
 /** Joins an update with the record, which is locked; undefined if nothing would change. */

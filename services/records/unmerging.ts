@@ -12,6 +12,7 @@ import {
 import { findRecordsBeyondReach } from '../../db/records/records.ts';
 import { lockConvertedLeads, moveReferences } from '../../db/records/reference-clearing.ts';
 import { holdExisting, lockDeletedRecords } from '../../db/records/trash.ts';
+import { moveClocks } from '../../db/settings/sla-clocks.ts';
 import type { StoredValue } from '../../domain/objects/field-values.ts';
 import type { WorkspaceObject } from '../../domain/objects/workspace.ts';
 import type { StoredRecord } from '../../domain/records/draft.ts';
@@ -99,6 +100,8 @@ async function undo(call: WriteCall, place: RecordTarget, merge: MergeRow): Prom
   if (!deleted) throw notFound();
 
   const now = call.currentTime();
+  // Before the target changes, which can end its clocks.
+  await moveClocks(sql, caller, pair, { ids: known.clockIds });
   const { kept, ...reverted } = revertFields(object, before, known, gone);
   const added = new Set(known.tagIds);
   const manual = (before.tags ?? []).filter(({ isManual }) => isManual).map(({ tagId }) => tagId);
@@ -117,7 +120,7 @@ async function undo(call: WriteCall, place: RecordTarget, merge: MergeRow): Prom
     };
   });
   const references = await moveReferences(sql, caller, object.object, pair, known.references, now);
-  await noteMovedReferences(call, place, references, pair, now);
+  await noteMovedReferences(call, place, references, pair, merge.id, now);
   await endMerge(sql, caller, merge.id, now);
   const [shown, earlier] = [
     showRecord(object, target),

@@ -372,14 +372,13 @@ describe('a revert', () => {
 
     const again = await expectStatus(200, 'POST', merge, { key, body: { into_id: target.id } });
     const undone = await expectStatus(200, 'POST', `/v1/merges/${again.body.data.merge.id}/undo`, { key });
-    const { conflicts } = await plan({ request_id: undone.body.meta.request_id });
-    expect(conflicts).toContainEqual({
-      object: 'leads',
-      record_id: source.id,
-      field: null,
-      reason: 'not_revertible',
-      action: 'lead.unmerge',
-    });
+    const nothing = await undo({ request_id: undone.body.meta.request_id });
+    expect(nothing.conflicts).toEqual([
+      { object: 'leads', record_id: source.id, field: null, reason: 'not_revertible', action: 'lead.unmerge' },
+    ]);
+    expect(nothing.counts).toMatchObject({ records: 0, operations: 1, reverted: 0 });
+    expect(await readRecord(key, 'leads', target.id)).toMatchObject({ first_name: 'Target', city: null });
+    expect(await readRecord(key, 'deals', deal.id)).toMatchObject({ lead_id: source.id });
   });
 
   test('keeps a merge whose source cannot come back, and everything that the undo would have written', async () => {
@@ -396,6 +395,7 @@ describe('a revert', () => {
     const done = await undo({ request_id: merged.body.meta.request_id });
     expect(done).toMatchObject({ status: 'completed' });
     expect(await isGone(source.id)).toBe(true);
+    expect(await readRecord(key, 'accounts', target.id)).toMatchObject({ city: 'Berlin' });
   });
 
   test('undoes an activity with its effects on the lead', async () => {

@@ -3071,8 +3071,12 @@ export interface paths {
          *     **Items.** Notes, tasks, activities, messages, attachments, links, bookings and message drafts move to the target with
          *     their IDs, and its tags are joined. Records that referred to the source refer to the target. A link that the target
          *     cannot have, because it has the same link or its cardinality allows no more, is left with the source: `links_left`
-         *     counts these. The running SLA clocks of the source end. The do-not-call and the suppression list contain numbers and
-         *     addresses, so a merge changes neither.
+         *     counts these. The do-not-call and the suppression list contain numbers and addresses, so a merge changes neither.
+         *
+         *     Runs of workforces, assignments of scheduling pools and notifications move, too; `moved` does not count them. An active
+         *     run ends if the target has one in the same workforce. A running SLA clock of the source continues on the target if the
+         *     target has no running clock of its kind. It ends if the target has one, if the target has reached a final status, or
+         *     if it awaits the first response and the target was contacted already.
          *
          *     **Limits.** A merge moves up to 5,000 items and 1,000 references.
          *
@@ -3157,7 +3161,7 @@ export interface paths {
         /**
          * Undo a merge
          * @description Undoes a merge within 30 days: the source comes back from the trash as it was, with its ID, and gets back what moved
-         *     to the target, as far as it is still there. The fields of the target get the values from before the merge. If a field
+         *     to the target, as far as it is still there, and its SLA clocks. The fields of the target get the values from before the merge. If a field
          *     was written since, it keeps the newer value, and `conflicts` lists it. Items added to the target since stay there.
          *
          *     `warnings` says what the source can no longer have, as when [restoring](#operation/restoreDeletedRecord) a record.
