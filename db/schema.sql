@@ -1940,6 +1940,7 @@ create table notifications (
   foreign key (company_id, user_id) references users (company_id, id) on delete cascade
 );
 create index notifications_age on notifications (created_at);
+create index notifications_of_record on notifications (company_id, object, record_id) where record_id is not null;
 create index notifications_of_user on notifications (company_id, user_id, created_at desc, id desc);
 alter table notifications enable row level security, force row level security;
 create policy tenant on notifications to crm_app
@@ -1949,7 +1950,7 @@ create policy platform on notifications to crm_platform using (true) with check 
 create policy purge on notifications to crm_purge
   using (company_id = current_company())
   with check (company_id = current_company());
-grant select, insert, update (read_at) on notifications to crm_app;
+grant select, insert, update (record_id, read_at) on notifications to crm_app;
 grant select (company_id, id, created_at), delete on notifications to crm_platform;
 grant select, insert, update, delete on notifications to crm_purge;
 
@@ -2519,6 +2520,8 @@ create table scheduling_assignments (
   assigned_at timestamptz(3) not null,
   primary key (company_id, test_mode, id)
 );
+create index scheduling_assignments_of_record on scheduling_assignments (company_id, test_mode, object, record_id)
+  where record_id is not null;
 alter table scheduling_assignments enable row level security, force row level security;
 create policy tenant on scheduling_assignments to crm_app
   using (company_id = current_company() and test_mode = current_test_mode())
@@ -3588,6 +3591,7 @@ create unique index workforce_runs_active on workforce_runs (company_id, test_mo
 create index workforce_runs_age on workforce_runs (ended_at) where ended_at is not null;
 create index workforce_runs_due on workforce_runs (due_at) where due_at is not null;
 create index workforce_runs_listed on workforce_runs (company_id, test_mode, workforce_id, enrolled_at desc, id desc);
+create index workforce_runs_of_record on workforce_runs (company_id, test_mode, object, record_id);
 alter table workforce_runs enable row level security, force row level security;
 create policy tenant on workforce_runs to crm_app
   using (company_id = current_company() and test_mode = current_test_mode())

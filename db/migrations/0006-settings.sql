@@ -283,13 +283,15 @@ create table notifications (
 );
 -- The sweep removes old rows.
 create index notifications_age on notifications (created_at);
+-- Merges of records.
+create index notifications_of_record on notifications (company_id, object, record_id) where record_id is not null;
 create index notifications_of_user on notifications (company_id, user_id, created_at desc, id desc);
 alter table notifications enable row level security, force row level security;
 create policy tenant on notifications to crm_app
   using (company_id = current_company())
   with check (company_id = current_company());
 create policy platform on notifications to crm_platform using (true) with check (true);
-grant select, insert, update (read_at) on notifications to crm_app;
+grant select, insert, update (read_at, record_id) on notifications to crm_app;
 grant select (company_id, id, created_at), delete on notifications to crm_platform;
 
 call open_to_purge();

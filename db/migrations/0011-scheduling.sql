@@ -116,6 +116,9 @@ create table scheduling_assignments (
   assigned_at timestamptz(3) not null,
   primary key (company_id, test_mode, id)
 );
+-- Merges of records.
+create index scheduling_assignments_of_record on scheduling_assignments (company_id, test_mode, object, record_id)
+  where record_id is not null;
 alter table scheduling_assignments enable row level security, force row level security;
 create policy tenant on scheduling_assignments to crm_app
   using (company_id = current_company() and test_mode = current_test_mode())

@@ -199,6 +199,8 @@ create unique index workforce_runs_active on workforce_runs (company_id, test_mo
 create index workforce_runs_age on workforce_runs (ended_at) where ended_at is not null;
 -- Runs that a job must process.
 create index workforce_runs_due on workforce_runs (due_at) where due_at is not null;
+-- Merges of records.
+create index workforce_runs_of_record on workforce_runs (company_id, test_mode, object, record_id);
 create index workforce_runs_listed on workforce_runs (company_id, test_mode, workforce_id, enrolled_at desc, id desc);
 alter table workforce_runs enable row level security, force row level security;
 create policy tenant on workforce_runs to crm_app

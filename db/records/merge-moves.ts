@@ -11,7 +11,15 @@ export interface Pair {
   to: string;
 }
 
-const plainTables = ['notes', 'messages', 'received_reports', 'attachments', 'bookings', 'message_drafts'] as const;
+const plainTables = [
+  'notes',
+  'messages',
+  'received_reports',
+  'attachments',
+  'bookings',
+  'message_drafts',
+  'scheduling_assignments',
+] as const;
 
 /** An activity or task that moved, which is a record itself. */
 interface MovedRecord {
@@ -24,6 +32,8 @@ export type MovedRows = Record<(typeof plainTables)[number], string[]> & {
   activities: MovedRecord[];
   tasks: MovedRecord[];
   links: string[];
+  workforce_runs: string[];
+  notifications: string[];
 };
 
 /** The ids of the rows that moved. */
@@ -34,7 +44,7 @@ const isOwn = (sql: Sql, { companyId, testMode }: TenantScope): Fragment =>
 
 /** Counts the items of a record, of each kind up to `most`. */
 export async function countItems(sql: Sql, scope: TenantScope, { object, from }: Pair, most: number): Promise<number> {
-  const ofRecord = [...plainTables, 'tasks'].map(
+  const ofRecord = [...plainTables, 'tasks', 'workforce_runs'].map(
     (table) => sql`
       select 1 from (
         select from ${sql(table)} where ${isOwn(sql, scope)} and object = ${object} and record_id = ${from} limit ${most}
@@ -56,7 +66,7 @@ export async function countItems(sql: Sql, scope: TenantScope, { object, from }:
 
 /**
  * Moves the items of a record, one statement for each table. Activities and tasks get their next
- * version. Links that the other record cannot have stay.
+ * version. Links and runs of workforces that the other record cannot have stay.
  * @param only items that are moved back; undefined: all
  */
 export async function moveItems(
@@ -84,13 +94,48 @@ export async function moveItems(
       set ${sql(column)} = ${to}, version = version + 1, updated_at = greatest(updated_at + interval '1 millisecond', ${now})
       where ${isOwn(sql, scope)} and id = any(array(select id from locked))
       returning id, updated_at as changed_at`.execute();
-  const [activities, tasks, links, moved] = await Promise.all([
+  const [activities, tasks, links, runs, notifications, moved] = await Promise.all([
     moveRecords('activities', sql`entity_type = ${entityTypes[object] ?? null} and entity_id = ${from}`, 'entity_id'),
     moveRecords('tasks', sql`object = ${object} and record_id = ${from}`, 'record_id'),
     moveLinks(sql, scope, pair, named('links')),
+    moveRuns(sql, scope, pair, named('workforce_runs')),
+    moveNotifications(sql, scope, pair, named('notifications')),
     Promise.all(plain),
   ]);
-  return { ...(Object.fromEntries(moved) as MovedIds), activities: [...activities], tasks: [...tasks], links };
+  return {
+    ...(Object.fromEntries(moved) as MovedIds),
+    ...{ activities: [...activities], tasks: [...tasks], links, workforce_runs: runs, notifications },
+  };
+}
+
+/** Moves runs of workforces. A record has at most one active run in a workforce. */
+async function moveRuns(sql: Sql, scope: TenantScope, { object, from, to }: Pair, named: Fragment): Promise<string[]> {
+  const own = (alias: string) =>
+    sql`${sql(alias)}.company_id = ${scope.companyId} and ${sql(alias)}.test_mode = ${scope.testMode}`;
+  const rows = await sql<{ id: string }[]>`
+    update workforce_runs r set record_id = ${to}
+    where ${own('r')} and r.object = ${object} and r.record_id = ${from} ${named}
+      and (r.ended_at is not null or not exists (
+        select from workforce_runs o
+        where ${own('o')} and o.workforce_id = r.workforce_id and o.object = ${object} and o.record_id = ${to} and o.ended_at is null
+      ))
+    returning id`.execute();
+  return rows.map(({ id }) => id);
+}
+
+/** Moves notifications of users. Records of test mode have none. */
+async function moveNotifications(
+  sql: Sql,
+  { companyId, testMode }: TenantScope,
+  { object, from, to }: Pair,
+  named: Fragment,
+): Promise<string[]> {
+  if (testMode) return [];
+  const rows = await sql<{ id: string }[]>`
+    update notifications set record_id = ${to}
+    where company_id = ${companyId} and object = ${object} and record_id = ${from} ${named}
+    returning id`.execute();
+  return rows.map(({ id }) => id);
 }
 
 /**

@@ -43,6 +43,8 @@ export interface MergeUndo {
   /** Tags that the merge added to the target. */
   tagIds: string[];
   items: MovedIds;
+  /** SLA clocks that continue on the target. */
+  clockIds: string[];
   references: Pick<MovedReference, 'id' | 'field'>[];
 }
 
@@ -139,15 +141,17 @@ export async function endMerge(sql: Sql, scope: TenantScope, id: string, now: Da
   await sql`update merges set undone_at = ${now}, undo = null, fields = '[]' where ${isOwn(sql, scope)} and id = ${id}`;
 }
 
-/** Finds the merge that took a record away, unless it was undone. */
-export async function findStandingMerge(
+/** Finds the merges that took records away, unless they were undone. @returns their ids by those of the records */
+export async function findStandingMerges(
   sql: Sql,
   scope: TenantScope,
-  sourceId: string,
-): Promise<{ id: string } | undefined> {
-  const [row] = await sql<{ id: string }[]>`
-    select id from merges where ${isOwn(sql, scope)} and source_id = ${sourceId} and undone_at is null`;
-  return row;
+  sourceIds: readonly string[],
+): Promise<Map<string, string>> {
+  if (sourceIds.length === 0) return new Map();
+  const rows = await sql<{ id: string; sourceId: string }[]>`
+    select id, source_id from merges
+    where ${isOwn(sql, scope)} and source_id = any(${[...sourceIds]}::uuid[]) and undone_at is null`;
+  return new Map(rows.map(({ id, sourceId }) => [sourceId, id]));
 }
 
 /** Finds a later standing merge into the same record that changed one of the fields. */

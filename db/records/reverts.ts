@@ -232,7 +232,7 @@ export async function readOperations(
     : sql`and a.request_id = ${getRequestId(source)}`;
   const rows = await sql<(Operation & { isOperation: boolean })[]>`
     select a.id, a.occurred_at, a.action, a.object, a.record_id,
-      case when ${isOperation(sql, source, objects)} then a.changes end as changes,
+      case when ${isOperation(sql, source, objects)} then a.changes end as changes, a.metadata ->> 'merge_id' as merge_id,
       coalesce(${isOperation(sql, source, objects)}, false) as is_operation
     from audit_logs a
     where a.company_id = ${companyId} and a.test_mode = ${testMode} ${scanned}
@@ -370,6 +370,20 @@ export async function findRestorable(
     select id from deleted_records
     where company_id = ${companyId} and test_mode = ${testMode} and object = ${object} and id = any(${[...ids]}::uuid[])
       and not is_restored and purge_at > ${now}`;
+  return new Set(rows.map(({ id }) => id));
+}
+
+/** Returns which records are in the trash because they were merged into others. */
+export async function findMergedInTrash(
+  sql: Sql,
+  { companyId, testMode }: TenantScope,
+  object: string,
+  ids: readonly string[],
+): Promise<Set<string>> {
+  const rows = await sql<{ id: string }[]>`
+    select id from deleted_records
+    where company_id = ${companyId} and test_mode = ${testMode} and object = ${object} and id = any(${[...ids]}::uuid[])
+      and merged_into is not null`;
   return new Set(rows.map(({ id }) => id));
 }
 

@@ -184,67 +184,78 @@ export function isInTrash(sql: Sql, scope: TenantScope, object: string, now: Dat
   return sql`${isOwn(sql, scope)} and object = ${object} and not is_restored and purge_at > ${now}`;
 }
 
-/** Locks a deleted record that was within reach until the transaction ends, so that it is restored or removed only once. */
-export async function lockDeletedRecord(
+/**
+ * Locks deleted records that the caller could see, until the transaction ends. They are restored or
+ * removed only once.
+ * @returns them in the order of their ids
+ */
+export async function lockDeletedRecords(
   sql: Sql,
   scope: Scope,
   object: string,
-  id: string,
+  ids: readonly string[],
   now: Date,
-): Promise<LockedRecord | undefined> {
+): Promise<LockedRecord[]> {
   const table = recordTable(object);
-  const [row] = await sql`
+  const rows = await sql`
     select ${selection(sql, table)}, d.deleted_at, d.merged_into
     from (
-      select document, deleted_at, merged_into from deleted_records
-      where ${isInTrash(sql, scope, object, now)} and id = ${id} and ${isVisibleTo(sql, scope)}
+      select id, document, deleted_at, merged_into from deleted_records
+      where ${isInTrash(sql, scope, object, now)} and id = any(${[...ids]}::uuid[]) and ${isVisibleTo(sql, scope)}
+      order by id
       for update
     ) d
-    cross join lateral jsonb_populate_record(null::${sql(table.name)}, d.document) r`.values();
-  if (!row) return undefined;
-  const [deletedAt, mergedInto] = readFurtherColumns(table, row) as [string, string | null];
-  return { ...fromRow(table, row), deletedAt: new Date(deletedAt), mergedInto };
+    cross join lateral jsonb_populate_record(null::${sql(table.name)}, d.document) r
+    order by d.id`.values();
+  return rows.map((row) => {
+    const [deletedAt, mergedInto] = readFurtherColumns(table, row) as [string, string | null];
+    return { ...fromRow(table, row), deletedAt: new Date(deletedAt), mergedInto };
+  });
+}
+
+/** An activity or task that came back with a record. */
+export interface ReturnedRecord {
+  object: 'activities' | 'tasks';
+  id: string;
+  root: string;
 }
 
 /**
- * Inserts a locked record and its items again, except for links and references. The caller has made sure that what the record
- * refers to is there, and that no value of a unique field is taken.
- * @param changed the record with what it can no longer have, if there is such
+ * Inserts locked records of an object and their items again, except for links and references. The
+ * caller has made sure that what the records refer to is there, and that no value of a unique field
+ * is taken.
+ * @param changed records that cannot come back as they were, as they are now
  */
-export async function insertDeletedRecord(
+export async function insertDeletedRecords(
   sql: Sql,
   scope: TenantScope,
   object: string,
-  id: string,
-  changed: StoredRecord | undefined,
-): Promise<{ records: { object: 'activities' | 'tasks'; id: string }[] }> {
+  ids: readonly string[],
+  changed: readonly StoredRecord[],
+): Promise<ReturnedRecord[]> {
   const table = recordTable(object);
   const columns = namesOf(sql, insertedColumns(table));
-  const changes = changed
-    ? {
-        ...toRow(table, changed.values, changed.custom),
-        version: changed.version,
-        updated_at: changed.updatedAt.toISOString(),
-      }
-    : {};
+  const changes = changed.map(({ id, values, custom, version, updatedAt }) => [
+    id,
+    { ...toRow(table, values, custom), version, updated_at: updatedAt.toISOString() },
+  ]);
+  const adapted =
+    changes.length === 0 ? sql`` : sql`|| coalesce(${sql.json(Object.fromEntries(changes))}::jsonb -> id::text, '{}')`;
   const inserting = sql`
     insert into ${sql(table.name)} (${columns})
     select ${columns}
     from (
-      select document || ${sql.json(changes as never)}::jsonb || ${ownerOf(sql, scope)} as document from deleted_records
-      where ${isOwn(sql, scope)} and object = ${object} and id = ${id}
+      select document ${adapted} || ${ownerOf(sql, scope)} as document from deleted_records
+      where ${isOwn(sql, scope)} and object = ${object} and id = any(${[...ids]}::uuid[])
     ) deleted
     cross join lateral jsonb_populate_record(null::${sql(table.name)}, document) record`.execute();
   // One behind the other: each sees what the ones before it did.
-  const items = plainItems.map((kind) => restoreItems(sql, scope, id, kind));
+  const items = plainItems.map(async (kind) => ({ kind, rows: await restoreItems(sql, scope, ids, kind) }));
   const [{ count }, restored] = await Promise.all([inserting, Promise.all(items)]);
-  if (count !== 1) throw new Error('a locked record is no longer in the trash');
-  return {
-    records: restored.flatMap((ids, index) => {
-      const kind = plainItems[index];
-      return kind === 'activities' || kind === 'tasks' ? ids.map((each) => ({ object: kind, id: each })) : [];
-    }),
-  };
+  if (count !== ids.length) throw new Error('a locked record is no longer in the trash');
+  return restored.flatMap(({ kind, rows }) =>
+    kind === 'activities' || kind === 'tasks' ? rows.map((row) => ({ ...row, object: kind })) : [],
+  );
 }
 
 /** The columns that say whose a row is: those of the trash, whatever the document says. */
@@ -256,30 +267,39 @@ const plainItems = ['activities', 'tasks', 'notes', 'messages', 'received_report
 const namesOf = (sql: Sql, names: readonly string[]): Fragment =>
   sql.unsafe(names.map((name) => `"${name}"`).join(', ')) as unknown as Fragment;
 
-/** Moves the items of a kind back to their table. @returns their ids. Sent at once */
-async function restoreItems(sql: Sql, scope: TenantScope, root: string, kind: ItemTable): Promise<string[]> {
+/** Moves the items of a kind back to their table. Sends its statement immediately. */
+async function restoreItems(
+  sql: Sql,
+  scope: TenantScope,
+  roots: readonly string[],
+  kind: ItemTable,
+): Promise<{ id: string; root: string }[]> {
   const columns = namesOf(sql, itemColumns[kind]);
-  const rows = await sql<{ id: string }[]>`
+  return sql<{ id: string; root: string }[]>`
     with restored as (
       delete from deleted_items
-      where ${isOwn(sql, scope)} and record_id = ${root} and kind = ${kind}
-      returning document
+      where ${isOwn(sql, scope)} and record_id = any(${[...roots]}::uuid[]) and kind = ${kind}
+      returning id as item_id, record_id as root, document
+    ), inserted as (
+      insert into ${sql(kind)} (${columns})
+      select ${columns} from restored cross join lateral jsonb_populate_record(null::${sql(kind)}, document || ${ownerOf(sql, scope)}) item
+      on conflict do nothing
+      returning id
     )
-    insert into ${sql(kind)} (${columns})
-    select ${columns} from restored cross join lateral jsonb_populate_record(null::${sql(kind)}, document || ${ownerOf(sql, scope)}) item
-    on conflict do nothing
-    returning id`.execute();
-  return rows.map(({ id }) => id);
+    select item_id as id, root from restored where item_id in (select id from inserted)`.execute();
 }
 
-/** Puts the tags back on a record that was just restored, except for those that were deleted. Sent at once. */
-export function restoreTags(sql: Sql, scope: TenantScope, root: string): Promise<unknown> {
+/**
+ * Puts the tags back on records that were just restored, except for those that were deleted. Sends
+ * its statement immediately.
+ */
+export function restoreTags(sql: Sql, scope: TenantScope, roots: readonly string[]): Promise<unknown> {
   const { companyId } = scope;
   const columns = namesOf(sql, itemColumns.record_tags);
   return sql`
     with restored as (
       delete from deleted_items
-      where ${isOwn(sql, scope)} and record_id = ${root} and kind = 'record_tags'
+      where ${isOwn(sql, scope)} and record_id = any(${[...roots]}::uuid[]) and kind = 'record_tags'
       returning id, document
     ), existing as materialized (
       -- Locked, since a tag that is being deleted must not be put on.
@@ -294,20 +314,24 @@ export function restoreTags(sql: Sql, scope: TenantScope, root: string): Promise
     cross join lateral jsonb_populate_record(null::record_tags, document || ${ownerOf(sql, scope)}) item`.execute();
 }
 
-/** The custom values that activities or tasks of a record bring back, for the check of unique fields. */
+/** Returns the custom values that activities or tasks of records bring back, for the check of unique fields. */
 export async function findTrashedValues(
   sql: Sql,
   scope: TenantScope,
-  root: string,
+  roots: readonly string[],
   kind: 'activities' | 'tasks',
-): Promise<Pick<StoredRecord, 'id' | 'values' | 'custom'>[]> {
-  const rows = await sql<{ id: string; custom: StoredRecord['custom']; entityType: string; entityId: string }[]>`
-    select id, document -> 'custom' as custom, document ->> 'entity_type' as entity_type, document ->> 'entity_id' as entity_id
+): Promise<(Pick<StoredRecord, 'id' | 'values' | 'custom'> & { root: string })[]> {
+  const rows = await sql<
+    { id: string; root: string; custom: StoredRecord['custom']; entityType: string; entityId: string }[]
+  >`
+    select id, record_id as root, document -> 'custom' as custom, document ->> 'entity_type' as entity_type,
+      document ->> 'entity_id' as entity_id
     from deleted_items
-    where ${isOwn(sql, scope)} and record_id = ${root} and kind = ${kind} and document -> 'custom' <> '{}'
+    where ${isOwn(sql, scope)} and record_id = any(${[...roots]}::uuid[]) and kind = ${kind} and document -> 'custom' <> '{}'
     order by id`;
-  return rows.map(({ id, custom, entityType, entityId }) => ({
+  return rows.map(({ id, root, custom, entityType, entityId }) => ({
     id,
+    root,
     values: { entity_type: entityType, entity_id: entityId },
     custom,
   }));
@@ -316,19 +340,20 @@ export async function findTrashedValues(
 /** A link in the trash. */
 export interface TrashedLink {
   id: string;
+  root: string;
   fromObject: string;
   fromId: string;
   toObject: string;
   toId: string;
 }
 
-/** The links that were deleted with a record, or with another one whose link waits for this one. */
-export async function findTrashedLinks(sql: Sql, scope: TenantScope, root: string): Promise<TrashedLink[]> {
+/** Returns the links that were deleted with records, or with others whose links wait for these. */
+export async function findTrashedLinks(sql: Sql, scope: TenantScope, roots: readonly string[]): Promise<TrashedLink[]> {
   return await sql<TrashedLink[]>`
-    select id, document ->> 'from_object' as from_object, document ->> 'from_id' as from_id,
+    select id, record_id as root, document ->> 'from_object' as from_object, document ->> 'from_id' as from_id,
       document ->> 'to_object' as to_object, document ->> 'to_id' as to_id
     from deleted_items
-    where ${isOwn(sql, scope)} and record_id = ${root} and kind = 'links'
+    where ${isOwn(sql, scope)} and record_id = any(${[...roots]}::uuid[]) and kind = 'links'
     order by id`;
 }
 
@@ -372,36 +397,36 @@ export async function lockInTrash(
 export async function passLinks(
   sql: Sql,
   scope: TenantScope,
-  root: string,
-  links: readonly { id: string; to: string }[],
+  links: readonly { id: string; root: string; to: string }[],
 ): Promise<void> {
   if (links.length === 0) return;
   const ids = links.map(({ id }) => id);
+  const roots = [...new Set(links.map(({ root }) => root))];
   await sql`
     update deleted_items i
     set record_id = passed.root
     from unnest(${ids}::uuid[], ${links.map(({ to }) => to)}::uuid[]) as passed (id, root)
-    where i.company_id = ${scope.companyId} and i.test_mode = ${scope.testMode} and i.record_id = ${root} and i.kind = 'links'
-      and i.id = any(${ids}::uuid[]) and i.id = passed.id`;
+    where i.company_id = ${scope.companyId} and i.test_mode = ${scope.testMode} and i.record_id = any(${roots}::uuid[])
+      and i.kind = 'links' and i.id = any(${ids}::uuid[]) and i.id = passed.id`;
 }
 
 /**
- * Restores the links of a record that are still in its trash. Both records of each are there and locked.
+ * Restores the links of records that are still in their trash. Both records of each are there and locked.
  * @param ids those whose other record is there; the rest is lost
  * @returns those that are links again; the others have no type, or another link has taken their place
  */
 export async function restoreLinks(
   sql: Sql,
   scope: TenantScope,
-  root: string,
+  roots: readonly string[],
   ids: readonly string[],
 ): Promise<Set<string>> {
   const columns = namesOf(sql, itemColumns.links);
   const rows = await sql<{ id: string }[]>`
     with restored as (
       delete from deleted_items
-      where ${isOwn(sql, scope)} and record_id = ${root} and kind = 'links'
-      returning id, document
+      where ${isOwn(sql, scope)} and record_id = any(${[...roots]}::uuid[]) and kind = 'links'
+      returning id, record_id, document
     ), existing as materialized (
       -- Locked, since a type without links can be deleted.
       select id from link_types
@@ -414,7 +439,7 @@ export async function restoreLinks(
     from (
       select document from restored
       where id = any(${[...ids]}::uuid[])
-      order by document ->> 'link_type_id', document ->> 'to_id', document ->> 'from_id'
+      order by record_id, document ->> 'link_type_id', document ->> 'to_id', document ->> 'from_id'
     ) restored
     cross join lateral jsonb_populate_record(null::links, document || ${ownerOf(sql, scope)}) item
     where item.link_type_id in (select id from existing)
@@ -440,15 +465,18 @@ export async function holdExisting(sql: Sql, scope: TenantScope, keys: readonly 
   return existing;
 }
 
-/** Has references of a record that was restored come back when the records to which they were are restored, too. */
+/**
+ * Has references of records that were restored come back when the records to which they were are
+ * restored, too.
+ * @param object of the records to which they were
+ */
 export async function awaitReferred(
   sql: Sql,
   scope: TenantScope,
-  of: RecordKey,
-  references: readonly { field: string; object: string; to: string }[],
+  object: string,
+  references: readonly (LostReference & { to: string })[],
 ): Promise<void> {
-  for (const { field, object, to } of references)
-    await keepReferences(sql, scope, object, [{ object: of.object, id: of.id, field, to }]);
+  await keepReferences(sql, scope, object, references);
 }
 
 /** A reference that was restored. */
@@ -456,104 +484,140 @@ export interface RestoredReference {
   object: ClearedReference['object'];
   id: string;
   field: ClearedReference['field'];
+  /** The record to which it is. */
+  to: string;
   changedAt: Date;
 }
 
 /**
- * Restores references to a record that was restored, if they are still empty: each changes the record that has it. In records
- * that are in the trash themselves, they come back with them.
- * @param limit how many at most
- * @returns those of living records, and whether there are more
+ * Restores references to records that were restored, if they are still empty: each changes the
+ * record that has it. In records that are in the trash themselves, they come back with them.
+ * @param limit the maximum number, for all records together
+ * @returns the references of living records, and the records that have more
  */
 export async function restoreReferences(
   sql: Sql,
   scope: TenantScope,
-  root: string,
+  roots: readonly string[],
   limit: number,
   now: Date,
-): Promise<{ restored: RestoredReference[]; isMore: boolean }> {
-  const items = await sql<LostReference[]>`
-    delete from deleted_items
-    where ${isOwn(sql, scope)} and record_id = ${root} and kind = 'references' and id = any(array(
-      select id from deleted_items
-      where ${isOwn(sql, scope)} and record_id = ${root} and kind = 'references'
-      order by id
+): Promise<{ restored: RestoredReference[]; unfinished: string[] }> {
+  const { companyId, testMode } = scope;
+  const ids = [...roots];
+  const items = await sql<(LostReference & { to: string })[]>`
+    with picked as materialized (
+      select record_id, id from deleted_items
+      where ${isOwn(sql, scope)} and record_id = any(${ids}::uuid[]) and kind = 'references'
+      order by record_id, id
       limit ${limit}
-    ))
-    returning id, document ->> 'object' as object, document ->> 'field' as field`;
+    )
+    delete from deleted_items i
+    using picked
+    where i.company_id = ${companyId} and i.test_mode = ${testMode} and i.record_id = any(${ids}::uuid[]) and i.kind = 'references'
+      and i.record_id = picked.record_id and i.id = picked.id
+    returning i.id, i.record_id as "to", i.document ->> 'object' as object, i.document ->> 'field' as field`;
   const restored: RestoredReference[] = [];
-  const byField = Map.groupBy(items, ({ object, field }) => `${object} ${field}`);
+  const ordered = items.toSorted((a, b) => (a.to < b.to ? -1 : 1));
+  const byField = Map.groupBy(ordered, ({ object, field }) => `${object} ${field}`);
   // Leads, customers, deals: in the order in which all transactions lock.
   for (const name of [...byField.keys()].sort((a, b) => inLockOrder(a.split(' ')[0] ?? '', b.split(' ')[0] ?? ''))) {
     const [object, field] = name.split(' ') as [RestoredReference['object'], RestoredReference['field']];
-    const ids = (byField.get(name) ?? []).map(({ id }) => id);
-    const rows = await fillReferences(sql, scope, object, field, root, ids, now);
+    // A field that led to several of the records gets the first one of them.
+    const targets = new Map((byField.get(name) ?? []).toReversed().map(({ id, to }) => [id, to]));
+    const rows = await fillReferences(sql, scope, object, field, targets, now);
     restored.push(...rows.map((row) => ({ ...row, object, field })));
-    const found = new Set(rows.map(({ id }) => id));
-    const others = ids.filter((id) => !found.has(id));
-    if (others.length > 0)
-      await sql`
-        update deleted_records
-        set document = document || jsonb_build_object(${field}::text, ${root}::text)
-        where ${isOwn(sql, scope)} and object = ${object} and id = any(${others}::uuid[]) and document ->> ${field}::text is null`;
+    for (const { id } of rows) targets.delete(id);
+    if (targets.size > 0) await fillInTrash(sql, scope, object, field, targets);
   }
-  return { restored, isMore: items.length === limit && (await hasReferences(sql, scope, root)) };
+  return { restored, unfinished: items.length === limit ? await findUnfinished(sql, scope, ids) : [] };
 }
 
-async function hasReferences(sql: Sql, scope: TenantScope, root: string): Promise<boolean> {
-  const rows = await sql`
-    select from deleted_items where ${isOwn(sql, scope)} and record_id = ${root} and kind = 'references' limit 1`;
-  return rows.length > 0;
+/** Returns which of the records have references that are still to be restored. */
+async function findUnfinished(
+  sql: Sql,
+  { companyId, testMode }: TenantScope,
+  roots: readonly string[],
+): Promise<string[]> {
+  const rows = await sql<{ id: string }[]>`
+    select root.id from unnest(${[...roots]}::uuid[]) as root (id)
+    where exists (
+      select from deleted_items i
+      where i.company_id = ${companyId} and i.test_mode = ${testMode} and i.record_id = root.id and i.kind = 'references'
+    )`;
+  return rows.map(({ id }) => id);
 }
 
-/** Sets an empty reference of living records, each with its next version. */
+/** Sets an empty reference of living records, each with its next version. @param targets by the ids of the records */
 function fillReferences(
   sql: Sql,
   { companyId, testMode }: TenantScope,
   object: string,
   field: string,
-  to: string,
-  ids: readonly string[],
+  targets: ReadonlyMap<string, string>,
   now: Date,
-): Promise<{ id: string; changedAt: Date }[]> {
+): Promise<{ id: string; to: string; changedAt: Date }[]> {
   const column = sql(field);
-  return sql<{ id: string; changedAt: Date }[]>`
+  const ids = [...targets.keys()];
+  return sql<{ id: string; to: string; changedAt: Date }[]>`
     with empty as materialized (
       select r.id from ${sql(object)} r
-      where r.company_id = ${companyId} and r.test_mode = ${testMode} and r.id = any(${[...ids]}::uuid[]) and r.${column} is null
+      where r.company_id = ${companyId} and r.test_mode = ${testMode} and r.id = any(${ids}::uuid[]) and r.${column} is null
       order by r.id
       for no key update
     )
     update ${sql(object)} r
-    set ${column} = ${to}, version = r.version + 1, updated_at = greatest(r.updated_at + interval '1 millisecond', ${now})
-    where r.company_id = ${companyId} and r.test_mode = ${testMode} and r.id = any(array(select id from empty))
-    returning r.id, r.updated_at as changed_at`.execute();
+    set ${column} = target.id, version = r.version + 1, updated_at = greatest(r.updated_at + interval '1 millisecond', ${now})
+    from unnest(${ids}::uuid[], ${[...targets.values()]}::uuid[]) as target (of, id)
+    where r.company_id = ${companyId} and r.test_mode = ${testMode} and r.id = any(array(select id from empty)) and r.id = target.of
+    returning r.id, r.${column} as "to", r.updated_at as changed_at`.execute();
+}
+
+/** Sets an empty reference of records in the trash. @param targets by the ids of the records */
+async function fillInTrash(
+  sql: Sql,
+  { companyId, testMode }: TenantScope,
+  object: string,
+  field: string,
+  targets: ReadonlyMap<string, string>,
+): Promise<void> {
+  const ids = [...targets.keys()];
+  await sql`
+    update deleted_records d
+    set document = d.document || jsonb_build_object(${field}::text, target.id::text)
+    from unnest(${ids}::uuid[], ${[...targets.values()]}::uuid[]) as target (of, id)
+    where d.company_id = ${companyId} and d.test_mode = ${testMode} and d.object = ${object} and d.id = any(${ids}::uuid[])
+      and d.id = target.of and d.document ->> ${field}::text is null`;
 }
 
 /** Who restored a record, as the audit rows and events of what follows name it. */
 export type RestoringCause = ClearingCause;
 
-/** Takes a record out of the trash, with what could not be restored. If it was merged, that can no longer be undone. */
-export async function forgetRestored(sql: Sql, scope: TenantScope, root: string): Promise<void> {
+/**
+ * Takes records out of the trash, with what could not be restored. Merges that deleted them can no
+ * longer be undone.
+ */
+export async function forgetRestored(sql: Sql, scope: TenantScope, roots: readonly string[]): Promise<void> {
+  const ids = [...roots];
   await Promise.all([
     sql`
       update merges set undo = null, fields = '[]'
-      where ${isOwn(sql, scope)} and source_id = ${root} and undo is not null`.execute(),
-    sql`delete from deleted_items where ${isOwn(sql, scope)} and record_id = ${root}`.execute(),
-    sql`delete from deleted_records where ${isOwn(sql, scope)} and id = ${root}`.execute(),
+      where ${isOwn(sql, scope)} and source_id = any(${ids}::uuid[]) and undo is not null`.execute(),
+    sql`delete from deleted_items where ${isOwn(sql, scope)} and record_id = any(${ids}::uuid[])`.execute(),
+    sql`delete from deleted_records where ${isOwn(sql, scope)} and id = any(${ids}::uuid[])`.execute(),
   ]);
 }
 
-/** Leaves the references to a restored record to the job. */
+/** Leaves the references to restored records to the job. */
 export async function notePendingReferences(
   sql: Sql,
   scope: TenantScope,
-  root: string,
+  roots: readonly string[],
   restoredBy: RestoringCause,
 ): Promise<void> {
+  if (roots.length === 0) return;
   await sql`
     update deleted_records set restored_by = ${sql.json({ ...restoredBy } as never)}
-    where ${isOwn(sql, scope)} and id = ${root}`;
+    where ${isOwn(sql, scope)} and id = any(${[...roots]}::uuid[])`;
 }
 
 /** A restored record to which references are still to be restored. */
@@ -573,11 +637,16 @@ export async function takeRestoring(sql: Sql, scope: TenantScope): Promise<Pendi
   return row;
 }
 
-/** Ends the clearing of references to a record that is restored: those that a job has not cleared yet stay. */
-export async function stopClearing(sql: Sql, scope: TenantScope, object: string, id: string): Promise<void> {
+/** Ends the clearing of references to records that are restored: those that a job has not cleared yet stay. */
+export async function stopClearing(
+  sql: Sql,
+  scope: TenantScope,
+  object: string,
+  ids: readonly string[],
+): Promise<void> {
   await sql`
     delete from reference_clearings
-    where ${isOwn(sql, scope)} and object = ${object} and record_id = ${id}`;
+    where ${isOwn(sql, scope)} and object = ${object} and record_id = any(${[...ids]}::uuid[])`;
 }
 
 /**
@@ -586,7 +655,7 @@ export async function stopClearing(sql: Sql, scope: TenantScope, object: string,
  */
 export async function purgeRecord(sql: Sql, scope: TenantScope, root: string, now: Date): Promise<void> {
   const removed = await removeItems(sql, scope, root, mostRemovedAtOnce);
-  if (removed < mostRemovedAtOnce) await forgetRestored(sql, scope, root);
+  if (removed < mostRemovedAtOnce) await forgetRestored(sql, scope, [root]);
   else await sql`update deleted_records set purge_at = ${now} where ${isOwn(sql, scope)} and id = ${root}`;
 }
 
@@ -615,7 +684,7 @@ export async function purgeSomeExpired(sql: Sql, scope: TenantScope, now: Date, 
     for update skip locked`;
   if (!due) return false;
   const removed = await removeItems(sql, scope, due.id, limit);
-  if (removed < limit) await forgetRestored(sql, scope, due.id);
+  if (removed < limit) await forgetRestored(sql, scope, [due.id]);
   return true;
 }
 

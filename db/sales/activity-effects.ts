@@ -153,39 +153,47 @@ export async function lockNamedEntities(
 export async function noteChange(sql: Sql, scope: Scope, change: ChangedContact, now: Date): Promise<EntityChange[]> {
   const { followupCleared, ...contact } = change;
   const noted = await noteContacts(sql, scope, [contact], now);
-  return followupCleared ? [...noted, ...(await recomputeFollowup(sql, scope, contact, now))] : noted;
+  return followupCleared ? [...noted, ...(await recomputeFollowups(sql, scope, [contact], now))] : noted;
 }
 
 /**
- * Sets next_followup_at to the earliest future one among the entity's activities, or to null.
+ * Sets next_followup_at of records to the earliest future one among their activities, or to null.
  * @returns the changes
  */
-export async function recomputeFollowup(
+export async function recomputeFollowups(
   sql: Sql,
   scope: Scope,
-  entity: Pick<LoggedContact, 'entityType' | 'entityId'>,
+  entities: readonly Pick<LoggedContact, 'entityType' | 'entityId'>[],
   now: Date,
 ): Promise<EntityChange[]> {
-  const { entityType, entityId } = entity;
-  if (!hasFollowup(entityType)) return [];
-  const changed = await sql<ChangedRow[]>`
-    with locked as (
-      select r.id, r.last_contacted_at as contacted_before, r.next_followup_at as followup_before
-      from ${sql(tableOf[entityType])} r
-      where r.company_id = ${scope.companyId} and r.test_mode = ${scope.testMode} and r.id = ${entityId}
-      for no key update
-    ), next as (
-      select min(a.followup_at) as followup_at
-      from activities a
-      where a.company_id = ${scope.companyId} and a.test_mode = ${scope.testMode} and a.entity_type = ${entityType}
-        and a.entity_id = ${entityId} and a.followup_at > ${now}
-    )
-    update ${sql(tableOf[entityType])} r
-    set next_followup_at = next.followup_at, version = r.version + 1, updated_at = ${changeTime(sql, now)}
-    from locked, next
-    where r.company_id = ${scope.companyId} and r.test_mode = ${scope.testMode} and r.id = ${entityId} and r.id = locked.id
-      and next.followup_at is distinct from locked.followup_before
-    returning r.id, locked.contacted_before, locked.followup_before,
-      r.last_contacted_at as contacted_after, r.next_followup_at as followup_after, r.updated_at`;
-  return changed.map((row) => toChange(entityType, row));
+  const changes: EntityChange[] = [];
+  for (const entityType of entityTypes) {
+    const ids = entities.filter((entity) => entity.entityType === entityType).map(({ entityId }) => entityId);
+    if (ids.length === 0 || !hasFollowup(entityType)) continue;
+    const changed = await sql<ChangedRow[]>`
+      with locked as (
+        select r.id, r.last_contacted_at as contacted_before, r.next_followup_at as followup_before
+        from ${sql(tableOf[entityType])} r
+        where r.company_id = ${scope.companyId} and r.test_mode = ${scope.testMode} and r.id = any(${ids}::uuid[])
+        order by r.id
+        for no key update
+      ), planned as (
+        select a.entity_id, min(a.followup_at) as followup_at
+        from activities a
+        where a.company_id = ${scope.companyId} and a.test_mode = ${scope.testMode} and a.entity_type = ${entityType}
+          and a.entity_id = any(${ids}::uuid[]) and a.followup_at > ${now}
+        group by a.entity_id
+      ), next as (
+        select locked.*, planned.followup_at from locked left join planned on planned.entity_id = locked.id
+      )
+      update ${sql(tableOf[entityType])} r
+      set next_followup_at = next.followup_at, version = r.version + 1, updated_at = ${changeTime(sql, now)}
+      from next
+      where r.company_id = ${scope.companyId} and r.test_mode = ${scope.testMode} and r.id = any(${ids}::uuid[]) and r.id = next.id
+        and next.followup_at is distinct from next.followup_before
+      returning r.id, next.contacted_before, next.followup_before,
+        r.last_contacted_at as contacted_after, r.next_followup_at as followup_after, r.updated_at`;
+    changes.push(...changed.map((row) => toChange(entityType, row)));
+  }
+  return changes;
 }

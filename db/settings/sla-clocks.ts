@@ -135,22 +135,65 @@ export async function changeClocks(
   await startClocks(sql, scope, started);
 }
 
-/** Lets the clocks of a restored record run again that ended when it was deleted. Their deadlines stay, also if they have passed. */
+/**
+ * Lets the clocks of restored records run again that ended when the record was deleted. Their
+ * deadlines stay, even if they have passed.
+ */
 export async function reopenClocks(
   sql: Sql,
   { companyId, testMode }: ClockScope,
   object: string,
-  recordId: string,
-  deletedAt: Date,
+  restored: readonly { id: string; deletedAt: Date }[],
   now: Date,
 ): Promise<void> {
+  const ids = restored.map(({ id }) => id);
   // Locked, so that a policy with running clocks cannot be deleted.
   await sql`
     with policy as materialized (
       select id from sla_policies where company_id = ${companyId} and is_active order by id for key share
     )
-    update sla_clocks
+    update sla_clocks c
     set ended_at = null, next_at = ${now}
-    where company_id = ${companyId} and test_mode = ${testMode} and object = ${object} and record_id = ${recordId}
-      and ended_at = ${deletedAt} and satisfied_at is null and policy_id in (select id from policy)`;
+    from unnest(${ids}::uuid[], ${restored.map(({ deletedAt }) => deletedAt.toISOString())}::timestamptz[])
+      as restored (id, deleted_at)
+    where c.company_id = ${companyId} and c.test_mode = ${testMode} and c.object = ${object} and c.record_id = any(${ids}::uuid[])
+      and c.record_id = restored.id and c.ended_at = restored.deleted_at and c.satisfied_at is null
+      and c.policy_id in (select id from policy)`;
+}
+
+/**
+ * Moves clocks from a record to another one of its object.
+ * @param which open clocks by their kinds, if the other record has none of the kind; or clocks by
+ * their ids, to move them back
+ * @returns the ids of the moved clocks
+ */
+export async function moveClocks(
+  sql: Sql,
+  { companyId, testMode }: ClockScope,
+  { object, from, to }: { object: string; from: string; to: string },
+  which: { kinds: readonly ClockKind[] } | { ids: readonly string[] },
+): Promise<string[]> {
+  if (('ids' in which ? which.ids : which.kinds).length === 0) return [];
+  const wanted =
+    'ids' in which
+      ? sql`c.id = any(${[...which.ids]}::uuid[])`
+      : sql`
+          c.kind = any(${[...which.kinds]}::text[]) and c.ended_at is null and not exists (
+            select from sla_clocks o
+            where o.company_id = ${companyId} and o.test_mode = ${testMode} and o.object = ${object} and o.record_id = ${to}
+              and o.kind = c.kind and o.ended_at is null
+          )`;
+  const rows = await sql<{ id: string }[]>`
+    with locked as (
+      -- In the order of answerClocks() and wakeClocks(), so that they cannot deadlock.
+      select c.id from sla_clocks c
+      where c.company_id = ${companyId} and c.test_mode = ${testMode} and c.object = ${object} and c.record_id = ${from} and ${wanted}
+      order by c.id
+      for no key update
+    )
+    update sla_clocks c
+    set record_id = ${to}
+    where c.company_id = ${companyId} and c.test_mode = ${testMode} and c.id = any(array(select id from locked))
+    returning c.id`;
+  return rows.map(({ id }) => id);
 }

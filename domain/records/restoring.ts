@@ -123,8 +123,7 @@ export function changesOfRestored(
 /** A reference that came back with the record to which it is. */
 export function describeFilling(
   object: WorkspaceObject,
-  { id, field, changedAt }: { id: string; field: string; changedAt: Date },
-  to: string,
+  { id, field, to, changedAt }: { id: string; field: string; to: string; changedAt: Date },
   tags?: Changes[string],
 ) {
   // A field that the workspace has disabled is not published.

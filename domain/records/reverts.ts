@@ -33,6 +33,8 @@ export interface Operation {
   object: string | null;
   recordId: string | null;
   changes: Record<string, { from: unknown; to: unknown }> | null;
+  /** The merge that the operation makes or undoes, or that it is part of. */
+  mergeId: string | null;
 }
 
 /** What the operations did to one record, all together. */
@@ -56,10 +58,18 @@ const neutralNouns = new Set(['import', 'export', 'revert', 'session']);
 /**
  * Returns how an operation takes part in a revert: as a change of its record, as one that cannot be reverted, or not at all.
  */
-export function classifyOperation({ action, object, recordId, changes }: Operation): 'record' | 'other' | 'neutral' {
+export function classifyOperation({
+  action,
+  object,
+  recordId,
+  changes,
+  mergeId,
+}: Operation): 'record' | 'other' | 'neutral' {
   const dot = action.indexOf('.');
   const [noun, verb] = [action.slice(0, dot), action.slice(dot + 1)];
   if (neutralNouns.has(noun) || verb === 'purge') return 'neutral';
+  // A merge is undone as a whole, and the undo of one stays as a whole.
+  if (mergeId !== null && verb === 'update') return 'neutral';
   // The records could have changed since they were merged, so an undone merge is not made again.
   if (!recordNouns.has(noun) || object === null || recordId === null || verb === 'unmerge') return 'other';
   return Object.hasOwn(existsAfterVerb, verb) || changes !== null ? 'record' : 'other';

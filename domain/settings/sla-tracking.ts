@@ -169,6 +169,14 @@ export function clocksEndedWith(object: string, recordId: string, workspace: Wor
   return { object, recordId, keptPolicyId: null, isResolved: false, startedAfter: () => [] };
 }
 
+/** Returns the kinds of clocks of a merged record that can continue on the record that stays. */
+export function findContinuingKinds(object: string, { values }: RecordState, workspace: Workspace): ClockKind[] {
+  if (workspace.slaPolicies.length === 0 || toEntityType(object) === undefined) return [];
+  if (isSettled(object, values, workspace)) return [];
+  const isContacted = (values.last_contacted_at ?? null) !== null;
+  return clockKinds.filter((kind) => kind !== 'first_response' || !isContacted);
+}
+
 /** A clock with due steps. */
 export interface DueClock {
   kind: ClockKind;

@@ -5,7 +5,7 @@ import {
   findDeletedRecord,
   listDeletedRecords as listStored,
 } from '../../db/records/deleted-records.ts';
-import { lockDeletedRecord, purgeRecord } from '../../db/records/trash.ts';
+import { lockDeletedRecords, purgeRecord } from '../../db/records/trash.ts';
 import type { WorkspaceObject } from '../../domain/objects/workspace.ts';
 import { recordLabel } from '../../domain/records/label.ts';
 import { toEtag } from '../../domain/records/version.ts';
@@ -57,7 +57,8 @@ export const deleteDeletedRecord: Handler<'deleteDeletedRecord'> = async (call) 
   const { sql } = call.db;
   const { object } = await openObject(call);
   const now = call.currentTime();
-  const { id } = orNotFound(await lockDeletedRecord(sql, caller, object.object, call.request.path.id, now));
+  const [deleted] = await lockDeletedRecords(sql, caller, object.object, [call.request.path.id], now);
+  const { id } = orNotFound(deleted);
   await purgeRecord(sql, caller, id, now);
   call.db.record({ action: auditActionName(object, 'purge'), object: object.object, recordId: id });
   return { status: 200, data: { object: object.object, id, deleted: true } };

@@ -40,10 +40,10 @@ export interface RevertServices {
   onEvents(): void;
 }
 
-/** Records in a chunk, in one of restorations, and under load. */
+/** Records in a chunk, also under load, and merges that a chunk undoes one after the other. */
 const chunkRecords = 500;
-const chunkRestorations = 50;
 const smallChunk = 100;
+const chunkMerges = 50;
 
 /** @returns the number of reverts that were looked at */
 export async function runReverts(context: TenantJobContext, services: RevertServices): Promise<number> {
@@ -102,6 +102,16 @@ class StoppedError extends Error {
     super(failure.message);
     this.failure = failure;
   }
+}
+
+/** Returns the first of the items, with as many records to restore from merges as a chunk can take. */
+async function limitMerges(sql: Sql, scope: TenantScope, items: reverts.RevertItem[]): Promise<reverts.RevertItem[]> {
+  const [first] = items;
+  if (!first || !isRestoration(first.step ?? 0)) return items;
+  const ids = items.map(({ recordId }) => recordId);
+  const merged = await reverts.findMergedInTrash(sql, scope, first.object, ids);
+  const end = items.filter(({ recordId }) => merged.has(recordId))[chunkMerges];
+  return end ? items.slice(0, items.indexOf(end)) : items;
 }
 
 /** One server's run of a revert, until its end or the server's. */
@@ -185,7 +195,7 @@ class RevertRun {
       const locked = await reverts.lockRevert(sql, scope, id);
       if (!locked || !this.#isUnmoved(locked)) return undefined;
       const found = await reverts.findItemsToRevert(sql, scope, locked, most);
-      const items = isRestoration(found[0]?.step ?? 0) ? found.slice(0, chunkRestorations) : found;
+      const items = await limitMerges(sql, scope, found);
       const last = items.at(-1);
       if (!last) return null;
       const workspace = buildWorkspace(await loadWorkspaceRows(sql, scope.companyId));

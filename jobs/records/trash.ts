@@ -74,15 +74,15 @@ async function restoreBatch(
   const { recordId, restoredBy } = pending;
   const workspace = buildWorkspace(await loadWorkspaceRows(sql, scope.companyId));
   const now = new Date();
-  const { restored, isMore } = await restoreReferences(sql, scope, recordId, batchSize, now);
+  const { restored, unfinished } = await restoreReferences(sql, scope, [recordId], batchSize, now);
   for (const [name, changed] of Map.groupBy(restored, (each) => each.object)) {
     const object = getBuiltinObject(name, workspace);
     const tags = namesOfRetagged(object, await retag(sql, scope, recordsToRetag(object, workspace, changed, now)));
     for (const each of changed) {
-      const change = describeFilling(object, each, recordId, tags.get(each.id));
+      const change = describeFilling(object, each, tags.get(each.id));
       noteConsequence(scope, change, each.changedAt, restoredBy, emit, audit);
     }
   }
-  if (!isMore) await forgetRestored(sql, scope, recordId);
+  if (unfinished.length === 0) await forgetRestored(sql, scope, [recordId]);
   return true;
 }

@@ -13,14 +13,14 @@ import {
 } from '../../db/records/reference-clearing.ts';
 import { findReferences } from '../../db/records/references.ts';
 import { daysInTrash, holdExisting } from '../../db/records/trash.ts';
-import { changeClocks } from '../../db/settings/sla-clocks.ts';
+import { changeClocks, moveClocks } from '../../db/settings/sla-clocks.ts';
 import { getBuiltinObject } from '../../domain/objects/workspace.ts';
 import type { StoredRecord } from '../../domain/records/draft.ts';
 import { type Choice, changesOfMerge, isMergeable, joinFields } from '../../domain/records/merging.ts';
 import { findOwner, ownReferences } from '../../domain/records/restoring.ts';
 import { changeTime, isMatch } from '../../domain/records/version.ts';
 import { describeMerge, describeRepointing } from '../../domain/records/view.ts';
-import { clocksEndedWith } from '../../domain/settings/sla-tracking.ts';
+import { clocksEndedWith, findContinuingKinds } from '../../domain/settings/sla-tracking.ts';
 import { namesOfRetagged, recordsToRetag } from '../../domain/settings/tags.ts';
 import { conflict, notFound, problem, validationFailed, versionMismatch } from '../../runtime/errors.ts';
 import { lockEachForChange } from './locked-records.ts';
@@ -52,7 +52,7 @@ export interface Merged {
 export async function mergeRecords(call: WriteCall, place: RecordTarget, options: MergeOptions): Promise<Merged> {
   const { caller } = call;
   const { sql } = call.db;
-  const { workspace, object } = place;
+  const { object } = place;
   const { sourceId, targetId } = options;
   if (!isMergeable(object)) throw notFound();
   if (sourceId === targetId) throw conflict('self_merge', 'A record cannot be merged into itself.');
@@ -70,8 +70,6 @@ export async function mergeRecords(call: WriteCall, place: RecordTarget, options
   const items = await moveItems(sql, caller, pair, undefined, now);
   const linksLeft = await trashLeftovers(sql, caller, pair);
   const ownership = await trashSource(sql, caller, object.object, { id: sourceId, into: targetId }, now);
-  const ended = clocksEndedWith(object.object, sourceId, workspace);
-  await changeClocks(sql, caller, ended ? [ended] : [], now);
 
   const id = uuidv7();
   const tagIds = addedTags(source, target);
@@ -80,6 +78,7 @@ export async function mergeRecords(call: WriteCall, place: RecordTarget, options
   const change = await prepareStored(call, place, target, joined, manual);
   const metadata = { merge_id: id, source_id: sourceId };
   const record = change ? await writeChange(call, place, change, { metadata }) : target;
+  const clockIds = await moveOrEndClocks(call, place, pair, record, now);
 
   const { activities, tasks, ...plain } = items;
   const moved = {
@@ -101,7 +100,7 @@ export async function mergeRecords(call: WriteCall, place: RecordTarget, options
   const idsOf = (records: readonly { id: string }[]): string[] => records.map((each) => each.id);
   await insertMerge(sql, caller, merge, {
     ...changesOfMerge(target, record),
-    tagIds,
+    ...{ tagIds, clockIds },
     items: { ...plain, activities: idsOf(activities), tasks: idsOf(tasks) },
     references: references.map((each) => ({ id: each.id, field: each.field })),
   });
@@ -116,8 +115,25 @@ export async function mergeRecords(call: WriteCall, place: RecordTarget, options
     ),
     occurredAt,
   });
-  await noteMovedReferences(call, place, references, pair, now);
+  await noteMovedReferences(call, place, references, pair, id, now);
   return { merge: { ...merge, undoneAt: null }, record, linksLeft };
+}
+
+/**
+ * Has the running SLA clocks of the source continue on the target, as it is after the merge, if they
+ * can. The others end.
+ */
+async function moveOrEndClocks(
+  { caller, db: { sql } }: WriteCall,
+  { workspace, object: { object } }: RecordTarget,
+  pair: Pair,
+  target: StoredRecord,
+  now: Date,
+): Promise<string[]> {
+  const moved = await moveClocks(sql, caller, pair, { kinds: findContinuingKinds(object, target, workspace) });
+  const ended = clocksEndedWith(object, pair.from, workspace);
+  await changeClocks(sql, caller, ended ? [ended] : [], now);
+  return moved;
 }
 
 /** Returns activities and tasks with the fields that changed when they moved. */
@@ -194,6 +210,7 @@ export async function noteMovedReferences(
   { workspace }: RecordTarget,
   references: readonly MovedReference[],
   pair: Pair,
+  mergeId: string,
   now: Date,
 ): Promise<void> {
   for (const [name, changed] of Map.groupBy(references, (each) => each.object)) {
@@ -201,6 +218,9 @@ export async function noteMovedReferences(
     const retagged = await retag(call.db.sql, call.caller, recordsToRetag(referring, workspace, changed, now));
     const tags = namesOfRetagged(referring, retagged);
     for (const each of changed)
-      call.db.record({ ...describeRepointing(referring, each, pair, tags.get(each.id)), occurredAt: each.changedAt });
+      call.db.record({
+        ...describeRepointing(referring, each, pair, tags.get(each.id)),
+        ...{ metadata: { merge_id: mergeId }, occurredAt: each.changedAt },
+      });
   }
 }

@@ -13,7 +13,13 @@ import { neededFacts, noFacts, unmetByNew, unmetPreConditions } from '../../doma
 import { changedManualTags } from '../../domain/settings/record-tags.ts';
 import { enteredStatus, statusItem } from '../../domain/settings/status-effects.ts';
 import type { components } from '../../generated/api.ts';
-import { alreadyExists, type FieldProblem, preConditionsNotMet, validationFailed } from '../../runtime/errors.ts';
+import {
+  type ApiError,
+  alreadyExists,
+  type FieldProblem,
+  preConditionsNotMet,
+  validationFailed,
+} from '../../runtime/errors.ts';
 import type { RecordTarget, WriteCall } from './record-target.ts';
 import { findUniqueConflicts, type RecordWrite } from './unique-fields.ts';
 
@@ -146,8 +152,15 @@ export async function refuseTaken(
 ): Promise<void> {
   const writes = records.map((after, index) => ({ index, after, ...(before ? { before } : {}) }));
   for (const conflict of (await findUniqueConflicts(call, place, writes)).values())
-    if (conflict.kind === 'taken')
-      throw alreadyExists(existing(place, conflict.fields), conflict.fields, conflict.existingId);
+    if (conflict.kind === 'taken') throw takenError(place, conflict);
+}
+
+/** Returns the 409 that names the record that has a value of a unique field. */
+export function takenError(
+  place: RecordTarget,
+  { fields, existingId }: { fields: string[]; existingId: string | null },
+): ApiError {
+  return alreadyExists(existing(place, fields), fields, existingId);
 }
 
 const existing = ({ object }: RecordTarget, fields: readonly string[]): string =>
@@ -344,18 +357,11 @@ export async function prepareReversals(
   }[],
 ): Promise<{ prepared: PreparedChange[]; taken: string[] }> {
   const now = call.currentTime();
-  const changes = reversals.flatMap(({ before, decision: { values, custom, tagIds } }): ChangedRecord[] => {
-    const merged = {
-      ...before,
-      updatedAt: changeTime(before, now),
-      values: { ...before.values, ...values },
-      custom: { ...before.custom, ...custom },
-    };
-    const manualTagIds = changedManualTags(place.object, before.tags, tagIds);
+  const changes = reversals.flatMap(
     // Tags with conditions are not added by hand, so they can be all that differs.
-    const isUnchanged = !manualTagIds && Object.keys(values).length + Object.keys(custom).length === 0;
-    return isUnchanged ? [] : [{ before, merged, ...(manualTagIds ? { manualTagIds } : {}) }];
-  });
+    ({ before, decision: { tagIds, ...stored } }) =>
+      changeToStored(before, stored, changedManualTags(place.object, before.tags, tagIds), now) ?? [],
+  );
   const writes = changes.map(({ before, merged }, index) => ({ index, before, after: merged }));
   const conflicts = await findUniqueConflicts(call, place, writes);
   return {
@@ -373,18 +379,30 @@ export async function prepareStored(
   call: WriteCall,
   place: RecordTarget,
   before: StoredRecord,
-  { values, custom }: Pick<StoredRecord, 'values' | 'custom'>,
+  stored: Pick<StoredRecord, 'values' | 'custom'>,
   manualTagIds: readonly string[] | undefined,
 ): Promise<PreparedChange | undefined> {
+  const change = changeToStored(before, stored, manualTagIds, call.currentTime());
+  if (!change) return undefined;
+  await refuseTaken(call, place, [change.merged], before);
+  return new Prepared(change);
+}
+
+/** Joins values that records of the object had with a record; undefined if nothing would change. */
+function changeToStored(
+  before: StoredRecord,
+  { values, custom }: Pick<StoredRecord, 'values' | 'custom'>,
+  manualTagIds: readonly string[] | undefined,
+  now: Date,
+): ChangedRecord | undefined {
   if (Object.keys(values).length + Object.keys(custom).length === 0 && !manualTagIds) return undefined;
   const merged = {
     ...before,
+    updatedAt: changeTime(before, now),
     values: { ...before.values, ...values },
     custom: { ...before.custom, ...custom },
-    updatedAt: changeTime(before, call.currentTime()),
   };
-  await refuseTaken(call, place, [merged], before);
-  return new Prepared({ before, merged, ...(manualTagIds ? { manualTagIds } : {}) });
+  return { before, merged, ...(manualTagIds ? { manualTagIds } : {}) };
 }
 
 /** Joins an update with the record, which is locked; undefined if nothing would change. */

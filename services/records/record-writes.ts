@@ -3,7 +3,7 @@ import { changeTags, retag } from '../../db/records/applied-tags.ts';
 import { type Deletion, moveToTrash } from '../../db/records/deletion.ts';
 import type { ClearingCause } from '../../db/records/reference-clearing.ts';
 import { insertRecords, updateRecords, type WrittenRecords } from '../../db/records/writing.ts';
-import { type EntityChange, noteChange, noteContacts, recomputeFollowup } from '../../db/sales/activity-effects.ts';
+import { type EntityChange, noteChange, noteContacts, recomputeFollowups } from '../../db/sales/activity-effects.ts';
 import { insertLead } from '../../db/sales/lead-writing.ts';
 import { answerClocks, changeClocks, startClocks } from '../../db/settings/sla-clocks.ts';
 import { getBuiltinObject, type Workspace } from '../../domain/objects/workspace.ts';
@@ -213,14 +213,14 @@ export async function noteDeletions(
   const { caller } = call;
   const { sql } = call.db;
   const now = call.currentTime();
-  const moved: EntityChange[] = [];
+  let moved: EntityChange[] = [];
   let retagged: RetaggedNames = new Map();
   if (object.object === 'activities') {
     const contacts = gone
       .filter(({ values }) => values.followup_at !== null)
       .map(({ values }) => toLoggedContact(values));
     const entities = new Map(contacts.map((contact) => [contact.entityId, contact]));
-    for (const entity of entities.values()) moved.push(...(await recomputeFollowup(sql, caller, entity, now)));
+    moved = await recomputeFollowups(sql, caller, [...entities.values()], now);
     retagged = await retagContacted(call, workspace, [...entities.values()], now);
   }
   const clocks = gone.flatMap(({ id }) => clocksEndedWith(object.object, id, workspace) ?? []);

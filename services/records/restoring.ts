@@ -1,6 +1,6 @@
-// Restoring deleted records from the trash.
+// Restores deleted records from the trash, in batches.
 import { retag } from '../../db/records/applied-tags.ts';
-import { findStandingMerge } from '../../db/records/merges.ts';
+import { findStandingMerges } from '../../db/records/merges.ts';
 import { findRecordsBeyondReach } from '../../db/records/records.ts';
 import { findReferences } from '../../db/records/references.ts';
 import {
@@ -9,22 +9,21 @@ import {
   findTrashedValues,
   forgetRestored,
   holdExisting,
-  insertDeletedRecord,
+  insertDeletedRecords,
   type LockedRecord,
-  lockDeletedRecord,
+  lockDeletedRecords,
   lockInTrash,
   notePendingReferences,
   passLinks,
-  type RestoredReference,
   restoreLinks,
   restoreReferences,
   restoreTags,
   stopClearing,
 } from '../../db/records/trash.ts';
-import { recomputeFollowup } from '../../db/sales/activity-effects.ts';
+import { recomputeFollowups } from '../../db/sales/activity-effects.ts';
 import { reopenClocks } from '../../db/settings/sla-clocks.ts';
 import { configuredFields, getBuiltinObject, type WorkspaceObject } from '../../domain/objects/workspace.ts';
-import type { StoredRecord } from '../../domain/records/draft.ts';
+import type { NeededReference, StoredRecord } from '../../domain/records/draft.ts';
 import {
   adaptRestored,
   changesOfRestored,
@@ -32,6 +31,7 @@ import {
   findEntity,
   findOwner,
   linkWarning,
+  type OwnReference,
   ownReferences,
   type RestoreWarning,
 } from '../../domain/records/restoring.ts';
@@ -39,12 +39,14 @@ import { changeTime } from '../../domain/records/version.ts';
 import { describeRestoration } from '../../domain/records/view.ts';
 import { toLoggedContact } from '../../domain/records/writes.ts';
 import { namesOfRetagged, recordsToRetag } from '../../domain/settings/tags.ts';
-import { conflict, notFound } from '../../runtime/errors.ts';
-import { refuseTaken } from './preparation.ts';
+import { ApiError, conflict, notFound } from '../../runtime/errors.ts';
+import type { Change } from '../../runtime/handler.ts';
+import { takenError } from './preparation.ts';
 import type { RecordTarget, WriteCall } from './record-target.ts';
 import { retagContacted, toCause, traceEntities } from './record-writes.ts';
+import { findUniqueConflicts, type RecordWrite } from './unique-fields.ts';
 
-/** References to a record that are restored with it; a job restores the others. */
+/** References to the records of a batch that are restored with them. A job restores the others. */
 const mostReferencesAtOnce = 1000;
 
 export interface Restoration {
@@ -54,70 +56,187 @@ export interface Restoration {
   isPending: boolean;
 }
 
+/** The restored records, and the errors of those that cannot be restored, by their ids. */
+export type Restorations = Map<string, Restoration | ApiError>;
+
 /**
  * Restores a deleted record with everything that was deleted with it.
  * @throws ApiError 404; 409 if a value of a unique field is taken, or if the lead or deal of an activity is not there
  */
 export async function restoreFromTrash(call: WriteCall, place: RecordTarget, id: string): Promise<Restoration> {
+  const [outcome] = (await restoreEachFromTrash(call, place, [id])).values();
+  return requireRestored(outcome);
+}
+
+/**
+ * Restores deleted records of an object with everything that was deleted with them, as
+ * restoreFromTrash() would one after the other. A record that cannot be restored does not affect the
+ * others.
+ */
+export async function restoreEachFromTrash(
+  call: WriteCall,
+  place: RecordTarget,
+  ids: readonly string[],
+): Promise<Restorations> {
   const { caller } = call;
   const { sql } = call.db;
-  const deleted = await lockDeletedRecord(sql, caller, place.object.object, id, call.currentTime());
-  if (!deleted) throw notFound();
-  if (deleted.mergedInto !== null) {
-    const merge = await findStandingMerge(sql, caller, deleted.id);
-    const message = 'The record was merged into another one. Undo the merge instead.';
-    throw conflict('merged', message, { merge_id: merge?.id ?? null, merged_into: deleted.mergedInto });
-  }
-  return restoreLocked(call, place, deleted);
+  const locked = await lockDeletedRecords(sql, caller, place.object.object, ids, call.currentTime());
+  const merged = locked.filter(({ mergedInto }) => mergedInto !== null);
+  const merges = await findStandingMerges(
+    sql,
+    caller,
+    merged.map(({ id }) => id),
+  );
+  const message = 'The record was merged into another one. Undo the merge instead.';
+  const outcomes: Restorations = new Map(
+    merged.map(({ id, mergedInto }) => [
+      id,
+      conflict('merged', message, { merge_id: merges.get(id) ?? null, merged_into: mergedInto }),
+    ]),
+  );
+  const plain = locked.filter(({ mergedInto }) => mergedInto === null);
+  for (const [id, outcome] of await restoreEach(call, place, plain, describeRestoration)) outcomes.set(id, outcome);
+  return outcomes;
 }
 
 /**
  * Restores a locked record of the trash.
- * @param describe the audit row and the events; undefined: those of a restoration
+ * @param describe the audit row and the events
+ * @throws ApiError as restoreFromTrash
  */
 export async function restoreLocked(
   call: WriteCall,
   place: RecordTarget,
-  { deletedAt, mergedInto: _, ...before }: LockedRecord,
-  describe = describeRestoration,
+  deleted: LockedRecord,
+  describe: DescribeRestored,
 ): Promise<Restoration> {
+  return requireRestored((await restoreEach(call, place, [deleted], describe)).get(deleted.id));
+}
+
+function requireRestored(outcome: Restoration | ApiError | undefined): Restoration {
+  if (!outcome) throw notFound();
+  if (outcome instanceof ApiError) throw outcome;
+  return outcome;
+}
+
+type DescribeRestored = (...given: Parameters<typeof describeRestoration>) => Omit<Change, 'occurredAt'>;
+
+/** Restores locked records in the order of their ids. */
+async function restoreEach(
+  call: WriteCall,
+  place: RecordTarget,
+  deleted: readonly LockedRecord[],
+  describe: DescribeRestored,
+): Promise<Restorations> {
+  const outcomes: Restorations = new Map();
+  // Of records with the same unique value, the first that can be restored gets it. The others are
+  // checked again, since it can turn out later that the first one cannot be restored.
+  for (let waiting = deleted; waiting.length > 0; ) {
+    const checked = await checkEach(call, place, waiting);
+    for (const [id, error] of checked.failed) outcomes.set(id, error);
+    for (const [id, restored] of await insertEach(call, place, checked, describe)) outcomes.set(id, restored);
+    waiting = checked.repeated;
+  }
+  return outcomes;
+}
+
+/** Records of a batch that are checked before they are restored. */
+interface CheckedBatch {
+  restorable: { deleted: LockedRecord; missing: OwnReference[]; isOwnerGone: boolean }[];
+  failed: Map<string, ApiError>;
+  /** Records with a value that an earlier one of the batch takes. */
+  repeated: LockedRecord[];
+}
+
+async function checkEach(
+  call: WriteCall,
+  place: RecordTarget,
+  deleted: readonly LockedRecord[],
+): Promise<CheckedBatch> {
+  const { object } = place.object;
+  const failed = await holdEntities(call, object, deleted);
+  const holding = deleted.filter(({ id }) => !failed.has(id));
+  const references = new Map(holding.map((each) => [each.id, ownReferences(object, each)]));
+  const existing = await holdReferred(call, [...references.values()].flat());
+  const isOwnerGone = await findInactive(call, holding);
+  const { taken, repeated } = await findTakenValues(call, place, holding);
+  for (const [id, error] of taken) failed.set(id, error);
+  const free = holding.filter(({ id }) => !failed.has(id) && !repeated.has(id));
+  return {
+    restorable: free.map((each) => ({
+      deleted: each,
+      missing: (references.get(each.id) ?? []).filter(({ to }) => !existing.has(to)),
+      isOwnerGone: isOwnerGone(each),
+    })),
+    failed,
+    repeated: holding.filter(({ id }) => repeated.has(id)),
+  };
+}
+
+/** Inserts checked records, with one statement for each table, and records what happened. */
+async function insertEach(
+  call: WriteCall,
+  place: RecordTarget,
+  { restorable }: CheckedBatch,
+  describe: DescribeRestored,
+): Promise<Map<string, Restoration>> {
+  if (restorable.length === 0) return new Map();
   const { caller } = call;
   const { sql } = call.db;
   const { workspace, object } = place;
-  await holdEntity(call, object.object, before);
-  const references = ownReferences(object.object, before);
-  const [owner, existing] = [findOwner(before), await holdReferred(call, references)];
-  const company = { ...caller, reach: { kind: 'company' } as const };
-  const isOwnerGone = owner !== undefined && (await findReferences(sql, company, [owner]))(owner) === undefined;
-  const missing = references.filter(({ to }) => !existing.has(to));
   const now = call.currentTime();
-  const { changed, warnings } = adaptRestored(object, before, workspace, { isOwnerGone, missing }, now);
-  await refuseTakenValues(call, place, before);
-  await stopClearing(sql, caller, object.object, before.id);
-  const { records } = await insertDeletedRecord(sql, caller, object.object, before.id, changed);
-  const [record] = await findRecordsBeyondReach(sql, caller, object.object, [before.id]);
-  if (!record) throw new Error('a restored record is not there');
-  await restoreTags(sql, caller, record.id);
-  const lostLinks = await restoreLinksOf(call, record.id);
-  if (object.object !== 'tasks') await awaitReferred(sql, caller, { object: object.object, id: record.id }, missing);
-  const { restored, isMore } = await restoreReferences(sql, caller, record.id, mostReferencesAtOnce, now);
-  if (isMore) await notePendingReferences(sql, caller, record.id, toCause(call));
-  else await forgetRestored(sql, caller, record.id);
-  await reopenClocks(sql, caller, object.object, record.id, deletedAt, now);
+  const adapted = restorable.map(({ deleted: { deletedAt, mergedInto: _, ...before }, missing, isOwnerGone }) => ({
+    ...{ before, deletedAt, missing },
+    ...adaptRestored(object, before, workspace, { isOwnerGone, missing }, now),
+  }));
+  const ids = adapted.map(({ before }) => before.id);
+  await stopClearing(sql, caller, object.object, ids);
+  const changed = adapted.flatMap(({ changed: record }) => record ?? []);
+  const returned = await insertDeletedRecords(sql, caller, object.object, ids, changed);
+  const stored = await findRecordsBeyondReach(sql, caller, object.object, ids);
+  const records = new Map(stored.map((record) => [record.id, record]));
+  await restoreTags(sql, caller, ids);
+  const lostLinks = await restoreLinksOf(call, ids);
+  if (object.object !== 'tasks') await awaitMissing(call, object, adapted);
+  const { restored, unfinished } = await restoreReferences(sql, caller, ids, mostReferencesAtOnce, now);
+  const pending = new Set(unfinished);
+  await notePendingReferences(sql, caller, unfinished, toCause(call));
+  await forgetRestored(
+    sql,
+    caller,
+    ids.filter((id) => !pending.has(id)),
+  );
+  const clocks = adapted.map(({ before, deletedAt }) => ({ id: before.id, deletedAt }));
+  await reopenClocks(sql, caller, object.object, clocks, now);
 
-  const retagged = changed
-    ? await retag(sql, caller, recordsToRetag(object, workspace, fieldsOf(record.id, warnings), now))
-    : [];
-  const tags = namesOfRetagged(object, retagged).get(record.id);
-  const changes = changesOfRestored(object, before, changed && record);
-  const occurredAt = changeTime(before, now);
-  call.db.record({
-    ...describe(object, record.id, records, tags ? { ...changes, tags } : changes, occurredAt),
-    occurredAt,
-  });
-  await noteReferences(call, place, record.id, restored, now);
-  if (object.object === 'activities') await noteActivity(call, place, record, now);
-  return { record, warnings: [...warnings, ...linkWarning(lostLinks)], isPending: isMore };
+  const lost = adapted.flatMap(({ before, changed: record, warnings }) =>
+    record ? fieldsOf(before.id, warnings) : [],
+  );
+  const retagged = await retag(sql, caller, recordsToRetag(object, workspace, lost, now));
+  const tags = namesOfRetagged(object, retagged);
+  const fillings = await describeFillings(call, place, restored, now);
+  const returnedWith = Map.groupBy(returned, ({ root }) => root);
+  const restorations = new Map<string, Restoration>();
+  for (const { before, changed: isChanged, warnings } of adapted) {
+    const record = records.get(before.id);
+    if (!record) throw new Error('a restored record is not there');
+    const changes = changesOfRestored(object, before, isChanged && record);
+    const names = tags.get(record.id);
+    const occurredAt = changeTime(before, now);
+    const items = (returnedWith.get(record.id) ?? []).map((each) => ({ object: each.object, id: each.id }));
+    call.db.record({
+      ...describe(object, record.id, items, names ? { ...changes, tags: names } : changes, occurredAt),
+      occurredAt,
+    });
+    for (const filling of fillings.get(record.id) ?? []) call.db.record(filling);
+    restorations.set(record.id, {
+      record,
+      warnings: [...warnings, ...linkWarning(lostLinks.get(record.id) ?? 0)],
+      isPending: pending.has(record.id),
+    });
+  }
+  if (object.object === 'activities') await noteActivities(call, place, stored, now);
+  return restorations;
 }
 
 /** The fields that warnings name, as what may change tags. `updated_at` counts as one of them. */
@@ -125,15 +244,31 @@ function fieldsOf(id: string, warnings: readonly RestoreWarning[]): { id: string
   return warnings.map(({ field }) => ({ id, field }));
 }
 
-/** Locks the lead or deal of an activity. @throws ApiError 409 if it is not there */
-async function holdEntity({ caller, db: { sql } }: WriteCall, object: string, record: StoredRecord): Promise<void> {
-  const entity = findEntity(object, record);
-  if (!entity || (await holdExisting(sql, caller, [entity])).has(entity.id)) return;
-  const message = `The record of ${entity.object} that the activity was logged on does not exist. Restore it first.`;
-  throw conflict('related_record_deleted', message, { object: entity.object, record_id: entity.id });
+/** Locks the leads and deals of activities. @returns the errors of activities whose lead or deal is not there */
+async function holdEntities(
+  { caller, db: { sql } }: WriteCall,
+  object: string,
+  records: readonly StoredRecord[],
+): Promise<Map<string, ApiError>> {
+  const entities = records.flatMap((record) => {
+    const entity = findEntity(object, record);
+    return entity ? [{ of: record.id, entity }] : [];
+  });
+  const existing = await holdExisting(
+    sql,
+    caller,
+    entities.map(({ entity }) => entity),
+  );
+  const gone = entities.filter(({ entity }) => !existing.has(entity.id));
+  return new Map(
+    gone.map(({ of, entity }) => {
+      const message = `The record of ${entity.object} that the activity was logged on does not exist. Restore it first.`;
+      return [of, conflict('related_record_deleted', message, { object: entity.object, record_id: entity.id })];
+    }),
+  );
 }
 
-/** Locks what a record refers to: in the trash, so that it is not restored meanwhile, or else where it is. */
+/** Locks what records refer to: in the trash, so that it is not restored meanwhile, or else where it is. */
 async function holdReferred(
   { caller, db: { sql } }: WriteCall,
   references: readonly { object: string; to: string }[],
@@ -150,15 +285,58 @@ async function holdReferred(
   return existing;
 }
 
-/** @throws ApiError 409 naming the record that has a unique value of the record, or of a task or activity that comes back with it */
-async function refuseTakenValues(call: WriteCall, place: RecordTarget, record: StoredRecord): Promise<void> {
-  await refuseTaken(call, withAllFields(place, place.object), [record]);
+/** Looks up the owners of records, visible or not. @returns if the owner of a record is no longer active */
+async function findInactive(
+  { caller, db: { sql } }: WriteCall,
+  records: readonly StoredRecord[],
+): Promise<(record: StoredRecord) => boolean> {
+  const owners = new Map<string, NeededReference>();
+  for (const record of records) {
+    const owner = findOwner(record);
+    if (owner) owners.set(record.id, owner);
+  }
+  const company = { ...caller, reach: { kind: 'company' } as const };
+  const found = await findReferences(sql, company, [...owners.values()]);
+  return ({ id }) => {
+    const owner = owners.get(id);
+    return owner !== undefined && found(owner) === undefined;
+  };
+}
+
+/**
+ * Checks the unique values of records, and of the tasks and activities that come back with them.
+ * @returns the errors that name the records that have the values, and the records with a value that
+ * an earlier one takes, by their ids
+ */
+async function findTakenValues(
+  call: WriteCall,
+  place: RecordTarget,
+  records: readonly LockedRecord[],
+): Promise<{ taken: Map<string, ApiError>; repeated: Set<string> }> {
+  const taken = new Map<string, ApiError>();
+  const repeated = new Set<string>();
+  const places = new Map(records.map(({ id }, index) => [id, index]));
+  const check = async (target: RecordTarget, values: readonly (RecordWrite['after'] & { root: string })[]) => {
+    const writes = values.map(({ root, ...after }) => ({ index: places.get(root) ?? 0, after }));
+    for (const [index, found] of await findUniqueConflicts(call, target, writes)) {
+      const { id } = records[index] as LockedRecord;
+      if (found.kind === 'taken') taken.set(id, takenError(target, found));
+      // The items of one record had their values at the same time.
+      else if (found.earlier !== index) repeated.add(id);
+    }
+  };
+  await check(
+    withAllFields(place, place.object),
+    records.map((record) => ({ ...record, root: record.id })),
+  );
   for (const name of ['activities', 'tasks'] as const) {
     const object = place.workspace.objects.get(name);
     const all = object && withAllFields(place, object);
     if (!all || ![...all.object.fields.values()].some(({ unique }) => unique)) continue;
-    await refuseTaken(call, all, await findTrashedValues(call.db.sql, call.caller, record.id, name));
+    const roots = records.filter(({ id }) => !taken.has(id) && !repeated.has(id)).map(({ id }) => id);
+    if (roots.length > 0) await check(all, await findTrashedValues(call.db.sql, call.caller, roots, name));
   }
+  return { taken, repeated };
 }
 
 /** Returns an object with its disabled fields, whose values a deleted record can have. */
@@ -168,12 +346,17 @@ function withAllFields({ workspace }: RecordTarget, object: WorkspaceObject): Re
 }
 
 /**
- * Restores the links of a record and of its activities and tasks. Those to records in the trash come back with these.
- * @returns how many could not be restored although both records exist
+ * Restores the links of records and of their activities and tasks. Links to records in the trash
+ * come back with these.
+ * @returns how many could not be restored although both records exist, by the ids of the records
  */
-async function restoreLinksOf({ caller, db: { sql } }: WriteCall, root: string): Promise<number> {
-  const links = await findTrashedLinks(sql, caller, root);
-  if (links.length === 0) return 0;
+async function restoreLinksOf(
+  { caller, db: { sql } }: WriteCall,
+  roots: readonly string[],
+): Promise<Map<string, number>> {
+  const links = await findTrashedLinks(sql, caller, roots);
+  const lost = new Map<string, number>();
+  if (links.length === 0) return lost;
   const ends = links.flatMap(({ fromObject, fromId, toObject, toId }) => [
     { object: fromObject, id: fromId },
     { object: toObject, id: toId },
@@ -182,45 +365,74 @@ async function restoreLinksOf({ caller, db: { sql } }: WriteCall, root: string):
   const existing = await holdExisting(sql, caller, ends);
   const gone = ends.filter(({ id }) => !existing.has(id));
   const holders = new Map([...before, ...(await lockInTrash(sql, caller, gone))]);
-  const waiting = links.flatMap(({ id, fromId, toId }) => {
+  const waiting = links.flatMap(({ id, root, fromId, toId }) => {
     const other = [fromId, toId].find((end) => !existing.has(end));
     const to = other === undefined ? undefined : holders.get(other);
-    return to === undefined ? [] : [{ id, to }];
+    return to === undefined ? [] : [{ id, root, to }];
   });
-  await passLinks(sql, caller, root, waiting);
-  const complete = links.filter(({ fromId, toId }) => existing.has(fromId) && existing.has(toId)).map(({ id }) => id);
-  const restored = await restoreLinks(sql, caller, root, complete);
-  return complete.filter((id) => !restored.has(id)).length;
+  await passLinks(sql, caller, waiting);
+  const complete = links.filter(({ fromId, toId }) => existing.has(fromId) && existing.has(toId));
+  const restored = await restoreLinks(
+    sql,
+    caller,
+    roots,
+    complete.map(({ id }) => id),
+  );
+  for (const { id, root } of complete) if (!restored.has(id)) lost.set(root, (lost.get(root) ?? 0) + 1);
+  return lost;
 }
 
-/** Records that other records refer to the restored one again. */
-async function noteReferences(
+/** Leaves references to records in the trash with these. */
+async function awaitMissing(
+  { caller, db: { sql } }: WriteCall,
+  { object }: WorkspaceObject,
+  records: readonly { before: StoredRecord; missing: readonly OwnReference[] }[],
+): Promise<void> {
+  const references = records.flatMap(({ before, missing }) =>
+    missing.map(({ field, to, object: of }) => ({ of, reference: { object, id: before.id, field, to } })),
+  );
+  for (const [of, waiting] of Map.groupBy(references, (each) => each.of))
+    await awaitReferred(
+      sql,
+      caller,
+      of,
+      waiting.map(({ reference }) => reference),
+    );
+}
+
+/** Describes the changes of records that refer to a restored one again. @returns them by the ids of the restored records */
+async function describeFillings(
   call: WriteCall,
   { workspace }: RecordTarget,
-  to: string,
-  restored: readonly RestoredReference[],
+  restored: Awaited<ReturnType<typeof restoreReferences>>['restored'],
   now: Date,
-): Promise<void> {
+): Promise<Map<string, Change[]>> {
+  const fillings: { to: string; change: Change }[] = [];
   for (const [name, changed] of Map.groupBy(restored, (each) => each.object)) {
     const object = getBuiltinObject(name, workspace);
     const retagged = await retag(call.db.sql, call.caller, recordsToRetag(object, workspace, changed, now));
     const tags = namesOfRetagged(object, retagged);
-    for (const each of changed)
-      call.db.record({ ...describeFilling(object, each, to, tags.get(each.id)), occurredAt: each.changedAt });
+    for (const each of changed) {
+      const change = { ...describeFilling(object, each, tags.get(each.id)), occurredAt: each.changedAt };
+      fillings.push({ to: each.to, change });
+    }
   }
+  const byRecord = Map.groupBy(fillings, ({ to }) => to);
+  return new Map([...byRecord].map(([id, found]) => [id, found.map(({ change }) => change)]));
 }
 
-/** Has the lead or deal of a restored activity find its next follow-up, as when the activity was logged. */
-async function noteActivity(
+/** Has the leads and deals of restored activities find their next follow-up, as when the activities were logged. */
+async function noteActivities(
   call: WriteCall,
   { workspace }: RecordTarget,
-  { values }: StoredRecord,
+  records: readonly StoredRecord[],
   now: Date,
 ): Promise<void> {
-  if (values.followup_at === null) return;
-  const { caller } = call;
-  const { sql } = call.db;
-  const contact = toLoggedContact(values);
-  const moved = await recomputeFollowup(sql, caller, contact, now);
-  traceEntities(call, workspace, moved, await retagContacted(call, workspace, [contact], now));
+  const contacts = records
+    .filter(({ values }) => values.followup_at !== null)
+    .map(({ values }) => toLoggedContact(values));
+  if (contacts.length === 0) return;
+  const entities = [...new Map(contacts.map((contact) => [contact.entityId, contact])).values()];
+  const moved = await recomputeFollowups(call.db.sql, call.caller, entities, now);
+  traceEntities(call, workspace, moved, await retagContacted(call, workspace, entities, now));
 }

@@ -6,12 +6,12 @@ import { lockEntities } from '../../db/sales/activity-effects.ts';
 import type { Workspace } from '../../domain/objects/workspace.ts';
 import type { StoredRecord } from '../../domain/records/draft.ts';
 import { type ConflictReason, decide, type RevertConflict, type RevertDecision } from '../../domain/records/reverts.ts';
-import { ApiError } from '../../runtime/errors.ts';
+import { ApiError, notFound } from '../../runtime/errors.ts';
 import { lockEachForChange } from './locked-records.ts';
 import { prepareReversals } from './preparation.ts';
 import type { RecordTarget, WriteCall } from './record-target.ts';
 import { deleteEach, noteDeletions, writeChanges } from './record-writes.ts';
-import { restoreFromTrash } from './restoring.ts';
+import { restoreEachFromTrash } from './restoring.ts';
 import { findStates, findTargets } from './revert-planning.ts';
 import { undoMergeInRevert } from './unmerging.ts';
 
@@ -72,11 +72,8 @@ async function revertEach(
 ): Promise<void> {
   const decisions = await lockAndDecide(call, place, row, items);
   const { object } = place.object;
-  const restored: RevertItem[] = [];
-  for (const item of items) {
-    const decision = decisions.get(item.recordId)?.decision;
-    if (decision?.kind === 'restore' && (await restore(call, place, item, outcome))) restored.push(item);
-  }
+  const toRestore = items.filter(({ recordId }) => decisions.get(recordId)?.decision.kind === 'restore');
+  const restored = await restoreEach(call, place, toRestore, outcome);
   // The operations can have changed a record before they deleted it.
   const changed = restored.filter(({ fields }) => Object.keys(fields).length > 0);
   if (changed.length > 0)
@@ -128,33 +125,42 @@ async function lockAndDecide(
   );
 }
 
-/** Restores a deleted record. One that was merged into another comes back by undoing the merge. */
-async function restoreDeletedOrMerged(call: WriteCall, place: RecordTarget, recordId: string): Promise<void> {
-  try {
-    await restoreFromTrash(call, place, recordId);
-  } catch (error) {
-    const { reason, merge_id: mergeId } = (error instanceof ApiError && error.details) || {};
-    if (reason !== 'merged' || typeof mergeId !== 'string') throw error;
-    await undoMergeInRevert(call, place, mergeId);
-  }
-}
-
-/** @returns false if the record cannot be restored, which is a conflict */
-async function restore(
+/**
+ * Restores deleted records. Records that were merged come back by undoing their merges.
+ * @returns the items of the restored records; the others are conflicts
+ */
+async function restoreEach(
   call: WriteCall,
   place: RecordTarget,
-  { object, recordId }: RevertItem,
+  items: readonly RevertItem[],
   outcome: Outcome,
-): Promise<boolean> {
+): Promise<RevertItem[]> {
+  if (items.length === 0) return [];
+  const ids = items.map(({ recordId }) => recordId);
+  const outcomes = await restoreEachFromTrash(call, place, ids);
+  for (const item of items) {
+    const found = outcomes.get(item.recordId) ?? notFound();
+    const error = found instanceof ApiError ? await undoIfMerged(call, place, found) : undefined;
+    if (!error) {
+      outcome.reverted.add(item.recordId);
+      continue;
+    }
+    const isGone = error.code === 'NOT_FOUND' || error.details?.reason === 'related_record_deleted';
+    const reason = isGone ? 'deleted_since' : 'changed_since';
+    addConflicts(outcome, item.recordId, [conflictOf(item.object, item.recordId, reason)]);
+  }
+  return items.filter(({ recordId }) => outcome.reverted.has(recordId));
+}
+
+/** Undoes the merge that an error of a restoration names. @returns the error, or that of the undo */
+async function undoIfMerged(call: WriteCall, place: RecordTarget, error: ApiError): Promise<ApiError | undefined> {
+  const { reason, merge_id: mergeId } = error.details ?? {};
+  if (reason !== 'merged' || typeof mergeId !== 'string') return error;
   try {
-    await restoreDeletedOrMerged(call, place, recordId);
-    outcome.reverted.add(recordId);
-    return true;
-  } catch (error) {
-    // Nothing was restored: it checks before it writes, or was rolled back.
-    if (!(error instanceof ApiError)) throw error;
-    const reason = error.code === 'NOT_FOUND' || error.details?.reason === 'related_record_deleted';
-    addConflicts(outcome, recordId, [conflictOf(object, recordId, reason ? 'deleted_since' : 'changed_since')]);
-    return false;
+    await undoMergeInRevert(call, place, mergeId);
+    return undefined;
+  } catch (failure) {
+    if (failure instanceof ApiError) return failure;
+    throw failure;
   }
 }

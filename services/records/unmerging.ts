@@ -4,14 +4,15 @@ import {
   endMerge,
   findLaterMerge,
   findMerge,
-  findStandingMerge,
+  findStandingMerges,
   lockMerge,
   type MergeRow,
   type MergeUndo,
 } from '../../db/records/merges.ts';
 import { findRecordsBeyondReach } from '../../db/records/records.ts';
 import { lockConvertedLeads, moveReferences } from '../../db/records/reference-clearing.ts';
-import { holdExisting, lockDeletedRecord } from '../../db/records/trash.ts';
+import { holdExisting, lockDeletedRecords } from '../../db/records/trash.ts';
+import { moveClocks } from '../../db/settings/sla-clocks.ts';
 import type { StoredValue } from '../../domain/objects/field-values.ts';
 import type { WorkspaceObject } from '../../domain/objects/workspace.ts';
 import type { StoredRecord } from '../../domain/records/draft.ts';
@@ -95,10 +96,12 @@ async function undo(call: WriteCall, place: RecordTarget, merge: MergeRow): Prom
   const changed = [...Object.keys(known.values), ...Object.keys(known.custom)];
   const later = await findLaterMerge(sql, caller, merge, changed);
   if (later !== undefined) throw superseded(later);
-  const deleted = await lockDeletedRecord(sql, caller, object.object, merge.sourceId, call.currentTime());
+  const [deleted] = await lockDeletedRecords(sql, caller, object.object, [merge.sourceId], call.currentTime());
   if (!deleted) throw notFound();
 
   const now = call.currentTime();
+  // Before the target changes, which can end its clocks.
+  await moveClocks(sql, caller, pair, { ids: known.clockIds });
   const { kept, ...reverted } = revertFields(object, before, known, gone);
   const added = new Set(known.tagIds);
   const manual = (before.tags ?? []).filter(({ isManual }) => isManual).map(({ tagId }) => tagId);
@@ -117,7 +120,7 @@ async function undo(call: WriteCall, place: RecordTarget, merge: MergeRow): Prom
     };
   });
   const references = await moveReferences(sql, caller, object.object, pair, known.references, now);
-  await noteMovedReferences(call, place, references, pair, now);
+  await noteMovedReferences(call, place, references, pair, merge.id, now);
   await endMerge(sql, caller, merge.id, now);
   const [shown, earlier] = [
     showRecord(object, target),
@@ -150,8 +153,8 @@ async function lockTarget(call: WriteCall, { object }: RecordTarget, { targetId 
   const { sql } = call.db;
   const target = await lockForChange(call, object, targetId);
   if (target) return target;
-  const merged = await findStandingMerge(sql, caller, targetId);
-  if (merged) throw superseded(merged.id);
+  const merged = (await findStandingMerges(sql, caller, [targetId])).get(targetId);
+  if (merged !== undefined) throw superseded(merged);
   if ((await findRecordsBeyondReach(sql, caller, object.object, [targetId])).length > 0) throw notFound();
   const message = 'The record that the other one was merged into was deleted. Restore it first.';
   throw conflict('related_record_deleted', message, { object: object.object, record_id: targetId });

@@ -1,9 +1,11 @@
 // Merges: two records become one, and both come back as they were.
 import { randomUUID } from 'node:crypto';
 import { beforeAll, describe, expect, test } from 'vitest';
+import { newBranch } from '../support/arranged-ids.ts';
 import { call, expectStatus, type Json } from '../support/client.ts';
 import { operations } from '../support/document.ts';
 import { changesAfter, now } from '../support/feeds.ts';
+import { fillLead, prepareFilling, snapshotRecords } from '../support/merges.ts';
 import { addNote } from '../support/record-children.ts';
 import {
   createRecord,
@@ -15,7 +17,7 @@ import {
   recordsPath,
 } from '../support/records.ts';
 import { goodRequest } from '../support/requests.ts';
-import { database, newKey, newTenant, type Tenant } from '../support/tenants.ts';
+import { database, newKey, newTenant, newUser, type Tenant } from '../support/tenants.ts';
 
 let tenant: Tenant;
 let key: string;
@@ -41,23 +43,7 @@ const undo = async (id: string, body: Json = {}): Promise<Json> => {
 const account = (fields: Json = {}) => createRecord(key, 'accounts', { name: `Account ${randomUUID()}`, ...fields });
 const reasonOf = ({ status, body }: { status: number; body: Json }) => [status, body.error?.details?.reason];
 
-const tables = [
-  ...['leads', 'deals', 'customers', 'accounts', 'custom_records', 'custom_value_hashes', 'notes', 'tasks'],
-  ...['activities', 'attachments', 'record_tags', 'links', 'deleted_records', 'deleted_items'],
-];
-
-/** Every row of the tenant's records, except for versions and times of change, which only grow. */
-async function snapshot(): Promise<Record<string, string[]>> {
-  const rows = await Promise.all(
-    tables.map(async (table) => {
-      const found = await database()<{ row: string }[]>`
-        select (to_jsonb(r) - 'version' - 'updated_at')::text as row from ${database()(table)} r
-        where company_id = ${tenant.companyId} order by 1`;
-      return [table, found.map(({ row }) => row)] as const;
-    }),
-  );
-  return Object.fromEntries(rows);
-}
+const snapshot = () => snapshotRecords(tenant);
 
 test('fills the empty fields of the target, moves what hangs on the source, and undoes both', async () => {
   const [source, target] = await createRecords(key, 'leads', [
@@ -109,6 +95,108 @@ test('fills the empty fields of the target, moves what hangs on the source, and 
   expect(reasonOf(await tryUndo(merged.merge.id))).toEqual([409, 'not_merged']);
   const after = (await changesAfter(key, cursor)).map((event: Json) => `${event.event} ${event.record_id}`);
   expect(after).toContain(`record.unmerged ${source.id}`);
+});
+
+describe('what hangs on the source', () => {
+  let of: Tenant;
+  beforeAll(async () => {
+    of = await newTenant();
+    await prepareFilling(of);
+  });
+
+  const mergeIn = async (source: string, target: string): Promise<Json> => {
+    const options = { key: of.key, body: { into_id: target } };
+    return (await expectStatus(200, 'POST', `${recordsPath('leads', source)}/merge`, options)).body.data.merge;
+  };
+
+  test('moves to the target with every table, and comes back byte for byte', async () => {
+    const [source, target] = await createRecords(of.key, 'leads', [lead(), lead()]);
+    await fillLead(of, source.id);
+    const before = await snapshotRecords(of);
+    const rowsOf = (snapshot: Record<string, string[]>, id: string) =>
+      Object.entries(snapshot)
+        .map(([table, rows]) => [table, rows.filter((row) => row.includes(id)).length] as const)
+        .filter(([table, count]) => count > 0 && !['leads', 'deleted_records'].includes(table));
+    const { id, moved } = await mergeIn(source.id, target.id);
+    expect(moved).toEqual({
+      ...{ notes: 1, tasks: 1, activities: 1, messages: 1, attachments: 1, links: 1, tags: 0, bookings: 1, drafts: 1 },
+      references: 1,
+    });
+    const merged = await snapshotRecords(of);
+    // The clock of the target goes on. That of the source has ended, and waits for the undo.
+    expect(rowsOf(merged, source.id)).toEqual([['sla_clocks', 1]]);
+    expect(rowsOf(merged, target.id)).toEqual(rowsOf(before, source.id));
+    expect((await tryUndo(id, {}, of.key)).status).toBe(200);
+    expect(await snapshotRecords(of)).toEqual(before);
+  });
+
+  test('stays behind if it is an active run of a workforce in which the target has one', async () => {
+    const [source, target] = await createRecords(of.key, 'leads', [lead(), lead()]);
+    await fillLead(of, source.id);
+    await database()`
+      insert into workforce_runs
+      select (jsonb_populate_record(r, jsonb_build_object('id', gen_random_uuid(), 'record_id', ${target.id}::text))).*
+      from workforce_runs r where company_id = ${of.companyId} and record_id = ${source.id} and ended_at is null`;
+    const runsOf = async (id: string) =>
+      (
+        await database()`select count(*)::int as runs from workforce_runs where company_id = ${of.companyId} and record_id = ${id}`
+      )[0]?.runs;
+    const { id } = await mergeIn(source.id, target.id);
+    expect([await runsOf(source.id), await runsOf(target.id)]).toEqual([1, 2]);
+    expect((await tryUndo(id, {}, of.key)).status).toBe(200);
+    expect([await runsOf(source.id), await runsOf(target.id)]).toEqual([2, 1]);
+  });
+
+  test('goes on as an SLA clock of the target if the target has none, and comes back', async () => {
+    const clocksOf = async (id: string): Promise<Json[]> => [
+      ...(await database()`
+        select id, kind, due_at, ended_at, satisfied_at from sla_clocks where company_id = ${of.companyId} and record_id = ${id}`),
+    ];
+    const [source, idle, contacted] = await createRecords(of.key, 'leads', [lead(), lead(), lead()]);
+    const [clock] = await clocksOf(source.id);
+    await database()`delete from sla_clocks where company_id = ${of.companyId} and record_id = ${idle.id}`;
+    const first = await mergeIn(source.id, idle.id);
+    expect([await clocksOf(source.id), await clocksOf(idle.id)]).toEqual([[], [clock]]);
+    expect((await tryUndo(first.id, {}, of.key)).status).toBe(200);
+    expect([await clocksOf(source.id), await clocksOf(idle.id)]).toEqual([[clock], []]);
+
+    // A record that was contacted awaits no first response.
+    await createRecord(of.key, 'activities', {
+      ...{ entity_type: 'lead', entity_id: contacted.id, activity_type: 'Call', summary: 'Called' },
+      performed_at: new Date().toISOString(),
+    });
+    const second = await mergeIn(source.id, contacted.id);
+    expect(await clocksOf(source.id)).toEqual([{ ...clock, ended_at: expect.any(Date) }]);
+    expect((await tryUndo(second.id, {}, of.key)).status).toBe(200);
+    expect(await clocksOf(source.id)).toEqual([clock]);
+  });
+});
+
+describe('a key that does not see all records', () => {
+  test('merges only what it sees, moves everything, and undoes what it still sees', async () => {
+    const of = await newTenant();
+    const reach = { kind: 'branch', id: of.branchId } as const;
+    const near = await newKey(of, { reach });
+    const create = async (credential: string) => (await createRecord(credential, 'accounts', { name: 'A' })).id;
+    const [own, other, hidden] = [await create(near), await create(near), await create(of.key)];
+    const attempt = (source: string, target: string) =>
+      call('POST', `${recordsPath('accounts', source)}/merge`, { key: near, body: { into_id: target } });
+    expect((await attempt(hidden, own)).status).toBe(404);
+    expect((await attempt(own, hidden)).status).toBe(422);
+    await addNote(of.key, 'accounts', own, 'Of another key');
+    const { status, body } = await attempt(own, other);
+    expect([status, body.data.merge.moved.notes]).toEqual([200, 1]);
+    const { id } = body.data.merge;
+
+    const far = await newUser(of, { branchId: await newBranch(of) });
+    await patchRecord(of.key, 'accounts', other, { assigned_to: far.id });
+    expect((await tryUndo(id, {}, near)).status).toBe(404);
+    const gone = await call('GET', recordsPath('accounts', own), { key: near });
+    expect([gone.status, gone.body.error.details]).toEqual([404, undefined]);
+    await patchRecord(of.key, 'accounts', other, { assigned_to: null });
+    expect((await tryUndo(id, {}, near)).status).toBe(200);
+    await readRecord(near, 'accounts', own);
+  });
 });
 
 describe('every kind of record', () => {

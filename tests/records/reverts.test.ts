@@ -10,8 +10,10 @@ import { type Answer, call, expectStatus, type Json } from '../support/client.ts
 import { document } from '../support/document.ts';
 import { changesAfter, now } from '../support/feeds.ts';
 import { findProgram, skipNote } from '../support/programs.ts';
-import { createRecord, leftBehind, newCustomField, problemsOf, readRecord } from '../support/records.ts';
-import { database, newKey, newTenant, type Tenant } from '../support/tenants.ts';
+import { addNote } from '../support/record-children.ts';
+import { createRecord, leftBehind, newCustomField, problemsOf, readRecord, recordsPath } from '../support/records.ts';
+import { createSetting } from '../support/settings.ts';
+import { database, newKey, newTenant, newUser, type Tenant } from '../support/tenants.ts';
 
 let tenant: Tenant;
 let key: string;
@@ -370,14 +372,13 @@ describe('a revert', () => {
 
     const again = await expectStatus(200, 'POST', merge, { key, body: { into_id: target.id } });
     const undone = await expectStatus(200, 'POST', `/v1/merges/${again.body.data.merge.id}/undo`, { key });
-    const { conflicts } = await plan({ request_id: undone.body.meta.request_id });
-    expect(conflicts).toContainEqual({
-      object: 'leads',
-      record_id: source.id,
-      field: null,
-      reason: 'not_revertible',
-      action: 'lead.unmerge',
-    });
+    const nothing = await undo({ request_id: undone.body.meta.request_id });
+    expect(nothing.conflicts).toEqual([
+      { object: 'leads', record_id: source.id, field: null, reason: 'not_revertible', action: 'lead.unmerge' },
+    ]);
+    expect(nothing.counts).toMatchObject({ records: 0, operations: 1, reverted: 0 });
+    expect(await readRecord(key, 'leads', target.id)).toMatchObject({ first_name: 'Target', city: null });
+    expect(await readRecord(key, 'deals', deal.id)).toMatchObject({ lead_id: source.id });
   });
 
   test('keeps a merge whose source cannot come back, and everything that the undo would have written', async () => {
@@ -394,6 +395,7 @@ describe('a revert', () => {
     const done = await undo({ request_id: merged.body.meta.request_id });
     expect(done).toMatchObject({ status: 'completed' });
     expect(await isGone(source.id)).toBe(true);
+    expect(await readRecord(key, 'accounts', target.id)).toMatchObject({ city: 'Berlin' });
   });
 
   test('undoes an activity with its effects on the lead', async () => {
@@ -418,6 +420,166 @@ describe('a revert', () => {
     const again = await undo({ revert_id: done.id }, own.key);
     expect(again).toMatchObject({ status: 'completed', conflicts: [] });
     expect((await readRecord(own.key, 'leads', lead.id)).next_followup_at).not.toBeNull();
+  });
+});
+
+describe('many restorations', () => {
+  /** The text of a value in which IDs, times and the names of a group are the same for every group. */
+  const normalize = (value: unknown, ids: Readonly<Record<string, string>>, group: string): Json =>
+    JSON.parse(
+      Object.entries(ids)
+        .reduce((text, [role, id]) => text.replaceAll(id, `<${role}>`), JSON.stringify(value))
+        .replaceAll(group, '<group>')
+        .replaceAll(/\d{4}-\d\d-\d\dT[\d:.]+Z/g, '<time>')
+        .replaceAll(/[\da-f]{8}-[\da-f-]{27}/g, '<id>'),
+    );
+
+  interface Group {
+    name: string;
+    ids: Record<string, string>;
+    /** By role, in the order in which a revert restores them. */
+    deleted: [role: string, object: string][];
+    from: string;
+    to: string;
+    actor: string;
+  }
+
+  /** Deletes one of everything with a key of its own, and then takes away what some of it needs. */
+  async function deleteGroup(of: Tenant): Promise<Group> {
+    const name = unique();
+    const deleter = await newKey(of);
+    const { id: actor } = (await expectStatus(200, 'GET', '/v1/me', { key: deleter })).body.data.actor;
+    const from = new Date().toISOString();
+    const ids: Record<string, string> = {};
+    const make = async (role: string, object: string, body: object): Promise<string> => {
+      const { id } = await createRecord(of.key, object, body);
+      ids[role] = id;
+      return id;
+    };
+    const person = (role: string, more: object = {}): object => ({
+      ...{ first_name: `${role} ${name}`, email: `${role}.${name}@x.example` },
+      ...more,
+    });
+    const owner = await newUser(of);
+    const status = await createSetting(of, '/v1/settings/statuses/leads', { name: `Passing ${name}` });
+    await make('account', 'accounts', { name: `Account ${name}` });
+    await make('gone', 'accounts', { name: `Gone ${name}` });
+    await make('customer', 'customers', person('customer', { account_id: ids.gone }));
+    await make('referring', 'customers', person('referring', { account_id: ids.account }));
+    await make('full', 'leads', person('full', { tags: ['By hand'], city: 'Berlin', badge: `full ${name}` }));
+    await make('ownerless', 'leads', person('ownerless', { assigned_to: owner.id }));
+    await make('passing', 'leads', person('passing', { lead_status: `Passing ${name}`, city: 'Berlin' }));
+    await make('taken', 'leads', person('taken', { badge: `taken ${name}` }));
+    await make('first', 'leads', person('first', { badge: `twin ${name}` }));
+    await make('followed', 'leads', person('followed'));
+    await make('lost', 'leads', person('lost'));
+    await make('deal', 'deals', { name: `Deal ${name}`, lead_id: ids.full });
+    const logged = (lead: string): object => ({
+      ...{ entity_type: 'lead', entity_id: ids[lead], activity_type: 'Call', summary: 'Called' },
+      ...{ performed_at: '2026-11-01T09:00:00Z', followup_at: '2036-01-01T09:00:00Z' },
+    });
+    for (const lead of ['full', 'followed', 'lost']) await make(`call of ${lead}`, 'activities', logged(lead));
+    await addNote(of.key, 'leads', ids.full ?? '', 'A note');
+    const task = { title: 'Call back', scheduled_at: '2036-01-01T09:00:00Z' };
+    await make('task of full', 'tasks', { ...task, object: 'leads', record_id: ids.full });
+    await make('task of lost', 'tasks', { ...task, object: 'leads', record_id: ids.lost });
+    await expectStatus(201, 'POST', `${recordsPath('accounts', ids.account)}/links`, {
+      key: of.key,
+      body: { link_type: 'related', record_id: ids.full },
+    });
+
+    const deleted: Group['deleted'] = [];
+    const removeAs = async (object: string, roles: readonly string[]): Promise<void> => {
+      await batch('delete', { ids: roles.map((role) => ids[role]) }, object, deleter);
+      // Records of one step are restored in the order of their IDs.
+      const sorted = roles.toSorted((a, b) => ((ids[a] ?? '') < (ids[b] ?? '') ? -1 : 1));
+      deleted.push(...sorted.map((role): [string, string] => [role, object]));
+    };
+    await removeAs('accounts', ['account']);
+    await removeAs('customers', ['customer']);
+    await remove(ids.first ?? '', 'leads', deleter);
+    await make('second', 'leads', person('second', { badge: `twin ${name}` }));
+    await removeAs('leads', ['full', 'ownerless', 'passing', 'taken', 'second']);
+    deleted.splice(-5, 0, ['first', 'leads']);
+    await removeAs('tasks', ['task of lost']);
+    await removeAs('activities', ['call of followed', 'call of lost']);
+    const to = new Date(Date.now() + 1).toISOString();
+    await remove(ids.gone ?? '', 'accounts', of.key);
+    await remove(ids.lost ?? '', 'leads', of.key);
+    await make('taker', 'leads', person('taker', { badge: `taken ${name}` }));
+    await database()`update users set status = 'inactive' where company_id = ${of.companyId} and id = ${owner.id}`;
+    await expectStatus(200, 'DELETE', `/v1/settings/statuses/leads/${status.id}`, { key: of.key });
+    return { name, ids, deleted, from, to, actor };
+  }
+
+  /** Returns everything that a caller can see of a group, and its audit rows, events and clocks. */
+  async function describeGroup(of: Tenant, { name, ids }: Group): Promise<Json> {
+    const seen: Json = {};
+    for (const [role, id] of Object.entries(ids)) {
+      const object = (await database()`select object from audit_logs where record_id = ${id} limit 1`)[0]?.object;
+      const record = await call('GET', recordsPath(object, id), {
+        key: of.key,
+        query: object === 'leads' || object === 'customers' ? { expand: 'tags' } : {},
+      });
+      const { audit, events } = await leftBehind(id);
+      const [stored] = await database()`
+        select
+          (select count(*)::int from custom_value_hashes where company_id = ${of.companyId} and record_id = ${id}) as hashes,
+          (select count(*)::int from notes where company_id = ${of.companyId} and record_id = ${id}) as notes,
+          (select count(*)::int from links where company_id = ${of.companyId} and ${id} in (from_id, to_id)) as links,
+          (select count(*)::int from deleted_records where company_id = ${of.companyId} and id = ${id}) as trashed,
+          (select count(*)::int from deleted_items where company_id = ${of.companyId} and record_id = ${id}) as items,
+          (select jsonb_agg(ended_at is null order by kind) from sla_clocks where company_id = ${of.companyId} and record_id = ${id})
+            as clocks`;
+      seen[role] = {
+        ...{ status: record.status, record: record.body.data?.record, expanded: record.body.data?.expanded },
+        ...{ etag: record.headers.get('etag'), stored },
+        audit: audit.map(({ metadata, ...row }) => ({ ...row, ...(metadata?.revert_id ? {} : metadata) })),
+        events: events.map(({ data: { origin: _, ...data }, ...event }) => ({ ...event, data })),
+      };
+    }
+    return normalize(seen, ids, name);
+  }
+
+  test('give the same as one restoration after the other', { timeout: 60_000 }, async () => {
+    const of = await newTenant();
+    await newCustomField(of, 'leads', 'badge', { unique: true });
+    await createSetting(of, '/v1/settings/tags/leads', { name: 'By hand', fields: [] });
+    await createSetting(of, '/v1/settings/tags/leads', {
+      ...{ name: 'Berliner', fields: [{ field: 'city', operator: 'eq', value: 'Berlin' }] },
+    });
+    await expectStatus(201, 'POST', '/v1/link-types', {
+      key: of.key,
+      body: {
+        ...{ name: 'related', inverse_name: 'related_to', label: 'R', inverse_label: 'R' },
+        ...{ from_object: 'accounts', to_object: 'leads', cardinality: 'many_to_many' },
+      },
+    });
+    const policy = { name: 'First', entity_type: 'lead', first_response_time: 60, mode: '24/7', timezone: 'UTC' };
+    await expectStatus(201, 'POST', '/v1/settings/sla-policies', { key: of.key, body: policy });
+    const [single, together] = [await deleteGroup(of), await deleteGroup(of)];
+    const failed: string[] = [];
+    for (const [role, object] of single.deleted) {
+      const path = `/v1/objects/${object}/deleted-records/${single.ids[role]}/restore`;
+      const { status, body } = await call('POST', path, { key: of.key });
+      if (status !== 200) failed.push(`${role} ${status} ${body.error.details.reason ?? body.error.code}`);
+    }
+    expect(failed.toSorted()).toEqual([
+      'call of lost 409 related_record_deleted',
+      // The other one of the twins is restored first.
+      expect.stringMatching(/^(first|second) 409 ALREADY_EXISTS$/),
+      'taken 409 ALREADY_EXISTS',
+    ]);
+    const done = await undo({ actor_id: together.actor, from: together.from, to: together.to }, of.key);
+    expect(done.counts.reverted).toBe(single.deleted.length - failed.length);
+    // The deletion of a call changed the lead that was then deleted itself.
+    const conflicts = [...failed.map((each) => each.replace(/ 409.*/, '')), 'lost'];
+    expect(
+      normalize(done.conflicts, together.ids, together.name)
+        .map((each: Json) => each.record_id)
+        .toSorted(),
+    ).toEqual(conflicts.map((role) => `<${role}>`).toSorted());
+    expect(await describeGroup(of, together)).toEqual(await describeGroup(of, single));
   });
 });
 

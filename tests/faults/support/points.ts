@@ -110,7 +110,25 @@ const messageSendings = {
   'commit of a message': /^select case when set_config\('app\.deadline'/,
 } as const;
 
+/** Statements of a merge and of its undo. Their audit rows and events are those of any write. */
+export const merges = {
+  'begin and locks of the key': statements['begin and locks of the key'],
+  'lock of the records': /^select .* from "leads" r\s.* for update$/s,
+  'move of references': /^with referring as materialized .* update "deals"/s,
+  'move of notes': /^update "notes" set record_id/,
+  'move of links': /^update links l set to_id/,
+  'source to the trash': /^with gone as .* delete from "leads" r/s,
+  'source from the trash': /^insert into "leads"/,
+  'clean-up of the trash': /^delete from deleted_records/,
+  'storage of the merge': /^insert into merges/,
+  'end of the merge': /^update merges set undone_at/,
+  'audit row': statements['audit row'],
+  'stored response': statements['stored response'],
+  commit: statements.commit,
+} as const;
+
 export type Statement =
+  | keyof typeof merges
   | keyof typeof messageSendings
   | keyof typeof workforceSteps
   | keyof typeof calendarOrders
@@ -144,6 +162,19 @@ export const points: readonly Point[] = pointsOf(Object.keys(statements) as Stat
 
 /** All points of the dispatcher. */
 export const dispatcherPoints: readonly Point[] = pointsOf(Object.keys(dispatches) as Statement[]);
+
+const onlyInMerge: readonly Statement[] = ['lock of the records', 'source to the trash', 'storage of the merge'];
+const onlyInUndo: readonly Statement[] = ['source from the trash', 'clean-up of the trash', 'end of the merge'];
+
+/** All points of a merge. */
+export const mergePoints: readonly Point[] = pointsOf(
+  (Object.keys(merges) as Statement[]).filter((name) => !onlyInUndo.includes(name)),
+);
+
+/** All points of the undo of a merge. */
+export const unmergePoints: readonly Point[] = pointsOf(
+  (Object.keys(merges) as Statement[]).filter((name) => !onlyInMerge.includes(name)),
+);
 
 /** All points of a webhook sender. */
 export const senderPoints: readonly Point[] = pointsOf(Object.keys(sendings) as Statement[]);
