@@ -12,6 +12,7 @@ create table accounts (
   name text,
   email text,
   phone text,
+  extension text,
   website text,
   industry text,
   employee_count bigint,
@@ -31,6 +32,7 @@ create table accounts (
   created_by_name text,
   created_at timestamptz(3) not null,
   updated_at timestamptz(3) not null,
+  updated_by_id text,
   created_by_user uuid,
   name_key text generated always as (lower(btrim(name))) stored,
   primary key (company_id, test_mode, id),
@@ -46,6 +48,8 @@ create index accounts_by_country on accounts (company_id, test_mode, country col
 create index accounts_by_email on accounts (company_id, test_mode, email collate "C", id) where email is not null;
 create index accounts_by_employee_count on accounts (company_id, test_mode, employee_count, id)
   where employee_count is not null;
+create index accounts_by_extension on accounts (company_id, test_mode, extension collate "C", id)
+  where extension is not null;
 create index accounts_by_industry on accounts (company_id, test_mode, industry collate "C", id)
   where industry is not null;
 create index accounts_by_last_contacted_at on accounts (company_id, test_mode, last_contacted_at, id)
@@ -58,9 +62,12 @@ create index accounts_by_state on accounts (company_id, test_mode, state collate
 create index accounts_created on accounts (company_id, test_mode, created_at, id);
 create index accounts_in_name_of on accounts (company_id, test_mode, created_by_user, created_at, id)
   where assigned_to is null and created_by_user is not null;
+create index accounts_of_creator on accounts (company_id, test_mode, created_by_id collate "C", created_at, id);
 create index accounts_of_key on accounts (company_id, test_mode, created_by_id)
   where assigned_to is null and created_by_kind = 'api_key' and created_by_user is null;
 create index accounts_of_name on accounts (company_id, test_mode, name_key, updated_at, id) where name_key is not null;
+create index accounts_of_updater on accounts (company_id, test_mode, updated_by_id collate "C", created_at, id)
+  where updated_by_id is not null;
 create index accounts_updated on accounts (company_id, test_mode, updated_at, id);
 alter table accounts enable row level security, force row level security;
 create policy tenant on accounts to crm_app
@@ -111,6 +118,7 @@ create table activities (
   created_by_name text,
   created_at timestamptz(3) not null,
   updated_at timestamptz(3) not null,
+  updated_by_id text,
   created_by_user uuid,
   duration_seconds int check (duration_seconds >= 0 and duration_seconds <= 86400),
   outcome text,
@@ -125,12 +133,14 @@ create index activities_by_summary on activities (company_id, test_mode, summary
 create index activities_created on activities (company_id, test_mode, created_at, id);
 create index activities_in_name_of on activities (company_id, test_mode, created_by_user, performed_at, id)
   where created_by_user is not null;
-create index activities_of_creator on activities (company_id, test_mode, created_by_id, performed_at, id);
+create index activities_of_creator on activities (company_id, test_mode, created_by_id collate "C", performed_at, id);
 create index activities_of_entity on activities (company_id, test_mode, entity_id, performed_at, id);
 create index activities_of_entity_type on activities (company_id, test_mode, entity_type, performed_at, id);
 create index activities_of_key on activities (company_id, test_mode, created_by_id)
   where created_by_kind = 'api_key' and created_by_user is null;
 create index activities_of_type on activities (company_id, test_mode, activity_type_id, performed_at, id);
+create index activities_of_updater on activities (company_id, test_mode, updated_by_id collate "C", performed_at, id)
+  where updated_by_id is not null;
 create index activities_performed on activities (company_id, test_mode, performed_at, id);
 create index activities_updated on activities (company_id, test_mode, updated_at, id);
 alter table activities enable row level security, force row level security;
@@ -794,6 +804,7 @@ create table custom_records (
   created_by_name text,
   created_at timestamptz(3) not null,
   updated_at timestamptz(3) not null,
+  updated_by_id text,
   created_by_user uuid,
   primary key (company_id, test_mode, object, id)
 );
@@ -802,8 +813,13 @@ create index custom_records_created on custom_records (company_id, test_mode, ob
 create index custom_records_in_name_of on custom_records (company_id, test_mode, object, created_by_user, created_at,
   id)
   where created_by_user is not null;
+create index custom_records_of_creator on custom_records (company_id, test_mode, object, created_by_id collate "C",
+  created_at, id);
 create index custom_records_of_key on custom_records (company_id, test_mode, object, created_by_id)
   where created_by_kind = 'api_key' and created_by_user is null;
+create index custom_records_of_updater on custom_records (company_id, test_mode, object, updated_by_id collate "C",
+  created_at, id)
+  where updated_by_id is not null;
 create index custom_records_updated on custom_records (company_id, test_mode, object, updated_at, id);
 alter table custom_records enable row level security, force row level security;
 create policy tenant on custom_records to crm_app
@@ -858,6 +874,7 @@ create table customers (
   email text,
   mobile text,
   phone text,
+  extension text,
   company_name text,
   account_id uuid,
   job_title text,
@@ -879,6 +896,7 @@ create table customers (
   created_by_name text,
   created_at timestamptz(3) not null,
   updated_at timestamptz(3) not null,
+  updated_by_id text,
   created_by_user uuid,
   primary key (company_id, test_mode, id),
   foreign key (company_id, source_id) references sources (company_id, id),
@@ -893,6 +911,8 @@ create index customers_by_company_name on customers (company_id, test_mode, comp
 create index customers_by_country on customers (company_id, test_mode, country collate "C", id)
   where country is not null;
 create index customers_by_email on customers (company_id, test_mode, email collate "C", id) where email is not null;
+create index customers_by_extension on customers (company_id, test_mode, extension collate "C", id)
+  where extension is not null;
 create index customers_by_first_name on customers (company_id, test_mode, first_name collate "C", id)
   where first_name is not null;
 create index customers_by_job_title on customers (company_id, test_mode, job_title collate "C", id)
@@ -911,10 +931,13 @@ create index customers_in_name_of on customers (company_id, test_mode, created_b
   where assigned_to is null and created_by_user is not null;
 create index customers_of_account on customers (company_id, test_mode, account_id, created_at, id)
   where account_id is not null;
+create index customers_of_creator on customers (company_id, test_mode, created_by_id collate "C", created_at, id);
 create index customers_of_key on customers (company_id, test_mode, created_by_id)
   where assigned_to is null and created_by_kind = 'api_key' and created_by_user is null;
 create index customers_of_lead on customers (company_id, test_mode, lead_id) where lead_id is not null;
 create index customers_of_source on customers (company_id, source_id) where source_id is not null;
+create index customers_of_updater on customers (company_id, test_mode, updated_by_id collate "C", created_at, id)
+  where updated_by_id is not null;
 create index customers_updated on customers (company_id, test_mode, updated_at, id);
 alter table customers enable row level security, force row level security;
 create policy tenant on customers to crm_app
@@ -992,6 +1015,7 @@ create table deals (
   created_by_name text,
   created_at timestamptz(3) not null,
   updated_at timestamptz(3) not null,
+  updated_by_id text,
   created_by_user uuid,
   lost_reason_hash bigint generated always as (hashtextextended(lost_reason, 0)) stored,
   description_hash bigint generated always as (hashtextextended(description, 0)) stored,
@@ -1023,6 +1047,7 @@ create index deals_created on deals (company_id, test_mode, created_at, id);
 create index deals_in_name_of on deals (company_id, test_mode, created_by_user, created_at, id)
   where assigned_to is null and created_by_user is not null;
 create index deals_of_account on deals (company_id, test_mode, account_id, created_at, id) where account_id is not null;
+create index deals_of_creator on deals (company_id, test_mode, created_by_id collate "C", created_at, id);
 create index deals_of_customer on deals (company_id, test_mode, customer_id, created_at, id)
   where customer_id is not null;
 create index deals_of_key on deals (company_id, test_mode, created_by_id)
@@ -1031,6 +1056,8 @@ create index deals_of_lead on deals (company_id, test_mode, lead_id, created_at,
 create index deals_of_pipeline on deals (company_id, test_mode, pipeline_id, created_at, id);
 create index deals_of_source on deals (company_id, source_id) where source_id is not null;
 create index deals_of_stage on deals (company_id, test_mode, stage_id, created_at, id);
+create index deals_of_updater on deals (company_id, test_mode, updated_by_id collate "C", created_at, id)
+  where updated_by_id is not null;
 create index deals_same_description_hash on deals (company_id, test_mode, description_hash)
   where description_hash is not null;
 create index deals_same_lost_reason_hash on deals (company_id, test_mode, lost_reason_hash)
@@ -1557,6 +1584,7 @@ create table leads (
   last_name text,
   email text,
   mobile text,
+  extension text,
   company_name text,
   job_title text,
   website text,
@@ -1582,6 +1610,7 @@ create table leads (
   created_by_name text,
   created_at timestamptz(3) not null,
   updated_at timestamptz(3) not null,
+  updated_by_id text,
   created_by_user uuid,
   website_hash bigint generated always as (hashtextextended(website, 0)) stored,
   inquiry_details_hash bigint generated always as (hashtextextended(inquiry_details, 0)) stored,
@@ -1599,6 +1628,7 @@ create index leads_by_company_name on leads (company_id, test_mode, company_name
 create index leads_by_converted_at on leads (company_id, test_mode, converted_at, id) where converted_at is not null;
 create index leads_by_country on leads (company_id, test_mode, country collate "C", id) where country is not null;
 create index leads_by_email on leads (company_id, test_mode, email collate "C", id) where email is not null;
+create index leads_by_extension on leads (company_id, test_mode, extension collate "C", id) where extension is not null;
 create index leads_by_first_name on leads (company_id, test_mode, first_name collate "C", id)
   where first_name is not null;
 create index leads_by_job_title on leads (company_id, test_mode, job_title collate "C", id) where job_title is not null;
@@ -1616,12 +1646,15 @@ create index leads_by_state on leads (company_id, test_mode, state collate "C", 
 create index leads_created on leads (company_id, test_mode, created_at, id);
 create index leads_in_name_of on leads (company_id, test_mode, created_by_user, created_at, id)
   where assigned_to is null and created_by_user is not null;
+create index leads_of_creator on leads (company_id, test_mode, created_by_id collate "C", created_at, id);
 create index leads_of_customer on leads (company_id, test_mode, converted_customer_id)
   where converted_customer_id is not null;
 create index leads_of_key on leads (company_id, test_mode, created_by_id)
   where assigned_to is null and created_by_kind = 'api_key' and created_by_user is null;
 create index leads_of_source on leads (company_id, source_id) where source_id is not null;
 create index leads_of_status on leads (company_id, test_mode, lead_status_id, created_at, id);
+create index leads_of_updater on leads (company_id, test_mode, updated_by_id collate "C", created_at, id)
+  where updated_by_id is not null;
 create index leads_same_inquiry_details_hash on leads (company_id, test_mode, inquiry_details_hash)
   where inquiry_details_hash is not null;
 create index leads_same_notes_hash on leads (company_id, test_mode, notes_hash) where notes_hash is not null;
@@ -3104,6 +3137,7 @@ create table tasks (
   created_by_name text,
   created_at timestamptz(3) not null,
   updated_at timestamptz(3) not null,
+  updated_by_id text,
   created_by_user uuid,
   primary key (company_id, test_mode, id),
   foreign key (company_id, task_type_id) references task_types (company_id, id),
@@ -3121,9 +3155,12 @@ create index tasks_by_title on tasks (company_id, test_mode, title collate "C", 
 create index tasks_created on tasks (company_id, test_mode, created_at, id);
 create index tasks_in_name_of on tasks (company_id, test_mode, created_by_user, created_at, id)
   where assigned_to is null and created_by_user is not null;
+create index tasks_of_creator on tasks (company_id, test_mode, created_by_id collate "C", created_at, id);
 create index tasks_of_key on tasks (company_id, test_mode, created_by_id)
   where assigned_to is null and created_by_kind = 'api_key' and created_by_user is null;
 create index tasks_of_record on tasks (company_id, test_mode, object, record_id, created_at, id);
+create index tasks_of_updater on tasks (company_id, test_mode, updated_by_id collate "C", created_at, id)
+  where updated_by_id is not null;
 create index tasks_updated on tasks (company_id, test_mode, updated_at, id);
 alter table tasks enable row level security, force row level security;
 create policy tenant on tasks to crm_app

@@ -242,7 +242,8 @@ export interface paths {
          *
          *     **filter** is percent-encoded JSON: a condition `{"field", "op", "value"}`, or conditions combined with
          *     `{"and": […]}`, `{"or": […]}` and `{"not": {…}}`. The maximum is 3 levels of combinators and 50 conditions. You can
-         *     filter by the fields of the schema, by `id`, `created_at`, `updated_at` and `created_by`, and by related records.
+         *     filter by the fields of the schema, by `id`, `created_at`, `updated_at`, `created_by` and `updated_by`, and by related
+         *     records.
          *
          *     | Field type | Operators | Value |
          *     |---|---|---|
@@ -258,8 +259,9 @@ export interface paths {
          *     - `between` takes `[low, high]` and includes both.
          *     - `in` and `not_in` take a list of 1 to 100 values. `is_null` takes true (the default) or false.
          *     - `neq` and `not_in` also match records without a value. `not` matches exactly the records that its member does not match.
-         *     - `created_by` is the ID of the key, user, app or process that created the record. Who last changed a record is not
-         *       stored on it: see its history.
+         *     - `created_by` and `updated_by` are the IDs of the key, user, app or process that created the record and that changed it
+         *       last. If the record never changed, both are the same.
+         *     - A phone number is compared without its extension, which is in the field `extension`.
          *
          *     **Custom fields** of every type are compared and sorted as text, character by character: `"9"` comes after `"10"`. A
          *     condition can read them otherwise: with `"as": "number"` as numbers, with `"as": "date"` as times (a bare date is
@@ -328,9 +330,9 @@ export interface paths {
          *     | POST /v1/reports/query, and `config` of saved reports | when the report runs | |
          *     | campaigns | for the time that the run was created | related records |
          *     | `stop_when` of workforces | before each step | related records |
-         *     | webhook endpoints, over the fields of events | when the event happens | relative dates, `as`, `created_by`, `tags`, related records |
-         *     | pre-conditions of statuses, one condition each | when a record enters the status | `as`, `created_by`, `tags`, related records |
-         *     | conditions of tags, one condition each | when the record is written | relative dates, `as`, `created_by`, `tags`, related records |
+         *     | webhook endpoints, over the fields of events | when the event happens | relative dates, `as`, `created_by`, `updated_by`, `tags`, related records |
+         *     | pre-conditions of statuses, one condition each | when a record enters the status | `as`, `created_by`, `updated_by`, `tags`, related records |
+         *     | conditions of tags, one condition each | when the record is written | relative dates, `as`, `created_by`, `updated_by`, `tags`, related records |
          *     | duplicate checks | | all of it: they compare whole values |
          *
          *     In a JSON body, objects can be nested 5 levels deep. A relative date is one of these levels, so in a body it can stand
@@ -340,7 +342,8 @@ export interface paths {
          *     `sort=-employee_count,name`. Records without a value come last in both directions. Ties are sorted by ID. For long
          *     texts, only the first 255 characters count.
          *
-         *     **Performance.** Indexes serve `eq` and `in` filters on any field except long texts, `in` filters on `tags`, ranges
+         *     **Performance.** Indexes serve `eq` and `in` filters on any field except long texts and on `created_by` and
+         *     `updated_by`, `in` filters on `tags`, ranges
          *     (`gt`, `gte`, `lt`, `lte`, `between`, relative dates) on built-in fields, `starts_with` on email addresses and phone
          *     numbers, and sorting by `id`, `created_at`, `updated_at` and all built-in fields. They also serve these conditions on
          *     related records, with a dot or in `any`, if few related records match. With an index, each page costs the
@@ -350,7 +353,6 @@ export interface paths {
          *
          *     - the operators `contains`, `ends_with`, `neq`, `not_in`, `none` and `not`, `starts_with` on other fields, parts of an `or`,
          *       conditions with `as`, and ranges on custom fields;
-         *     - `created_by`;
          *     - sorting by long texts (website, notes, descriptions, addresses), by names of configured lists (status, stage,
          *       source, type), by IDs of other records, by the record of a task or activity, and by custom fields;
          *     - filters that match few records, sorted by another field.
@@ -912,7 +914,7 @@ export interface paths {
          *
          *     - **Customer.** An existing customer with the lead's email is used unchanged. If the lead has no email, a customer
          *       with its phone number is used. If several match, the one changed last is used. Otherwise, a customer is created from
-         *       the lead: names, email, mobile, company, job title, website, city, state, country, postal code, source, notes,
+         *       the lead: names, email, mobile, extension, company, job title, website, city, state, country, postal code, source, notes,
          *       assignee, `last_contacted_at`, and custom fields that customers have under the same name and type. Its `lead_id` is
          *       the lead.
          *     - **Account.** If the customer has an account, that account is used. Otherwise, the account with the lead's
@@ -2679,7 +2681,7 @@ export interface paths {
          *
          *     **Fields.** The search covers up to six text fields per object that the workspace has switched on. It takes the first
          *     six of: `name`, `first_name`, `last_name`, `title`, `company_name`, `email`, `mobile`, `phone`, then the others in
-         *     schema order, including custom fields. IDs are not text. The long texts of leads, customers and accounts (`notes`,
+         *     schema order, including custom fields. IDs and extensions are not searched. The long texts of leads, customers and accounts (`notes`,
          *     `inquiry_details`, `address`, `description`) are not searched. Of other long texts, the first 1,000 characters are
          *     searched. Objects without such fields are skipped. People are also found by first and last name together, for example
          *     `jane doe`.
@@ -7961,10 +7963,15 @@ export interface components {
             email?: string | null;
             /**
              * @description The phone number, preferably in international format. Stored as E.164. A number without a country code is read as a
-             *     number of the workspace's country.
+             *     number of the workspace's country. The extension of a number (`+49 30 1234567 ext. 12`) is stored in `extension`.
              * @example +971501234567
              */
             mobile?: string | null;
+            /**
+             * @description The extension of the phone number. You can also send it with the number.
+             * @example 12
+             */
+            extension?: string | null;
             /**
              * @description The company that the lead works for.
              * @example Blue Lake Trading
@@ -8085,6 +8092,8 @@ export interface components {
             email: string | null;
             /** @description E.164. */
             mobile: string | null;
+            /** @description The extension of the phone number. */
+            extension: string | null;
             company_name: string | null;
             job_title: string | null;
             website: string | null;
@@ -8993,6 +9002,8 @@ export interface components {
             mobile?: string | null;
             /** @description E.164. */
             phone?: string | null;
+            /** @description The extension of the phone number, or of the mobile number. */
+            extension?: string | null;
             company_name?: string | null;
             /** Format: uuid */
             account_id?: string | null;
@@ -17672,6 +17683,7 @@ export interface operations {
                      *             "name": "Blue Lake Trading",
                      *             "email": "office@bluelake.example",
                      *             "phone": null,
+                     *             "extension": null,
                      *             "website": null,
                      *             "industry": "Retail",
                      *             "employee_count": 40,
@@ -17776,6 +17788,7 @@ export interface operations {
                      *           "name": "Blue Lake Trading",
                      *           "email": "office@bluelake.example",
                      *           "phone": null,
+                     *           "extension": null,
                      *           "website": null,
                      *           "industry": "Retail",
                      *           "employee_count": 45,
@@ -17874,6 +17887,7 @@ export interface operations {
                      *           "name": "Blue Lake Trading",
                      *           "email": "office@bluelake.example",
                      *           "phone": null,
+                     *           "extension": null,
                      *           "website": null,
                      *           "industry": "Retail",
                      *           "employee_count": 45,
@@ -18089,6 +18103,7 @@ export interface operations {
                      *           "name": "Blue Lake Trading",
                      *           "email": "office@bluelake.example",
                      *           "phone": null,
+                     *           "extension": null,
                      *           "website": null,
                      *           "industry": "Retail",
                      *           "employee_count": 45,
@@ -18193,6 +18208,7 @@ export interface operations {
                      *           "name": "Red Hill Foods",
                      *           "email": "office@redhill.example",
                      *           "phone": null,
+                     *           "extension": null,
                      *           "website": null,
                      *           "industry": "Food production",
                      *           "employee_count": 45,
@@ -18239,6 +18255,7 @@ export interface operations {
                      *           "name": "Red Hill Foods",
                      *           "email": "office@redhill.example",
                      *           "phone": null,
+                     *           "extension": null,
                      *           "website": null,
                      *           "industry": "Food production",
                      *           "employee_count": 45,
@@ -18955,6 +18972,7 @@ export interface operations {
                      *           "full_name": "Sara Haddad",
                      *           "email": "sara@bluelake.example",
                      *           "mobile": "+971501234567",
+                     *           "extension": null,
                      *           "company_name": "Blue Lake Trading",
                      *           "job_title": null,
                      *           "website": null,
@@ -20693,6 +20711,7 @@ export interface operations {
                      *           "email": "sara@bluelake.example",
                      *           "mobile": "+971501234567",
                      *           "phone": null,
+                     *           "extension": null,
                      *           "company_name": "Blue Lake",
                      *           "account_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10",
                      *           "account": {
@@ -20816,6 +20835,7 @@ export interface operations {
                      *           "email": "sara@bluelake.example",
                      *           "mobile": "+971501234567",
                      *           "phone": null,
+                     *           "extension": null,
                      *           "company_name": "Blue Lake",
                      *           "account_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10",
                      *           "account": {
@@ -24272,6 +24292,7 @@ export interface operations {
                      *                   "name": "Blue Lake Trading",
                      *                   "email": "office@bluelake.example",
                      *                   "phone": null,
+                     *                   "extension": null,
                      *                   "website": null,
                      *                   "industry": "Retail",
                      *                   "employee_count": 40,
@@ -25387,6 +25408,7 @@ export interface operations {
                      *           "name": "Blue Lake Trading",
                      *           "email": "office@bluelake.example",
                      *           "phone": null,
+                     *           "extension": null,
                      *           "website": null,
                      *           "industry": "Retail",
                      *           "employee_count": 45,
@@ -25699,6 +25721,7 @@ export interface operations {
                      *           "name": "Blue Lake",
                      *           "email": "office@bluelake.example",
                      *           "phone": null,
+                     *           "extension": null,
                      *           "website": null,
                      *           "industry": "Retail",
                      *           "employee_count": 45,
@@ -25718,6 +25741,7 @@ export interface operations {
                      *           "name": "Blue Lake Trading",
                      *           "email": "office@bluelake.example",
                      *           "phone": null,
+                     *           "extension": null,
                      *           "website": null,
                      *           "industry": "Retail",
                      *           "employee_count": 45,
@@ -25840,6 +25864,7 @@ export interface operations {
                      *               "name": "Blue Lake Trading",
                      *               "email": "office@bluelake.example",
                      *               "phone": null,
+                     *               "extension": null,
                      *               "website": null,
                      *               "industry": "Retail",
                      *               "employee_count": 45,
@@ -25939,6 +25964,7 @@ export interface operations {
                      *             "name": "Blue Lake Trading",
                      *             "email": "office@bluelake.example",
                      *             "phone": null,
+                     *             "extension": null,
                      *             "website": null,
                      *             "industry": "Retail",
                      *             "employee_count": 45,
@@ -26104,6 +26130,7 @@ export interface operations {
                      *           "name": "Blue Lake Trading",
                      *           "email": "office@bluelake.example",
                      *           "phone": null,
+                     *           "extension": null,
                      *           "website": null,
                      *           "industry": "Retail",
                      *           "employee_count": 45,
@@ -26150,6 +26177,7 @@ export interface operations {
                      *           "name": "Blue Lake Trading",
                      *           "email": "office@bluelake.example",
                      *           "phone": null,
+                     *           "extension": null,
                      *           "website": null,
                      *           "industry": "Retail",
                      *           "employee_count": 45,
@@ -30406,6 +30434,7 @@ export interface operations {
                      *               "name": "Blue Lake Trading",
                      *               "email": "office@bluelake.example",
                      *               "phone": null,
+                     *               "extension": null,
                      *               "website": null,
                      *               "industry": "Retail",
                      *               "employee_count": 40,

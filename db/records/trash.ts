@@ -1,7 +1,7 @@
 // The trash: deleted records and their items, as they were, until they are restored or removed.
 import type { Fragment } from 'postgres';
 import type { StoredRecord } from '../../domain/records/draft.ts';
-import type { Actor } from '../client/created-by.ts';
+import type { ActingScope, Actor } from '../client/created-by.ts';
 import type { Sql } from '../client/pool.ts';
 import type { TenantScope } from '../client/tenant.ts';
 import { isVisibleTo, type Scope } from '../client/visibility.ts';
@@ -213,7 +213,7 @@ export async function lockDeletedRecord(
  */
 export async function insertDeletedRecord(
   sql: Sql,
-  scope: TenantScope,
+  scope: ActingScope,
   object: string,
   id: string,
   changed: StoredRecord | undefined,
@@ -225,6 +225,7 @@ export async function insertDeletedRecord(
         ...toRow(table, changed.values, changed.custom),
         version: changed.version,
         updated_at: changed.updatedAt.toISOString(),
+        updated_by_id: scope.actor.id,
       }
     : {};
   const inserting = sql`
@@ -467,7 +468,7 @@ export interface RestoredReference {
  */
 export async function restoreReferences(
   sql: Sql,
-  scope: TenantScope,
+  scope: ActingScope,
   root: string,
   limit: number,
   now: Date,
@@ -509,7 +510,7 @@ async function hasReferences(sql: Sql, scope: TenantScope, root: string): Promis
 /** Sets an empty reference of living records, each with its next version. */
 function fillReferences(
   sql: Sql,
-  { companyId, testMode }: TenantScope,
+  { companyId, testMode, actor }: ActingScope,
   object: string,
   field: string,
   to: string,
@@ -525,7 +526,8 @@ function fillReferences(
       for no key update
     )
     update ${sql(object)} r
-    set ${column} = ${to}, version = r.version + 1, updated_at = greatest(r.updated_at + interval '1 millisecond', ${now})
+    set ${column} = ${to}, version = r.version + 1, updated_at = greatest(r.updated_at + interval '1 millisecond', ${now}),
+      updated_by_id = ${actor.id}
     where r.company_id = ${companyId} and r.test_mode = ${testMode} and r.id = any(array(select id from empty))
     returning r.id, r.updated_at as changed_at`.execute();
 }

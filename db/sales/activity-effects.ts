@@ -91,7 +91,7 @@ export async function noteContacts(
       update ${sql(tableOf[entityType])} r
       set last_contacted_at = greatest(r.last_contacted_at, contact.contacted_at),
         ${isFollowed ? sql`next_followup_at = coalesce(contact.followup_at, r.next_followup_at),` : sql``}
-        version = r.version + 1, updated_at = ${changeTime(sql, now)}
+        version = r.version + 1, updated_at = ${changeTime(sql, now)}, updated_by_id = ${scope.actor.id}
       from contact
       join locked on locked.id = contact.id
       where r.company_id = ${scope.companyId} and r.test_mode = ${scope.testMode} and ${named} and r.id = contact.id
@@ -181,7 +181,8 @@ export async function recomputeFollowup(
         and a.entity_id = ${entityId} and a.followup_at > ${now}
     )
     update ${sql(tableOf[entityType])} r
-    set next_followup_at = next.followup_at, version = r.version + 1, updated_at = ${changeTime(sql, now)}
+    set next_followup_at = next.followup_at, version = r.version + 1, updated_at = ${changeTime(sql, now)},
+      updated_by_id = ${scope.actor.id}
     from locked, next
     where r.company_id = ${scope.companyId} and r.test_mode = ${scope.testMode} and r.id = ${entityId} and r.id = locked.id
       and next.followup_at is distinct from locked.followup_before

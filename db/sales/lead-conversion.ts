@@ -71,7 +71,7 @@ export interface MovedItems {
  */
 export async function moveToCustomer(
   sql: Sql,
-  { companyId, testMode }: Scope,
+  { companyId, testMode, actor }: Scope,
   leadId: string,
   customerId: string,
   now: Date,
@@ -86,7 +86,8 @@ export async function moveToCustomer(
       select id from tasks where ${own} order by id for no key update
     )
     update tasks
-    set ${target}, version = version + 1, updated_at = greatest(updated_at + interval '1 millisecond', ${now})
+    set ${target}, version = version + 1, updated_at = greatest(updated_at + interval '1 millisecond', ${now}),
+      updated_by_id = ${actor.id}
     where company_id = ${companyId} and test_mode = ${testMode} and id = any(array(select id from locked))
     returning id, updated_at as changed_at`.execute();
   const [movedNotes, movedAttachments, movedTasks] = await Promise.all([notes, attachments, tasks]);

@@ -43,6 +43,7 @@ const customerFields = [
   'last_name',
   'email',
   'mobile',
+  'extension',
   'company_name',
   'job_title',
   'website',

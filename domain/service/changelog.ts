@@ -5,6 +5,24 @@ type ChangelogEntry = components['schemas']['ChangelogEntry'];
 
 export const changelog: readonly ChangelogEntry[] = [
   {
+    id: '2026-11-29-extensions',
+    date: '2026-11-29',
+    kind: 'changed',
+    text: 'Leads, customers and accounts have the field `extension`. A phone number with an extension (`+49 30 1234567 ext. 12`) is no longer rejected: the extension is stored in this field. If the workspace made a custom field of leads, customers or accounts with this name, the new field takes precedence. Records can be filtered by `updated_by`, the ID of the actor that changed them last.',
+    operations: [
+      'createLead',
+      'getCustomer',
+      'getCustomerByEmail',
+      'createRecord',
+      'updateRecord',
+      'upsertRecord',
+      'createRecordBatch',
+      'updateRecordBatch',
+      'upsertRecordBatch',
+      'listRecords',
+    ],
+  },
+  {
     id: '2026-11-29-dry-run',
     date: '2026-11-29',
     kind: 'changed',

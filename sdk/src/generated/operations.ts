@@ -101,7 +101,8 @@ export interface Operations {
    *
    * **filter** is percent-encoded JSON: a condition `{"field", "op", "value"}`, or conditions combined with
    * `{"and": […]}`, `{"or": […]}` and `{"not": {…}}`. The maximum is 3 levels of combinators and 50 conditions. You can
-   * filter by the fields of the schema, by `id`, `created_at`, `updated_at` and `created_by`, and by related records.
+   * filter by the fields of the schema, by `id`, `created_at`, `updated_at`, `created_by` and `updated_by`, and by related
+   * records.
    *
    * | Field type | Operators | Value |
    * |---|---|---|
@@ -117,8 +118,9 @@ export interface Operations {
    * - `between` takes `[low, high]` and includes both.
    * - `in` and `not_in` take a list of 1 to 100 values. `is_null` takes true (the default) or false.
    * - `neq` and `not_in` also match records without a value. `not` matches exactly the records that its member does not match.
-   * - `created_by` is the ID of the key, user, app or process that created the record. Who last changed a record is not
-   *   stored on it: see its history.
+   * - `created_by` and `updated_by` are the IDs of the key, user, app or process that created the record and that changed it
+   *   last. If the record never changed, both are the same.
+   * - A phone number is compared without its extension, which is in the field `extension`.
    *
    * **Custom fields** of every type are compared and sorted as text, character by character: `"9"` comes after `"10"`. A
    * condition can read them otherwise: with `"as": "number"` as numbers, with `"as": "date"` as times (a bare date is
@@ -187,9 +189,9 @@ export interface Operations {
    * | POST /v1/reports/query, and `config` of saved reports | when the report runs | |
    * | campaigns | for the time that the run was created | related records |
    * | `stop_when` of workforces | before each step | related records |
-   * | webhook endpoints, over the fields of events | when the event happens | relative dates, `as`, `created_by`, `tags`, related records |
-   * | pre-conditions of statuses, one condition each | when a record enters the status | `as`, `created_by`, `tags`, related records |
-   * | conditions of tags, one condition each | when the record is written | relative dates, `as`, `created_by`, `tags`, related records |
+   * | webhook endpoints, over the fields of events | when the event happens | relative dates, `as`, `created_by`, `updated_by`, `tags`, related records |
+   * | pre-conditions of statuses, one condition each | when a record enters the status | `as`, `created_by`, `updated_by`, `tags`, related records |
+   * | conditions of tags, one condition each | when the record is written | relative dates, `as`, `created_by`, `updated_by`, `tags`, related records |
    * | duplicate checks | | all of it: they compare whole values |
    *
    * In a JSON body, objects can be nested 5 levels deep. A relative date is one of these levels, so in a body it can stand
@@ -199,7 +201,8 @@ export interface Operations {
    * `sort=-employee_count,name`. Records without a value come last in both directions. Ties are sorted by ID. For long
    * texts, only the first 255 characters count.
    *
-   * **Performance.** Indexes serve `eq` and `in` filters on any field except long texts, `in` filters on `tags`, ranges
+   * **Performance.** Indexes serve `eq` and `in` filters on any field except long texts and on `created_by` and
+   * `updated_by`, `in` filters on `tags`, ranges
    * (`gt`, `gte`, `lt`, `lte`, `between`, relative dates) on built-in fields, `starts_with` on email addresses and phone
    * numbers, and sorting by `id`, `created_at`, `updated_at` and all built-in fields. They also serve these conditions on
    * related records, with a dot or in `any`, if few related records match. With an index, each page costs the
@@ -209,7 +212,6 @@ export interface Operations {
    *
    * - the operators `contains`, `ends_with`, `neq`, `not_in`, `none` and `not`, `starts_with` on other fields, parts of an `or`,
    *   conditions with `as`, and ranges on custom fields;
-   * - `created_by`;
    * - sorting by long texts (website, notes, descriptions, addresses), by names of configured lists (status, stage,
    *   source, type), by IDs of other records, by the record of a task or activity, and by custom fields;
    * - filters that match few records, sorted by another field.
@@ -556,7 +558,7 @@ export interface Operations {
    *
    * - **Customer.** An existing customer with the lead's email is used unchanged. If the lead has no email, a customer
    *   with its phone number is used. If several match, the one changed last is used. Otherwise, a customer is created from
-   *   the lead: names, email, mobile, company, job title, website, city, state, country, postal code, source, notes,
+   *   the lead: names, email, mobile, extension, company, job title, website, city, state, country, postal code, source, notes,
    *   assignee, `last_contacted_at`, and custom fields that customers have under the same name and type. Its `lead_id` is
    *   the lead.
    * - **Account.** If the customer has an account, that account is used. Otherwise, the account with the lead's
@@ -1611,7 +1613,7 @@ export interface Operations {
    *
    * **Fields.** The search covers up to six text fields per object that the workspace has switched on. It takes the first
    * six of: `name`, `first_name`, `last_name`, `title`, `company_name`, `email`, `mobile`, `phone`, then the others in
-   * schema order, including custom fields. IDs are not text. The long texts of leads, customers and accounts (`notes`,
+   * schema order, including custom fields. IDs and extensions are not searched. The long texts of leads, customers and accounts (`notes`,
    * `inquiry_details`, `address`, `description`) are not searched. Of other long texts, the first 1,000 characters are
    * searched. Objects without such fields are skipped. People are also found by first and last name together, for example
    * `jane doe`.
