@@ -34,7 +34,7 @@ create table accounts (
   updated_at timestamptz(3) not null,
   updated_by_id text,
   created_by_user uuid,
-  name_key text generated always as (lower(btrim(name))) stored,
+  name_key text generated always as (fold_name(btrim(name))) stored,
   primary key (company_id, test_mode, id),
   foreign key (company_id, assigned_to) references users (company_id, id)
 );

@@ -114,7 +114,7 @@ create table accounts (
   created_by_user uuid,
   -- The form in which names are compared. A column, because row-level security lets an index serve only plain
   -- equality.
-  name_key text generated always as (lower(btrim(name))) stored,
+  name_key text generated always as (fold_name(btrim(name))) stored,
   primary key (company_id, test_mode, id),
   foreign key (company_id, assigned_to) references users (company_id, id)
 );

@@ -28,7 +28,7 @@ export async function findMatches(sql: Sql, scope: Scope, keys: MatchKeys): Prom
   const accounts = sql<{ id: string }[]>`
     select id
     from accounts
-    where ${own} and name_key = lower(btrim(${company}::text))
+    where ${own} and name_key = fold_name(btrim(${company}::text))
     order by updated_at desc, id desc
     limit 1
     for key share`.execute();
@@ -36,8 +36,12 @@ export async function findMatches(sql: Sql, scope: Scope, keys: MatchKeys): Prom
   return { customer, accountId: account?.id };
 }
 
-function lockKeys(sql: Sql, { companyId, testMode }: Scope, { email, mobile, company }: MatchKeys): Promise<unknown> {
-  const keys = { email, mobile, company: company?.trim().toLowerCase() ?? null };
+function lockKeys(
+  sql: Sql,
+  { companyId, testMode }: Scope,
+  { email, mobile, companyKey: company }: MatchKeys,
+): Promise<unknown> {
+  const keys = { email, mobile, company };
   const given = Object.entries(keys).filter(([, value]) => value !== null);
   return lockValues(
     sql,
