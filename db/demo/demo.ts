@@ -273,17 +273,18 @@ export async function insertRecords(sql: Sql, companyId: string, demo: DemoRecor
     created_by_user: created_by,
     created_by_name: find(names, created_by),
   });
+  const record = <Given extends Row>(given: Given) => ({ ...row(given), updated_by_id: given.created_by });
   const sourceOf = (source: string) => find(ids, `source ${source}`);
   const leads = demo.leads.map(({ source, lead_status, custom, ...lead }) => ({
-    ...row(lead),
+    ...record(lead),
     source_id: sourceOf(source),
     lead_status_id: find(ids, `leads ${lead_status}`),
     custom: sql.json(custom as never),
   }));
   await sql`insert into leads ${sql(leads)}`;
-  await sql`insert into accounts ${sql(demo.accounts.map(row))}`;
+  await sql`insert into accounts ${sql(demo.accounts.map(record))}`;
   const customers = demo.customers.map(({ source, ...customer }) => ({
-    ...row(customer),
+    ...record(customer),
     source_id: sourceOf(source),
   }));
   await sql`insert into customers ${sql(customers)}`;
@@ -292,24 +293,24 @@ export async function insertRecords(sql: Sql, companyId: string, demo: DemoRecor
     from customers c
     where l.company_id = ${companyId} and l.test_mode and c.company_id = ${companyId} and c.test_mode and c.lead_id = l.id`;
   const deals = demo.deals.map(({ source, stage, ...deal }) => ({
-    ...row(deal),
+    ...record(deal),
     source_id: sourceOf(source),
     pipeline_id: find(ids, 'default pipeline'),
     stage_id: find(ids, `deals ${stage}`),
   }));
   await sql`insert into deals ${sql(deals)}`;
   const tasks = demo.tasks.map(({ task_type, ...task }) => ({
-    ...row(task),
+    ...record(task),
     task_type_id: find(ids, `task ${task_type}`),
   }));
   await sql`insert into tasks ${sql(tasks)}`;
   const activities = demo.activities.map(({ activity_type, ...activity }) => ({
-    ...row(activity),
+    ...record(activity),
     activity_type_id: find(ids, `activity ${activity_type}`),
   }));
   await sql`insert into activities ${sql(activities)}`;
   const visits = demo.visits.map(({ custom, ...visit }) => ({
-    ...row(visit),
+    ...record(visit),
     custom: sql.json(custom as never),
   }));
   await sql`insert into custom_records ${sql(visits)}`;

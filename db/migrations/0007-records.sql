@@ -124,6 +124,8 @@ create table custom_records (
   created_by_name text,
   created_at timestamptz(3) not null,
   updated_at timestamptz(3) not null,
+  -- The actor of the last change, or of the creation.
+  updated_by_id text,
   created_by_user uuid,
   primary key (company_id, test_mode, object, id)
 );
@@ -135,8 +137,12 @@ create index custom_records_updated on custom_records (company_id, test_mode, ob
 create index custom_records_in_name_of on custom_records (company_id, test_mode, object, created_by_user, created_at,
   id)
   where created_by_user is not null;
+create index custom_records_of_creator
+  on custom_records (company_id, test_mode, object, created_by_id collate "C", created_at, id);
 create index custom_records_of_key on custom_records (company_id, test_mode, object, created_by_id)
   where created_by_kind = 'api_key' and created_by_user is null;
+create index custom_records_of_updater on custom_records (company_id, test_mode, object, updated_by_id collate "C", created_at, id)
+  where updated_by_id is not null;
 alter table custom_records enable row level security, force row level security;
 create policy tenant on custom_records to crm_app
   using (company_id = current_company() and test_mode = current_test_mode())
@@ -181,6 +187,8 @@ create table tasks (
   created_by_name text,
   created_at timestamptz(3) not null,
   updated_at timestamptz(3) not null,
+  -- The actor of the last change, or of the creation.
+  updated_by_id text,
   created_by_user uuid,
   primary key (company_id, test_mode, id),
   foreign key (company_id, task_type_id) references task_types (company_id, id),
@@ -194,8 +202,11 @@ create index tasks_updated on tasks (company_id, test_mode, updated_at, id);
 create index tasks_assigned on tasks (company_id, test_mode, assigned_to, created_at, id) where assigned_to is not null;
 create index tasks_in_name_of on tasks (company_id, test_mode, created_by_user, created_at, id)
   where assigned_to is null and created_by_user is not null;
+create index tasks_of_creator on tasks (company_id, test_mode, created_by_id collate "C", created_at, id);
 create index tasks_of_key on tasks (company_id, test_mode, created_by_id)
   where assigned_to is null and created_by_kind = 'api_key' and created_by_user is null;
+create index tasks_of_updater on tasks (company_id, test_mode, updated_by_id collate "C", created_at, id)
+  where updated_by_id is not null;
 -- Records by what they refer to.
 create index tasks_of_record on tasks (company_id, test_mode, object, record_id, created_at, id);
 -- Filters and sorting by a field.

@@ -89,6 +89,7 @@ create table accounts (
   name text,
   email text,
   phone text,
+  extension text,
   website text,
   industry text,
   employee_count bigint,
@@ -108,10 +109,12 @@ create table accounts (
   created_by_name text,
   created_at timestamptz(3) not null,
   updated_at timestamptz(3) not null,
+  -- The actor of the last change, or of the creation.
+  updated_by_id text,
   created_by_user uuid,
   -- The form in which names are compared. A column, because row-level security lets an index serve only plain
   -- equality.
-  name_key text generated always as (lower(btrim(name))) stored,
+  name_key text generated always as (fold_name(btrim(name))) stored,
   primary key (company_id, test_mode, id),
   foreign key (company_id, assigned_to) references users (company_id, id)
 );
@@ -124,8 +127,11 @@ create index accounts_assigned on accounts (company_id, test_mode, assigned_to, 
   where assigned_to is not null;
 create index accounts_in_name_of on accounts (company_id, test_mode, created_by_user, created_at, id)
   where assigned_to is null and created_by_user is not null;
+create index accounts_of_creator on accounts (company_id, test_mode, created_by_id collate "C", created_at, id);
 create index accounts_of_key on accounts (company_id, test_mode, created_by_id)
   where assigned_to is null and created_by_kind = 'api_key' and created_by_user is null;
+create index accounts_of_updater on accounts (company_id, test_mode, updated_by_id collate "C", created_at, id)
+  where updated_by_id is not null;
 -- Records by what they refer to.
 create index accounts_of_name on accounts (company_id, test_mode, name_key, updated_at, id) where name_key is not null;
 -- Filters and sorting by a field.
@@ -138,6 +144,8 @@ create index accounts_by_country on accounts (company_id, test_mode, country col
 create index accounts_by_email on accounts (company_id, test_mode, email collate "C", id) where email is not null;
 create index accounts_by_employee_count on accounts (company_id, test_mode, employee_count, id)
   where employee_count is not null;
+create index accounts_by_extension on accounts (company_id, test_mode, extension collate "C", id)
+  where extension is not null;
 create index accounts_by_industry on accounts (company_id, test_mode, industry collate "C", id)
   where industry is not null;
 create index accounts_by_name on accounts (company_id, test_mode, name collate "C", id) where name is not null;
@@ -181,6 +189,7 @@ create table leads (
   last_name text,
   email text,
   mobile text,
+  extension text,
   company_name text,
   job_title text,
   website text,
@@ -206,6 +215,8 @@ create table leads (
   created_by_name text,
   created_at timestamptz(3) not null,
   updated_at timestamptz(3) not null,
+  -- The actor of the last change, or of the creation.
+  updated_by_id text,
   -- The user in whose name an app created the record. The app itself acts for many, who must not see each other's
   -- records because of it.
   created_by_user uuid,
@@ -226,8 +237,11 @@ create index leads_updated on leads (company_id, test_mode, updated_at, id);
 create index leads_assigned on leads (company_id, test_mode, assigned_to, created_at, id) where assigned_to is not null;
 create index leads_in_name_of on leads (company_id, test_mode, created_by_user, created_at, id)
   where assigned_to is null and created_by_user is not null;
+create index leads_of_creator on leads (company_id, test_mode, created_by_id collate "C", created_at, id);
 create index leads_of_key on leads (company_id, test_mode, created_by_id)
   where assigned_to is null and created_by_kind = 'api_key' and created_by_user is null;
+create index leads_of_updater on leads (company_id, test_mode, updated_by_id collate "C", created_at, id)
+  where updated_by_id is not null;
 -- Records by what they refer to.
 create index leads_of_customer on leads (company_id, test_mode, converted_customer_id)
   where converted_customer_id is not null;
@@ -240,6 +254,8 @@ create index leads_by_company_name on leads (company_id, test_mode, company_name
 create index leads_by_converted_at on leads (company_id, test_mode, converted_at, id) where converted_at is not null;
 create index leads_by_country on leads (company_id, test_mode, country collate "C", id) where country is not null;
 create index leads_by_email on leads (company_id, test_mode, email collate "C", id) where email is not null;
+create index leads_by_extension on leads (company_id, test_mode, extension collate "C", id)
+  where extension is not null;
 create index leads_by_first_name on leads (company_id, test_mode, first_name collate "C", id)
   where first_name is not null;
 create index leads_by_job_title on leads (company_id, test_mode, job_title collate "C", id) where job_title is not null;
@@ -304,6 +320,7 @@ create table customers (
   email text,
   mobile text,
   phone text,
+  extension text,
   company_name text,
   account_id uuid,
   job_title text,
@@ -325,6 +342,8 @@ create table customers (
   created_by_name text,
   created_at timestamptz(3) not null,
   updated_at timestamptz(3) not null,
+  -- The actor of the last change, or of the creation.
+  updated_by_id text,
   created_by_user uuid,
   primary key (company_id, test_mode, id),
   foreign key (company_id, source_id) references sources (company_id, id),
@@ -339,8 +358,11 @@ create index customers_assigned on customers (company_id, test_mode, assigned_to
   where assigned_to is not null;
 create index customers_in_name_of on customers (company_id, test_mode, created_by_user, created_at, id)
   where assigned_to is null and created_by_user is not null;
+create index customers_of_creator on customers (company_id, test_mode, created_by_id collate "C", created_at, id);
 create index customers_of_key on customers (company_id, test_mode, created_by_id)
   where assigned_to is null and created_by_kind = 'api_key' and created_by_user is null;
+create index customers_of_updater on customers (company_id, test_mode, updated_by_id collate "C", created_at, id)
+  where updated_by_id is not null;
 -- Records by what they refer to.
 create index customers_of_account on customers (company_id, test_mode, account_id, created_at, id)
   where account_id is not null;
@@ -353,6 +375,8 @@ create index customers_by_company_name on customers (company_id, test_mode, comp
 create index customers_by_country on customers (company_id, test_mode, country collate "C", id)
   where country is not null;
 create index customers_by_email on customers (company_id, test_mode, email collate "C", id) where email is not null;
+create index customers_by_extension on customers (company_id, test_mode, extension collate "C", id)
+  where extension is not null;
 create index customers_by_first_name on customers (company_id, test_mode, first_name collate "C", id)
   where first_name is not null;
 create index customers_by_job_title on customers (company_id, test_mode, job_title collate "C", id)
@@ -439,6 +463,8 @@ create table deals (
   created_by_name text,
   created_at timestamptz(3) not null,
   updated_at timestamptz(3) not null,
+  -- The actor of the last change, or of the creation.
+  updated_by_id text,
   created_by_user uuid,
   -- Texts that can be longer than an index allows are looked up by their hash; a query compares the text too.
   lost_reason_hash bigint generated always as (hashtextextended(lost_reason, 0)) stored,
@@ -457,8 +483,11 @@ create index deals_updated on deals (company_id, test_mode, updated_at, id);
 create index deals_assigned on deals (company_id, test_mode, assigned_to, created_at, id) where assigned_to is not null;
 create index deals_in_name_of on deals (company_id, test_mode, created_by_user, created_at, id)
   where assigned_to is null and created_by_user is not null;
+create index deals_of_creator on deals (company_id, test_mode, created_by_id collate "C", created_at, id);
 create index deals_of_key on deals (company_id, test_mode, created_by_id)
   where assigned_to is null and created_by_kind = 'api_key' and created_by_user is null;
+create index deals_of_updater on deals (company_id, test_mode, updated_by_id collate "C", created_at, id)
+  where updated_by_id is not null;
 -- Records by what they refer to.
 create index deals_of_account on deals (company_id, test_mode, account_id, created_at, id) where account_id is not null;
 create index deals_of_customer on deals (company_id, test_mode, customer_id, created_at, id) where customer_id is not null;
@@ -549,6 +578,8 @@ create table activities (
   created_by_name text,
   created_at timestamptz(3) not null,
   updated_at timestamptz(3) not null,
+  -- The actor of the last change, or of the creation.
+  updated_by_id text,
   created_by_user uuid,
   duration_seconds int check (duration_seconds >= 0 and duration_seconds <= 86400),
   outcome text,
@@ -566,7 +597,9 @@ create index activities_in_name_of on activities (company_id, test_mode, created
 create index activities_of_key on activities (company_id, test_mode, created_by_id)
   where created_by_kind = 'api_key' and created_by_user is null;
 -- Records by what they refer to.
-create index activities_of_creator on activities (company_id, test_mode, created_by_id, performed_at, id);
+create index activities_of_creator on activities (company_id, test_mode, created_by_id collate "C", performed_at, id);
+create index activities_of_updater on activities (company_id, test_mode, updated_by_id collate "C", performed_at, id)
+  where updated_by_id is not null;
 create index activities_of_entity on activities (company_id, test_mode, entity_id, performed_at, id);
 create index activities_of_entity_type on activities (company_id, test_mode, entity_type, performed_at, id);
 create index activities_of_type on activities (company_id, test_mode, activity_type_id, performed_at, id);

@@ -76,7 +76,7 @@ const creator: readonly [string, Column][] = [
 
 const columnsOf: Readonly<Record<string, readonly [string, Column][]>> = {
   leads: [
-    ...text('first_name', 'last_name', 'company_name', 'job_title', 'origin'),
+    ...text('first_name', 'last_name', 'extension', 'company_name', 'job_title', 'origin'),
     ...caselessText('email', 'mobile'),
     ...place,
     ...hashedText('website', 'inquiry_details', 'notes'),
@@ -100,7 +100,7 @@ const columnsOf: Readonly<Record<string, readonly [string, Column][]>> = {
     ...times('stage_changed_at', 'won_at', 'lost_at', 'last_contacted_at', 'next_followup_at'),
   ],
   customers: [
-    ...text('first_name', 'last_name', 'company_name', 'job_title'),
+    ...text('first_name', 'last_name', 'extension', 'company_name', 'job_title'),
     ...caselessText('email', 'mobile', 'phone'),
     ...place,
     ...longText('website', 'address', 'notes'),
@@ -110,7 +110,7 @@ const columnsOf: Readonly<Record<string, readonly [string, Column][]>> = {
     ...times('last_contacted_at'),
   ],
   accounts: [
-    ...text('name', 'industry'),
+    ...text('name', 'extension', 'industry'),
     ...caselessText('email', 'phone'),
     ...place,
     ...longText('website', 'address', 'description'),
@@ -163,12 +163,16 @@ export function recordTable(object: string): RecordTable {
   return builtin.get(object) ?? { ...shared, object };
 }
 
-const createdBy: Column = { name: 'created_by_id', type: 'text', filled: true };
+/** The actors that created and last changed a record: filters name them, but no response has them. */
+const actors: ReadonlyMap<string, Column> = new Map([
+  ['created_by', { name: 'created_by_id', type: 'text', filled: true }],
+  ['updated_by', { name: 'updated_by_id', type: 'text' }],
+]);
 
 /**
- * Returns the column that a filter compares: of a field, or the id of the actor that created the
- * record.
+ * Returns the column that a filter compares: of a field, or the id of the actor that created or last
+ * changed the record.
  */
 export function filterColumn(table: RecordTable, field: string): Column | undefined {
-  return table.columns.get(field) ?? (field === 'created_by' ? createdBy : undefined);
+  return table.columns.get(field) ?? actors.get(field);
 }

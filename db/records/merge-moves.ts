@@ -1,5 +1,6 @@
 // Moves the items of a record to another record of its object, and back.
 import type { Fragment } from 'postgres';
+import type { ActingScope } from '../client/created-by.ts';
 import type { Sql } from '../client/pool.ts';
 import type { TenantScope } from '../client/tenant.ts';
 import { entityTypes } from './deletion.ts';
@@ -71,7 +72,7 @@ export async function countItems(sql: Sql, scope: TenantScope, { object, from }:
  */
 export async function moveItems(
   sql: Sql,
-  scope: TenantScope,
+  scope: ActingScope,
   pair: Pair,
   only: MovedIds | undefined,
   now: Date,
@@ -91,7 +92,8 @@ export async function moveItems(
         select id from ${sql(table)} where ${isOwn(sql, scope)} and ${condition} ${named(table)} order by id for no key update
       )
       update ${sql(table)}
-      set ${sql(column)} = ${to}, version = version + 1, updated_at = greatest(updated_at + interval '1 millisecond', ${now})
+      set ${sql(column)} = ${to}, version = version + 1, updated_at = greatest(updated_at + interval '1 millisecond', ${now}),
+        updated_by_id = ${scope.actor.id}
       where ${isOwn(sql, scope)} and id = any(array(select id from locked))
       returning id, updated_at as changed_at`.execute();
   const [activities, tasks, links, runs, notifications, moved] = await Promise.all([

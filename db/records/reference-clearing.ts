@@ -1,6 +1,6 @@
 // Clears references to deleted records: immediately if they are few, by a job otherwise.
 import type { Fragment } from 'postgres';
-import type { Actor } from '../client/created-by.ts';
+import type { ActingScope, Actor } from '../client/created-by.ts';
 import type { Sql } from '../client/pool.ts';
 import type { TenantScope } from '../client/tenant.ts';
 
@@ -85,7 +85,7 @@ export async function countReferring(
  */
 export async function clearReferences(
   sql: Sql,
-  scope: TenantScope,
+  scope: ActingScope,
   object: string,
   ids: readonly string[],
   limit: number,
@@ -107,7 +107,8 @@ export async function clearReferences(
         for no key update
       )
       update ${table} r
-      set ${sql(column)} = null, version = r.version + 1, updated_at = greatest(r.updated_at + interval '1 millisecond', ${now})
+      set ${sql(column)} = null, version = r.version + 1, updated_at = greatest(r.updated_at + interval '1 millisecond', ${now}),
+        updated_by_id = ${scope.actor.id}
       from referring
       where ${isOwnRow(sql, scope)} and r.id = any(array(select id from referring)) and r.id = referring.id
       returning r.id, referring.gone as "from", r.updated_at as changed_at`;
@@ -131,7 +132,7 @@ export interface MovedReference {
  */
 export async function moveReferences(
   sql: Sql,
-  scope: TenantScope,
+  scope: ActingScope,
   object: string,
   { from, to }: { from: string; to: string },
   only: readonly Pick<MovedReference, 'id' | 'field'>[] | undefined,
@@ -150,7 +151,8 @@ export async function moveReferences(
         for no key update
       )
       update ${table} r
-      set ${sql(column)} = ${to}, version = r.version + 1, updated_at = greatest(r.updated_at + interval '1 millisecond', ${now})
+      set ${sql(column)} = ${to}, version = r.version + 1, updated_at = greatest(r.updated_at + interval '1 millisecond', ${now}),
+        updated_by_id = ${scope.actor.id}
       where ${isOwnRow(sql, scope)} and r.id = any(array(select id from referring))
       returning r.id, r.updated_at as changed_at`;
     moved.push(...rows.map((row) => ({ ...row, object: source, field: column })));

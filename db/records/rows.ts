@@ -46,7 +46,7 @@ function layoutOf(table: RecordTable): Layout {
     common.has(field) ? [] : [{ field, at: selected.indexOf(column.name) }],
   );
   const read = selected.map((name) => `r."${name}"`).join(', ');
-  const writable = [...names.filter((name) => !fixed.has(name)), 'custom', 'version'];
+  const writable = [...names.filter((name) => !fixed.has(name)), 'custom', 'version', 'updated_by_id'];
   const columns = [...keys, ...(table.object === undefined ? [] : ['object']), ...origin, ...writable];
   const types = new Map([...table.columns.values()].map(({ name, type }) => [name, type]));
   const inserted = { table: table.name, columns, documents: ['custom'] };

@@ -1,7 +1,7 @@
 // The trash: deleted records and their items, as they were, until they are restored or removed.
 import type { Fragment } from 'postgres';
 import type { StoredRecord } from '../../domain/records/draft.ts';
-import type { Actor } from '../client/created-by.ts';
+import type { ActingScope, Actor } from '../client/created-by.ts';
 import type { Sql } from '../client/pool.ts';
 import type { TenantScope } from '../client/tenant.ts';
 import { isVisibleTo, type Scope } from '../client/visibility.ts';
@@ -228,7 +228,7 @@ export interface ReturnedRecord {
  */
 export async function insertDeletedRecords(
   sql: Sql,
-  scope: TenantScope,
+  scope: ActingScope,
   object: string,
   ids: readonly string[],
   changed: readonly StoredRecord[],
@@ -237,7 +237,7 @@ export async function insertDeletedRecords(
   const columns = namesOf(sql, insertedColumns(table));
   const changes = changed.map(({ id, values, custom, version, updatedAt }) => [
     id,
-    { ...toRow(table, values, custom), version, updated_at: updatedAt.toISOString() },
+    { ...toRow(table, values, custom), version, updated_at: updatedAt.toISOString(), updated_by_id: scope.actor.id },
   ]);
   const adapted =
     changes.length === 0 ? sql`` : sql`|| coalesce(${sql.json(Object.fromEntries(changes))}::jsonb -> id::text, '{}')`;
@@ -497,7 +497,7 @@ export interface RestoredReference {
  */
 export async function restoreReferences(
   sql: Sql,
-  scope: TenantScope,
+  scope: ActingScope,
   roots: readonly string[],
   limit: number,
   now: Date,
@@ -550,7 +550,7 @@ async function findUnfinished(
 /** Sets an empty reference of living records, each with its next version. @param targets by the ids of the records */
 function fillReferences(
   sql: Sql,
-  { companyId, testMode }: TenantScope,
+  { companyId, testMode, actor }: ActingScope,
   object: string,
   field: string,
   targets: ReadonlyMap<string, string>,
@@ -566,7 +566,8 @@ function fillReferences(
       for no key update
     )
     update ${sql(object)} r
-    set ${column} = target.id, version = r.version + 1, updated_at = greatest(r.updated_at + interval '1 millisecond', ${now})
+    set ${column} = target.id, version = r.version + 1, updated_at = greatest(r.updated_at + interval '1 millisecond', ${now}),
+      updated_by_id = ${actor.id}
     from unnest(${ids}::uuid[], ${[...targets.values()]}::uuid[]) as target (of, id)
     where r.company_id = ${companyId} and r.test_mode = ${testMode} and r.id = any(array(select id from empty)) and r.id = target.of
     returning r.id, r.${column} as "to", r.updated_at as changed_at`.execute();

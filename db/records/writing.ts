@@ -48,6 +48,7 @@ export function insertRecords(
     version: 1,
     created_at: now.toISOString(),
     updated_at: now.toISOString(),
+    updated_by_id: scope.actor.id,
   };
   const rows = records.map(({ id, values, custom }) => Object.assign(toRow(table, values, custom), columns, { id }));
   const { silent, returning } = insertions(table);
@@ -89,6 +90,7 @@ export function updateRecords(
     version: record.version + 1,
     created_at: record.createdAt.toISOString(),
     updated_at: record.updatedAt.toISOString(),
+    updated_by_id: scope.actor.id,
   }));
   const named = isNamed(
     sql,

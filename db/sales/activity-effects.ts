@@ -91,7 +91,7 @@ export async function noteContacts(
       update ${sql(tableOf[entityType])} r
       set last_contacted_at = greatest(r.last_contacted_at, contact.contacted_at),
         ${isFollowed ? sql`next_followup_at = coalesce(contact.followup_at, r.next_followup_at),` : sql``}
-        version = r.version + 1, updated_at = ${changeTime(sql, now)}
+        version = r.version + 1, updated_at = ${changeTime(sql, now)}, updated_by_id = ${scope.actor.id}
       from contact
       join locked on locked.id = contact.id
       where r.company_id = ${scope.companyId} and r.test_mode = ${scope.testMode} and ${named} and r.id = contact.id
@@ -187,7 +187,8 @@ export async function recomputeFollowups(
         select locked.*, planned.followup_at from locked left join planned on planned.entity_id = locked.id
       )
       update ${sql(tableOf[entityType])} r
-      set next_followup_at = next.followup_at, version = r.version + 1, updated_at = ${changeTime(sql, now)}
+      set next_followup_at = next.followup_at, version = r.version + 1, updated_at = ${changeTime(sql, now)},
+        updated_by_id = ${scope.actor.id}
       from next
       where r.company_id = ${scope.companyId} and r.test_mode = ${scope.testMode} and r.id = any(${ids}::uuid[]) and r.id = next.id
         and next.followup_at is distinct from next.followup_before

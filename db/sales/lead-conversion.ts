@@ -28,7 +28,7 @@ export async function findMatches(sql: Sql, scope: Scope, keys: MatchKeys): Prom
   const accounts = sql<{ id: string }[]>`
     select id
     from accounts
-    where ${own} and name_key = lower(btrim(${company}::text))
+    where ${own} and name_key = fold_name(btrim(${company}::text))
     order by updated_at desc, id desc
     limit 1
     for key share`.execute();
@@ -36,8 +36,12 @@ export async function findMatches(sql: Sql, scope: Scope, keys: MatchKeys): Prom
   return { customer, accountId: account?.id };
 }
 
-function lockKeys(sql: Sql, { companyId, testMode }: Scope, { email, mobile, company }: MatchKeys): Promise<unknown> {
-  const keys = { email, mobile, company: company?.trim().toLowerCase() ?? null };
+function lockKeys(
+  sql: Sql,
+  { companyId, testMode }: Scope,
+  { email, mobile, companyKey: company }: MatchKeys,
+): Promise<unknown> {
+  const keys = { email, mobile, company };
   const given = Object.entries(keys).filter(([, value]) => value !== null);
   return lockValues(
     sql,
@@ -71,7 +75,7 @@ export interface MovedItems {
  */
 export async function moveToCustomer(
   sql: Sql,
-  { companyId, testMode }: Scope,
+  { companyId, testMode, actor }: Scope,
   leadId: string,
   customerId: string,
   now: Date,
@@ -86,7 +90,8 @@ export async function moveToCustomer(
       select id from tasks where ${own} order by id for no key update
     )
     update tasks
-    set ${target}, version = version + 1, updated_at = greatest(updated_at + interval '1 millisecond', ${now})
+    set ${target}, version = version + 1, updated_at = greatest(updated_at + interval '1 millisecond', ${now}),
+      updated_by_id = ${actor.id}
     where company_id = ${companyId} and test_mode = ${testMode} and id = any(array(select id from locked))
     returning id, updated_at as changed_at`.execute();
   const [movedNotes, movedAttachments, movedTasks] = await Promise.all([notes, attachments, tasks]);

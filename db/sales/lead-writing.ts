@@ -15,6 +15,7 @@ const blank = {
   last_name: null,
   email: null,
   mobile: null,
+  extension: null,
   company_name: null,
   job_title: null,
   website: null,
@@ -52,6 +53,7 @@ export function insertLead(
     ...createdColumns(scope),
     created_at: now,
     updated_at: now,
+    updated_by_id: scope.actor.id,
   };
   // Locked, because a tag that is being deleted must not be applied.
   const automatic = sql`

@@ -81,6 +81,8 @@ const priority = (value?: number): BuiltinField => ({
 const source: BuiltinField = { name: 'source', label: 'Source', type: 'select', lookup: 'sources' };
 const assignedTo = text('assigned_to', 'Assigned to', { reference: 'user' });
 const email: BuiltinField = { name: 'email', label: 'Email', type: 'email' };
+/** The extension of the phone number of a person or a company. */
+const extension = text('extension', 'Extension', { maxLength: 20 });
 const website: BuiltinField = { name: 'website', label: 'Website', type: 'url' };
 const place = [
   text('city', 'City'),
@@ -101,6 +103,7 @@ export const builtinObjects: readonly BuiltinObject[] = [
       text('last_name', 'Last name', { maxLength: 100 }),
       email,
       { name: 'mobile', label: 'Mobile', type: 'phone' },
+      extension,
       text('company_name', 'Company', { maxLength: 200 }),
       text('job_title', 'Job title', { maxLength: 100 }),
       website,
@@ -160,6 +163,7 @@ export const builtinObjects: readonly BuiltinObject[] = [
       email,
       { name: 'mobile', label: 'Mobile', type: 'phone' },
       { name: 'phone', label: 'Phone', type: 'phone' },
+      extension,
       text('company_name', 'Company', { maxLength: 200 }),
       text('account_id', 'Account', { reference: 'account' }),
       text('job_title', 'Job title', { maxLength: 100 }),
@@ -182,6 +186,7 @@ export const builtinObjects: readonly BuiltinObject[] = [
       text('name', 'Name', { required: true, locked: true, minLength: 1, maxLength: 200 }),
       email,
       { name: 'phone', label: 'Phone', type: 'phone' },
+      extension,
       website,
       text('industry', 'Industry', { maxLength: 100 }),
       { name: 'employee_count', label: 'Employees', type: 'number', integer: true, min: 0 },

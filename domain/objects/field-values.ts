@@ -3,7 +3,7 @@
 import formats from 'ajv-formats/dist/formats.js';
 import type { components } from '../../generated/api.ts';
 import { asSentence } from '../service/messages.ts';
-import { type CountryCode, toE164 } from './phone-numbers.ts';
+import { type CountryCode, readPhoneNumber } from './phone-numbers.ts';
 import { findClosest } from './suggestions.ts';
 import { readDay, readTime } from './times.ts';
 import { type Field, findByName } from './workspace.ts';
@@ -26,7 +26,8 @@ interface Fault {
   hint?: string;
 }
 
-export type Checked = { value: StoredValue } | { fault: Fault };
+/** A value, and the extension that a phone number was sent with. */
+export type Checked = { value: StoredValue; extension?: string } | { fault: Fault };
 
 /** The default maximum lengths of texts in characters. */
 const lengths = { text: 255, textarea: 5000, customText: 1000, email: 254, url: 2000 } as const;
@@ -80,7 +81,7 @@ export function checkValue(field: Field, value: unknown): Checked {
     case 'url':
       return checkUrl(value.trim());
     case 'phone':
-      return checkPhone(value.trim(), field.country);
+      return checkPhone(value.trim(), field.country, field.keepsExtension);
     case 'date':
       return checkDate(value);
     case 'datetime':
@@ -146,14 +147,19 @@ function checkUrl(text: string): Checked {
   return fault('INVALID_FORMAT', rule, isBareHost ? { hint: `Did you mean ${completed}?` } : {});
 }
 
-export function checkPhone(text: string, home: CountryCode | undefined): Checked {
-  const number = text.length <= 100 ? toE164(text, home) : undefined;
-  if (number) return { value: number };
-  return fault('INVALID_FORMAT', 'must be a phone number', {
-    hint: home
-      ? `Send it in international format, e.g. +971501234567. Without a country code it is read as a number in ${home}.`
-      : 'Send it in international format, e.g. +971501234567.',
-  });
+/** @param keepsExtension true: the number can have an extension */
+export function checkPhone(text: string, home: CountryCode | undefined, keepsExtension = false): Checked {
+  const read = text.length <= 100 ? readPhoneNumber(text, home) : undefined;
+  if (!read)
+    return fault('INVALID_FORMAT', 'must be a phone number', {
+      hint: home
+        ? `Send it in international format, e.g. +971501234567. Without a country code it is read as a number in ${home}.`
+        : 'Send it in international format, e.g. +971501234567.',
+    });
+  const { number, extension } = read;
+  if (extension === undefined) return { value: number };
+  if (keepsExtension) return { value: number, extension };
+  return fault('INVALID_FORMAT', 'must be a phone number without an extension', { hint: `Send ${number}.` });
 }
 
 function checkDate(text: string): Checked {

@@ -2,7 +2,7 @@
 
 import type { FieldType } from './builtin.ts';
 import { checkValue, type FieldProblem, type StoredValue } from './field-values.ts';
-import { toE164 } from './phone-numbers.ts';
+import { readPhoneNumber } from './phone-numbers.ts';
 import { findClosest } from './suggestions.ts';
 import { type Field, findByName } from './workspace.ts';
 
@@ -152,13 +152,13 @@ function noSuchValue(given: string, allowed: readonly string[]): FilterValue {
 }
 
 /**
- * Returns text in stored form: addresses in lower case, phone numbers in E.164 if they can be
- * parsed.
+ * Returns text in stored form: addresses in lower case, phone numbers in E.164 and without extension
+ * if they can be parsed.
  */
 function normalised({ type, country }: Field, text: string): string {
   if (type === 'email') return text.trim().toLowerCase();
   if (type !== 'phone' || text.length > 100) return text;
-  return toE164(text.trim(), country) ?? text;
+  return readPhoneNumber(text.trim(), country)?.number ?? text;
 }
 
 /** Returns a stored value of a custom field as the text that PostgreSQL makes of it. */

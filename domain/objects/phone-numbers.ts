@@ -44,29 +44,38 @@ export function callingCountry(country: string | null): CountryCode | undefined 
   return countriesByName.get(wanted.toLowerCase());
 }
 
+/** A number in E.164, e.g. +971501234567, and its extension, which E.164 cannot express. */
+export interface ReadNumber {
+  number: string;
+  extension?: string;
+}
+
 /**
- * Returns a number in E.164, e.g. +971501234567. Reads the international form with +, with 00 and
- * as bare digits, the national form of the country, and each of them as a tel: address.
+ * Reads the international form with +, with 00 and as bare digits, the national form of the country,
+ * and each of them as a tel: address and with an extension.
  * @param country of numbers in national form; without it, only international forms are read
- * @returns undefined if it is not a valid number of its country, or has an extension, which E.164
- * cannot express
+ * @returns undefined if it is not a valid number of its country
  */
-export function toE164(text: string, country: CountryCode | undefined): string | undefined {
+export function readPhoneNumber(text: string, country: CountryCode | undefined): ReadNumber | undefined {
   const dialed = text.replace(/^tel:/i, '');
   const asWritten = parseNumber(dialed, country);
-  if (asWritten?.isValid()) return asWritten.number;
+  if (asWritten?.isValid()) return toReadNumber(asWritten);
   // Not a number of the country: the country code may be written with 00, or without any prefix.
-  const digits = dialed.replace(/[\s().\-/]/g, '');
+  const [, written = '', rest = ''] = /^([\d\s().\-/]*)(.*)$/s.exec(dialed) ?? [];
+  const digits = written.replace(/\D/g, '');
   const international = /^(?:00)?[1-9]\d{7,14}$/.test(digits)
-    ? parseNumber(`+${digits.replace(/^00/, '')}`)
+    ? parseNumber(`+${digits.replace(/^00/, '')} ${rest}`)
     : undefined;
-  if (international?.isValid()) return international.number;
-  return asWritten?.isPossible() ? asWritten.number : undefined;
+  if (international?.isValid()) return toReadNumber(international);
+  return asWritten?.isPossible() ? toReadNumber(asWritten) : undefined;
 }
 
 function parseNumber(text: string, country?: CountryCode): PhoneNumber | undefined {
-  const number = parsePhoneNumberFromString(text, { extract: false, ...(country ? { defaultCountry: country } : {}) });
-  return number?.ext ? undefined : number;
+  return parsePhoneNumberFromString(text, { extract: false, ...(country ? { defaultCountry: country } : {}) });
+}
+
+function toReadNumber({ number, ext }: PhoneNumber): ReadNumber {
+  return { number, ...(ext ? { extension: ext } : {}) };
 }
 
 /** Returns the digits that numbers of a country begin with in E.164. */

@@ -14,10 +14,13 @@ export function queryableField(object: WorkspaceObject, name: string): Field | u
   return common.get(name) ?? object.fields.get(name);
 }
 
-const createdBy: Field = { name: 'created_by', label: 'Created by', type: 'text', custom: false, required: false };
+const actors: readonly Field[] = [
+  { name: 'created_by', label: 'Created by', type: 'text', custom: false, required: false },
+  { name: 'updated_by', label: 'Updated by', type: 'text', custom: false, required: false },
+];
 
 /**
- * Returns a field that filters may name: a queryable one, the creator of the record, or its tags.
+ * Returns a field that filters may name: a queryable one, an actor of the record, or its tags.
  */
 export function filterableField(object: WorkspaceObject, name: string): Field | undefined {
   return queryableField(object, name) ?? furtherFilterable(object).find((field) => field.name === name);
@@ -26,7 +29,7 @@ export function filterableField(object: WorkspaceObject, name: string): Field | 
 /** Returns the fields that filters may name, but sorts may not. */
 function furtherFilterable(object: WorkspaceObject): Field[] {
   const tags = tagsField(object);
-  return [createdBy, ...(tags ? [tags] : [])];
+  return [...actors, ...(tags ? [tags] : [])];
 }
 
 /**

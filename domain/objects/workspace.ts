@@ -31,6 +31,8 @@ export interface Field extends Omit<BuiltinField, 'options'> {
    * known.
    */
   country?: CountryCode;
+  /** On phone fields: the record has a field for the extension of the number. */
+  keepsExtension?: true;
 }
 
 /** A field, published or not. */
@@ -130,6 +132,8 @@ export function configuredFields(object: string, rows: WorkspaceRows): Configure
   const country = callingCountry(rows.country);
   const dialled = (type: FieldType) => (type === 'phone' && country ? { country } : {});
   const overrides = new Map(rows.fieldOverrides.filter((row) => row.object === object).map((row) => [row.name, row]));
+  const hasExtension =
+    builtins.some(({ name }) => name === 'extension') && overrides.get('extension')?.enabled !== false;
   const fields: ConfiguredField[] = builtins.map((builtin) => {
     const override = overrides.get(builtin.name);
     const items = builtin.lookup && lookupItems(builtin.lookup, rows);
@@ -143,6 +147,7 @@ export function configuredFields(object: string, rows: WorkspaceRows): Configure
       ...(options ? { options } : {}),
       ...(items ? { items } : {}),
       ...dialled(builtin.type),
+      ...(builtin.type === 'phone' && hasExtension ? { keepsExtension: true } : {}),
     };
   });
   const builtinNames = new Set(builtins.map((builtin) => builtin.name));

@@ -47,6 +47,8 @@ export interface Draft extends CheckedRecord {
   pipelineId: string | undefined;
   /** Fields in the body, valid or not. */
   sent: ReadonlySet<string>;
+  /** The extensions that phone numbers were sent with, by field. */
+  extensions: Map<string, string>;
   /**
    * Returns the current or future value of a built-in field; undefined if the body's value is
    * invalid.

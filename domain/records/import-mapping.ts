@@ -1,5 +1,6 @@
 // Maps the columns of an import to fields, and rows to the bodies that batches take.
 import { type FieldProblem, fieldProblem } from '../objects/field-values.ts';
+import { foldName } from '../objects/name-folding.ts';
 import { findClosest } from '../objects/suggestions.ts';
 import type { WorkspaceObject } from '../objects/workspace.ts';
 
@@ -21,7 +22,7 @@ export interface ImportOptions {
 /** Returns true for columns that an error file adds. */
 const isErrorColumn = (column: string): boolean => column.startsWith('_error');
 
-const sameName = (name: string): string => name.trim().toLowerCase();
+const sameName = (name: string): string => foldName(name.trim());
 
 /** Returns the fields that a column may be mapped to, in the form in which names are compared. */
 function fieldsByName(object: WorkspaceObject, matchOn: readonly string[]): Map<string, string> {

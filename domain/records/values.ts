@@ -46,6 +46,7 @@ export function checkRecord(
     now,
     stored,
     sent,
+    extensions: new Map(),
     pipelineId: findPipelineId(object, body, stored, workspace),
     joined: (name) => (refused(name) ? undefined : name in draft.values ? draft.values[name] : (stored[name] ?? null)),
   };
@@ -54,6 +55,7 @@ export function checkRecord(
     else if (name === 'tags' && object.tags) checkTags(draft, given);
     else checkField(draft, name, given);
   }
+  keepExtension(draft);
   if (mode === 'create') complete(draft);
   checkOneOf(draft);
   checkRules(draft);
@@ -149,7 +151,8 @@ function checkField(draft: Draft, name: string, given: unknown): void {
     problems.push(fieldProblem(name, checked.fault.code, checked.fault.rule, { ...checked.fault, ...hint }));
     return;
   }
-  const { value } = checked;
+  const { value, extension } = checked;
+  if (extension !== undefined) draft.extensions.set(name, extension);
   if (value === null && mode === 'create') return;
   if (value === null && (field.required || defaultOf(draft, field) !== null)) {
     problems.push(fieldProblem(name, 'REQUIRED', 'cannot be cleared'));
@@ -166,6 +169,22 @@ function checkField(draft: Draft, name: string, given: unknown): void {
     return;
   }
   (field.custom ? draft.custom : draft.values)[name] = value;
+}
+
+/**
+ * Stores the extension of a phone number in the record's field `extension`. If the body also sends
+ * that field, or two numbers with an extension, they must not differ.
+ */
+function keepExtension({ extensions, values, problems }: Draft): void {
+  for (const [name, extension] of extensions) {
+    if (!('extension' in values)) values.extension = extension;
+    if (values.extension === extension || problems.some(({ field }) => field === 'extension')) continue;
+    problems.push(
+      fieldProblem(name, 'CONFLICTING_FIELDS', 'must not have another extension than the record', {
+        hint: 'A record has one extension. Send it with one number, or as the field extension.',
+      }),
+    );
+  }
 }
 
 function checkAssigneeEmail(draft: Draft, given: unknown, assignedTo: unknown): void {

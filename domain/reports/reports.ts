@@ -161,7 +161,10 @@ const textual: ReadonlySet<FieldType> = new Set<FieldType>(['text', 'textarea', 
  */
 export function revealsTexts({ field, groupBy, filter }: Report, object: WorkspaceObject): boolean {
   const isText = (name: string): boolean =>
-    textual.has(object.fields.get(name)?.type ?? (name === 'id' || name === 'created_by' ? 'text' : 'datetime'));
+    textual.has(
+      object.fields.get(name)?.type ??
+        (name === 'id' || name === 'created_by' || name === 'updated_by' ? 'text' : 'datetime'),
+    );
   return (
     [field, ...groupBy].some((each) => each && isText(each.name)) ||
     (filter !== undefined && listLeaves(filter).some((condition) => isRelated(condition) || isText(condition.field)))

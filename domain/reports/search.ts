@@ -45,6 +45,6 @@ function isSearchable({ object }: WorkspaceObject, field: Field): boolean {
   if (!textual.has(field.type)) return false;
   if (field.custom) return true;
   if (field.type === 'textarea' && withoutLongTexts.has(object)) return false;
-  // Texts that are ids of other items.
-  return !field.readOnly && !field.reference && !field.name.endsWith('_id');
+  // Not extensions, which are too short, and not the ids of other items.
+  return field.name !== 'extension' && !field.readOnly && !field.reference && !field.name.endsWith('_id');
 }

@@ -72,6 +72,7 @@ export function showCustomer(
     email: text('email'),
     mobile: text('mobile'),
     phone: text('phone'),
+    extension: text('extension'),
     company_name: text('company_name'),
     account_id: text('account_id'),
     account: profile.account,

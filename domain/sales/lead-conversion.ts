@@ -2,6 +2,7 @@
 
 import type { Status } from '../objects/configuration.ts';
 import { type FieldProblem, fieldProblem, type StoredValue, toResponseValue } from '../objects/field-values.ts';
+import { foldName } from '../objects/name-folding.ts';
 import { getBuiltinObject, type Workspace, type WorkspaceObject } from '../objects/workspace.ts';
 import type { CheckedRecord, StoredRecord } from '../records/draft.ts';
 import { checkRecord } from '../records/values.ts';
@@ -15,16 +16,19 @@ export interface MatchKeys {
   /** Only for a lead without an email address, because several people may share a phone. */
   mobile: string | null;
   company: string | null;
+  /** The company in the form in which names are compared. */
+  companyKey: string | null;
 }
 
 export function matchKeys(lead: StoredRecord, workspace: Workspace): MatchKeys {
   const text = textsOf(lead, getBuiltinObject('leads', workspace));
-  const email = text('email');
+  const [email, company] = [text('email'), text('company_name')];
   return {
     customerId: lead.values.converted_customer_id as string | null,
     email,
     mobile: email === null ? text('mobile') : null,
-    company: text('company_name'),
+    company,
+    companyKey: company === null ? null : foldName(company.trim()),
   };
 }
 
@@ -43,6 +47,7 @@ const customerFields = [
   'last_name',
   'email',
   'mobile',
+  'extension',
   'company_name',
   'job_title',
   'website',

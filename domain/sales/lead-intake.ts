@@ -27,6 +27,7 @@ const intakeFields = new Set([
   'last_name',
   'email',
   'mobile',
+  'extension',
   'company_name',
   'job_title',
   'website',

@@ -30,8 +30,7 @@ export const createDncEntry: Handler<'createDncEntry'> = async (call) => {
   const { body } = call.request;
   const { sql } = call.db;
   const { country } = await call.services.loadWorkspace();
-  // 00 is the international prefix in Europe.
-  const read = readAddress('phone', 'phone_number', body.phone_number.trim().replace(/^00/, '+'), country);
+  const read = readAddress('phone', 'phone_number', body.phone_number, country);
   if ('problem' in read) throw validationFailed([read.problem], 400);
   const { entry, isNew } = await addDnc(
     sql,

@@ -7,6 +7,7 @@ import { findNode, findPlace } from '../../db/people/org-structure.ts';
 import * as db from '../../db/people/users.ts';
 import { findRoleReach, reachesAtLeast } from '../../domain/access/role-permissions.ts';
 import { seatAllowance } from '../../domain/billing/plans.ts';
+import { foldName } from '../../domain/objects/name-folding.ts';
 import { toUserResponse } from '../../domain/people/user-view.ts';
 import { sendOnlyOneOf } from '../../domain/service/messages.ts';
 import { generatePassword, hashPassword } from '../../runtime/credentials/passwords.ts';
@@ -151,7 +152,7 @@ async function findRequestedRole(
   else if (name !== undefined || id !== undefined) {
     const roles = await db.listGrantableRoles(sql);
     role = roles.find(
-      (each) => each.id === id?.toLowerCase() || each.name.toLowerCase() === name?.trim().toLowerCase(),
+      (each) => each.id === id?.toLowerCase() || (name !== undefined && foldName(each.name) === foldName(name.trim())),
     );
     if (!role) {
       const [field, key] = id === undefined ? (['role', 'name'] as const) : (['role_id', 'id'] as const);

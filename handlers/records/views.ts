@@ -1,17 +1,16 @@
 // Saved views of lists of records: list, create, read, change and delete.
 import { v7 as uuidv7 } from 'uuid';
 import { toActor } from '../../db/client/created-by.ts';
-import { getOwnerId, lockOwnedSettings } from '../../db/client/owners.ts';
+import { insertView, updateView as updateStored, type ViewRow, viewTable } from '../../db/records/views.ts';
 import {
-  countViews,
-  deleteView as deleteStored,
-  findView,
-  findViewByName,
-  insertView,
-  listViews as listStored,
-  updateView as updateStored,
-  type ViewRow,
-} from '../../db/records/views.ts';
+  countOwned,
+  deleteOwned,
+  findOwned,
+  findOwnedByName,
+  getOwnerId,
+  listOwned,
+  lockOwnedSettings,
+} from '../../db/settings/owned-settings.ts';
 import type { FieldProblem } from '../../domain/objects/field-values.ts';
 import type { Workspace, WorkspaceObject } from '../../domain/objects/workspace.ts';
 import { isVisible } from '../../domain/records/reading.ts';
@@ -42,7 +41,7 @@ export const listViews: Handler<'listViews'> = async (call) => {
   const { rows, ...rest } = await readPage(
     call,
     ['views', getOwnerId(caller), objects],
-    (after, limit) => listStored(call.db.sql, caller, objects, after, limit),
+    (after, limit) => listOwned(call.db.sql, viewTable, caller, objects, after, limit),
     (last: ViewRow) => [last.createdAt.toISOString(), last.id],
   );
   return { status: 200, data: { views: rows.map((row) => toViewResponse(row, workspace, call)), ...rest } };
@@ -107,7 +106,7 @@ export const deleteView: Handler<'deleteView'> = async (call) => {
   await lockOwnedSettings(sql, caller.companyId);
   const { workspace, row } = await openView(call);
   assertChangeable(call, row);
-  await deleteStored(sql, caller.companyId, row.id);
+  await deleteOwned(sql, viewTable, caller.companyId, row.id);
   recordChange(call, 'view', toViewResponse(row, workspace, call), undefined);
   return { status: 200, data: { id: row.id, deleted: true } };
 };
@@ -119,7 +118,7 @@ async function openView(
   const { caller } = call;
   const workspace = await call.services.loadWorkspace();
   const objects = listViewableObjects(workspace, caller);
-  const row = orNotFound(await findView(call.db.sql, caller, objects, call.request.path.id));
+  const row = orNotFound(await findOwned(call.db.sql, viewTable, caller, objects, call.request.path.id));
   return { workspace, object: orNotFound(workspace.objects.get(row.object)), row };
 }
 
@@ -152,8 +151,8 @@ function toKind({ caller, db: { sql } }: WritingCall, object: string, ownerId: s
     items: 'views',
     limit: configurationLimits.savedViews,
     reason: 'view_limit',
-    count: (counted) => countViews(sql, caller.companyId, counted),
-    findByName: (name) => findViewByName(sql, caller.companyId, { object, ownerId, name }),
+    count: (counted) => countOwned(sql, viewTable, caller.companyId, counted),
+    findByName: (name) => findOwnedByName(sql, viewTable, caller.companyId, { object, ownerId, name }),
   };
 }
 

@@ -1,17 +1,21 @@
 // Saved reports: list, create, read, change and delete definitions, and compute their results.
 import { v7 as uuidv7 } from 'uuid';
 import { toActor } from '../../db/client/created-by.ts';
-import { getOwnerId, lockOwnedSettings } from '../../db/client/owners.ts';
 import {
-  countSavedReports,
-  deleteSavedReport as deleteStored,
-  findSavedReport,
-  findSavedReportByName,
   insertSavedReport,
-  listSavedReports as listStored,
   type SavedReportRow,
+  savedReportTable,
   updateSavedReport as updateStored,
 } from '../../db/reports/saved-reports.ts';
+import {
+  countOwned,
+  deleteOwned,
+  findOwned,
+  findOwnedByName,
+  getOwnerId,
+  listOwned,
+  lockOwnedSettings,
+} from '../../db/settings/owned-settings.ts';
 import type { FieldProblem } from '../../domain/objects/field-values.ts';
 import type { Workspace, WorkspaceObject } from '../../domain/objects/workspace.ts';
 import { configurationLimits } from '../../domain/service/request-limits.ts';
@@ -44,7 +48,7 @@ export const listSavedReports: Handler<'listSavedReports'> = async (call) => {
   const { rows, ...rest } = await readPage(
     call,
     ['saved reports', getOwnerId(caller), objects],
-    (after, limit) => listStored(call.db.sql, caller, objects, after, limit),
+    (after, limit) => listOwned(call.db.sql, savedReportTable, caller, objects, after, limit),
     (last: SavedReportRow) => [last.createdAt.toISOString(), last.id],
   );
   return { status: 200, data: { reports: rows.map(toSavedReportResponse), ...rest } };
@@ -101,7 +105,7 @@ export const deleteSavedReport: Handler<'deleteSavedReport'> = async (call) => {
   await lockOwnedSettings(sql, caller.companyId);
   const { row } = await openSavedReport(call);
   assertChangeable(call, row);
-  await deleteStored(sql, caller.companyId, row.id);
+  await deleteOwned(sql, savedReportTable, caller.companyId, row.id);
   recordChange(call, 'saved_report', toSavedReportResponse(row), undefined);
   return { status: 200, data: { id: row.id, deleted: true } };
 };
@@ -110,7 +114,7 @@ export const getSavedReportResults: Handler<'getSavedReportResults'> = async (ca
   const { caller } = call;
   const workspace = await call.services.loadWorkspace();
   const objects = [...workspace.objects.keys()];
-  const row = orNotFound(await findSavedReport(call.db.sql, caller, objects, call.request.path.id));
+  const row = orNotFound(await findOwned(call.db.sql, savedReportTable, caller, objects, call.request.path.id));
   const object = orNotFound(workspace.objects.get(row.object));
   assertModuleOn(object, caller);
   const body = row.config as ReportRequest;
@@ -138,7 +142,7 @@ async function openSavedReport(
 ): Promise<{ workspace: Workspace; object: WorkspaceObject; row: SavedReportRow }> {
   const workspace = await call.services.loadWorkspace();
   const objects = listUsableObjects(workspace, call);
-  const row = orNotFound(await findSavedReport(call.db.sql, call.caller, objects, call.request.path.id));
+  const row = orNotFound(await findOwned(call.db.sql, savedReportTable, call.caller, objects, call.request.path.id));
   return { workspace, object: orNotFound(workspace.objects.get(row.object)), row };
 }
 
@@ -180,8 +184,8 @@ function toKind({ caller, db: { sql } }: WritingCall, object: string, ownerId: s
     items: 'reports',
     limit: configurationLimits.savedReports,
     reason: 'report_limit',
-    count: (counted) => countSavedReports(sql, caller.companyId, counted),
-    findByName: (name) => findSavedReportByName(sql, caller.companyId, { object, ownerId, name }),
+    count: (counted) => countOwned(sql, savedReportTable, caller.companyId, counted),
+    findByName: (name) => findOwnedByName(sql, savedReportTable, caller.companyId, { object, ownerId, name }),
   };
 }
 

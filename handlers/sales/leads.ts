@@ -57,6 +57,7 @@ function toLead(
     full_name: [firstName, text('last_name')].filter((name) => name !== null).join(' '),
     email: text('email'),
     mobile: text('mobile'),
+    extension: text('extension'),
     company_name: text('company_name'),
     job_title: text('job_title'),
     website: text('website'),

@@ -63,7 +63,8 @@ async function clearBatch(
   if (!pending) return false;
   const workspace = buildWorkspace(await loadWorkspaceRows(sql, scope.companyId));
   const now = new Date();
-  const cleared = await clearReferences(sql, scope, pending.object, [pending.recordId], batchSize, now);
+  const acting = { ...scope, actor: pending.causedBy.actor };
+  const cleared = await clearReferences(sql, acting, pending.object, [pending.recordId], batchSize, now);
   await keepClearedReferences(sql, scope, pending.object, cleared);
   for (const [name, changed] of Map.groupBy(cleared, ({ object }) => object)) {
     const object = getBuiltinObject(name, workspace);

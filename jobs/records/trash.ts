@@ -74,7 +74,8 @@ async function restoreBatch(
   const { recordId, restoredBy } = pending;
   const workspace = buildWorkspace(await loadWorkspaceRows(sql, scope.companyId));
   const now = new Date();
-  const { restored, unfinished } = await restoreReferences(sql, scope, [recordId], batchSize, now);
+  const acting = { ...scope, actor: restoredBy.actor };
+  const { restored, unfinished } = await restoreReferences(sql, acting, [recordId], batchSize, now);
   for (const [name, changed] of Map.groupBy(restored, (each) => each.object)) {
     const object = getBuiltinObject(name, workspace);
     const tags = namesOfRetagged(object, await retag(sql, scope, recordsToRetag(object, workspace, changed, now)));

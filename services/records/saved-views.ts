@@ -1,5 +1,6 @@
 // Finds the saved views that a caller can use.
-import { findView, type ViewRow } from '../../db/records/views.ts';
+import { type ViewRow, viewTable } from '../../db/records/views.ts';
+import { findOwned } from '../../db/settings/owned-settings.ts';
 import type { Workspace } from '../../domain/objects/workspace.ts';
 import { isVisible } from '../../domain/records/reading.ts';
 import { ApiError, type FieldProblem, orNotFound } from '../../runtime/errors.ts';
@@ -16,7 +17,7 @@ export async function findUsableView(
   workspace: Workspace,
   id: string,
 ): Promise<ViewRow | undefined> {
-  return findView(sql, caller, listViewableObjects(workspace, caller), id);
+  return findOwned(sql, viewTable, caller, listViewableObjects(workspace, caller), id);
 }
 
 /** @throws ApiError 404 if the view does not exist for the caller */

@@ -1,5 +1,5 @@
 // Steps of every change of a setting that belongs to a user or key: rights, names and limits.
-import { getOwnerId, type OwnedRow } from '../../db/client/owners.ts';
+import { getOwnerId, type OwnedRow } from '../../db/settings/owned-settings.ts';
 import { fieldProblem } from '../../domain/objects/field-values.ts';
 import { findClosest } from '../../domain/objects/suggestions.ts';
 import type { Workspace, WorkspaceObject } from '../../domain/objects/workspace.ts';

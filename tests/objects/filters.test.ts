@@ -13,6 +13,7 @@ import {
 } from '../support/filter-reference.ts';
 import { createRecords, newCustomField, newCustomObject, walk } from '../support/records.ts';
 import { readSeed } from '../support/seed.ts';
+import { createSetting } from '../support/settings.ts';
 import { database, newKey, newTenant, newUser, rowDatabase, type Tenant } from '../support/tenants.ts';
 
 const runs = Number(process.env.FILTER_RUNS ?? 1000);
@@ -44,6 +45,8 @@ const words = [
   ' lead',
   "o'clock",
 ];
+/** Values of a unique field, which a few records have. */
+const codes = ['A-1', 'a-1', 'B-2', 'C-3', '10', '9'];
 /** Texts that read as numbers or dates, and some that almost do. */
 const readable = [
   '12',
@@ -93,7 +96,8 @@ const textPool = (name: string, custom = false): Pool => ({
   stored: words,
   asked: [...words, ...parts],
 });
-const creators: string[] = [];
+const actors: string[] = [];
+const tags = ['Blue', 'Green', 'Ünder', 'Unused'];
 const common: Pool[] = [
   {
     name: 'created_at',
@@ -101,7 +105,8 @@ const common: Pool[] = [
     stored: [],
     asked: ['2026-01-15', '2026-02-01T10:00:00Z', '2030-01-01', ...relative],
   },
-  { name: 'created_by', kind: 'text', stored: [], asked: creators, hidden: true },
+  { name: 'created_by', kind: 'text', stored: [], asked: actors, hidden: true },
+  { name: 'updated_by', kind: 'text', stored: [], asked: actors, hidden: true },
 ];
 const customPools: Pool[] = [
   { ...textPool('remark', true), stored: [...words, ...readable] },
@@ -156,6 +161,14 @@ const pools: Record<string, Pool[]> = {
     { name: 'source', kind: 'list', stored: ['Website', 'referral'], asked: ['website', 'Referral', 'Closed down'] },
     { name: 'next_followup_at', kind: 'datetime', stored: [], asked: [...askedTimes, ...relative] },
     ...customPools,
+    { ...textPool('code', true), stored: [], asked: [...codes, ...codes, ...parts] },
+    {
+      name: 'tags',
+      kind: 'names',
+      stored: [[], ['Blue'], ['Green'], ['Blue', 'Ünder'], tags.slice(0, 3)],
+      asked: ['blue', 'GREEN', 'ünder', 'Unused'],
+      hidden: true,
+    },
   ],
   deals: [
     ...common,
@@ -237,6 +250,8 @@ beforeAll(async () => {
       values (${tenant.companyId}, gen_random_uuid(), ${name}, ${enabled}, now(), now())`;
   }
   await newCustomObject(tenant, 'visits');
+  await newCustomField(tenant, 'leads', 'code', { unique: true });
+  for (const name of tags) await createSetting(tenant, '/v1/settings/tags/leads', { name, fields: [] });
   for (const object of ['leads', 'object:visits']) {
     for (const pool of customPools) {
       const options = [{ value: 'gold' }, { value: 'silver' }, { value: 'bronze', retired: true }];
@@ -261,18 +276,23 @@ beforeAll(async () => {
   await rowDatabase()`analyze leads, deals, custom_records, links`;
   for (const object of Object.keys(pools)) {
     const table = object.startsWith('object:') ? 'custom_records' : object;
-    const rows = await sql`select id, created_by_id from ${sql(table)} where company_id = ${tenant.companyId}`;
-    const creatorOf = new Map(rows.map((row) => [row.id, row.created_by_id]));
+    const rows = await sql`
+      select r.id, r.created_by_id as created_by, r.updated_by_id as updated_by, array(
+        select t.name from record_tags rt join tags t on t.company_id = rt.company_id and t.id = rt.tag_id
+        where rt.company_id = r.company_id and rt.object = ${object} and rt.record_id = r.id
+      ) as tags
+      from ${sql(table)} r where r.company_id = ${tenant.companyId}`;
+    const hiddenOf = new Map(rows.map((row) => [row.id, row]));
     for (const [who, key] of Object.entries(keys)) {
       if (who === 'narrow' && object === 'object:visits') continue;
       const records = await walk(key, object, { limit: 100 });
       expect(records.length).toBeGreaterThan(10);
       all.set(
         `${who} ${object}`,
-        records.map((record) => ({ ...record, created_by: creatorOf.get(record.id) })),
+        records.map((record) => ({ ...record, ...hiddenOf.get(record.id) })),
       );
     }
-    creators.push(...new Set(creatorOf.values()), 'nobody');
+    actors.push(...new Set(rows.map((row) => row.created_by)), 'nobody');
   }
 });
 
@@ -387,7 +407,12 @@ async function arrange(object: string): Promise<void> {
   await createRecords(
     tenant.key,
     object,
-    bodies.map((values) => ({ ...required[object], ...withoutSetProbability(values) })),
+    bodies.map((values, index) => ({
+      ...required[object],
+      ...withoutSetProbability(values),
+      // About every tenth lead has a value of the unique field.
+      ...(object === 'leads' && index % 10 === 0 && codes[index / 10] ? { code: codes[index / 10] } : {}),
+    })),
   );
   const sql = database();
   const table = object.startsWith('object:') ? 'custom_records' : object;
@@ -396,6 +421,9 @@ async function arrange(object: string): Promise<void> {
     where company_id = ${tenant.companyId}`;
   await sql`
     update ${sql(table)} set created_by_id = 'another' where company_id = ${tenant.companyId} and get_byte(uuid_send(id), 14) % 3 = 0`;
+  await sql`
+    update ${sql(table)} set updated_by_id = case get_byte(uuid_send(id), 11) % 3 when 0 then null else 'another' end
+    where company_id = ${tenant.companyId} and get_byte(uuid_send(id), 11) % 2 = 0`;
   for (const [index, time] of [times[1] ?? '', ...nearTimes].entries())
     if (object === 'leads')
       await sql`update leads set next_followup_at = ${time} where company_id = ${tenant.companyId} and get_byte(uuid_send(id), 13) % 40 = ${index}`;
@@ -415,6 +443,7 @@ const operatorsOf: Record<ReferenceField['kind'], readonly string[]> = {
   boolean: ['eq', 'neq', 'is_null'],
   date: ordered,
   datetime: ordered,
+  names: ['in', 'not_in', 'is_null'],
 };
 
 const isRelative = (value: unknown): boolean => typeof value === 'object';

@@ -136,6 +136,19 @@ describe('filters that the API documents as fast', () => {
     );
   });
 
+  test.each(
+    [...objects, 'object:visits'].flatMap((object) => [
+      [object, 'created_by', 'of_creator'],
+      [object, 'updated_by', 'of_updater'],
+    ]),
+  )('finds %s by %s through an index', async (object, field, index) => {
+    const filter = { field, op: 'eq', value: 'x' } as const;
+    // Activities are found in the order in which they were performed.
+    const sort = [{ field: object === 'activities' ? 'performed_at' : 'created_at', descending: true }];
+    const [plan] = await plansOf(object, { sort, filter, after: undefined, limit: 26 }, 'no sorts');
+    expect(plan).toMatch(new RegExp(`${recordTable(object).name}_${index} [^]*Index Cond: .*${field}_id`));
+  });
+
   test.each([...objects, 'object:visits'])(
     'finds values of custom fields of %s by an index, with eq and in',
     async (object) => {

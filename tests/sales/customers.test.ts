@@ -86,6 +86,7 @@ describe('a profile', () => {
       email: sara.email,
       mobile: null,
       phone: '+971501234567',
+      extension: null,
       company_name: null,
       account_id: account.id,
       account: { id: account.id, name: 'Blue Lake' },

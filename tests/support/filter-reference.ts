@@ -3,7 +3,8 @@ import type { Json } from './client.ts';
 
 export interface ReferenceField {
   name: string;
-  kind: 'text' | 'email' | 'phone' | 'url' | 'select' | 'list' | 'number' | 'boolean' | 'date' | 'datetime';
+  /** `names`: several names, which ignore case. */
+  kind: 'text' | 'email' | 'phone' | 'url' | 'select' | 'list' | 'number' | 'boolean' | 'date' | 'datetime' | 'names';
   custom?: boolean;
 }
 
@@ -72,6 +73,7 @@ function compares(
   { op, value }: { op: string; value?: unknown },
   clock: ReferenceClock,
 ): boolean {
+  if (field.kind === 'names') return comparesNames(stored, op, value);
   if (op === 'is_null') return (stored === null) === (value ?? true);
   const is = (operator: string, other: unknown) => holds(field, stored, operator, other, clock);
   if (op === 'in') return (value as unknown[]).some((each) => is('eq', each));
@@ -81,6 +83,12 @@ function compares(
     return is('gte', low) && is('lte', high);
   }
   return is(op, value);
+}
+
+function comparesNames(stored: readonly string[], op: string, value: unknown): boolean {
+  if (op === 'is_null') return (stored.length === 0) === (value ?? true);
+  const asked = new Set((value as string[]).map((name) => name.toLowerCase()));
+  return stored.some((name) => asked.has(name.toLowerCase())) === (op === 'in');
 }
 
 /** Returns the number that a text contains, ignoring surrounding spaces. */

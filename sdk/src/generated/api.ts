@@ -242,7 +242,8 @@ export interface paths {
          *
          *     **filter** is percent-encoded JSON: a condition `{"field", "op", "value"}`, or conditions combined with
          *     `{"and": […]}`, `{"or": […]}` and `{"not": {…}}`. The maximum is 3 levels of combinators and 50 conditions. You can
-         *     filter by the fields of the schema, by `id`, `created_at`, `updated_at` and `created_by`, and by related records.
+         *     filter by the fields of the schema, by `id`, `created_at`, `updated_at`, `created_by` and `updated_by`, and by related
+         *     records.
          *
          *     | Field type | Operators | Value |
          *     |---|---|---|
@@ -258,8 +259,9 @@ export interface paths {
          *     - `between` takes `[low, high]` and includes both.
          *     - `in` and `not_in` take a list of 1 to 100 values. `is_null` takes true (the default) or false.
          *     - `neq` and `not_in` also match records without a value. `not` matches exactly the records that its member does not match.
-         *     - `created_by` is the ID of the key, user, app or process that created the record. Who last changed a record is not
-         *       stored on it: see its history.
+         *     - `created_by` and `updated_by` are the IDs of the key, user, app or process that created the record and that changed it
+         *       last. If the record never changed, both are the same.
+         *     - A phone number is compared without its extension, which is in the field `extension`.
          *
          *     **Custom fields** of every type are compared and sorted as text, character by character: `"9"` comes after `"10"`. A
          *     condition can read them otherwise: with `"as": "number"` as numbers, with `"as": "date"` as times (a bare date is
@@ -328,9 +330,9 @@ export interface paths {
          *     | POST /v1/reports/query, and `config` of saved reports | when the report runs | |
          *     | campaigns | for the time that the run was created | related records |
          *     | `stop_when` of workforces | before each step | related records |
-         *     | webhook endpoints, over the fields of events | when the event happens | relative dates, `as`, `created_by`, `tags`, related records |
-         *     | pre-conditions of statuses, one condition each | when a record enters the status | `as`, `created_by`, `tags`, related records |
-         *     | conditions of tags, one condition each | when the record is written | relative dates, `as`, `created_by`, `tags`, related records |
+         *     | webhook endpoints, over the fields of events | when the event happens | relative dates, `as`, `created_by`, `updated_by`, `tags`, related records |
+         *     | pre-conditions of statuses, one condition each | when a record enters the status | `as`, `created_by`, `updated_by`, `tags`, related records |
+         *     | conditions of tags, one condition each | when the record is written | relative dates, `as`, `created_by`, `updated_by`, `tags`, related records |
          *     | duplicate checks | | all of it: they compare whole values |
          *
          *     In a JSON body, objects can be nested 5 levels deep. A relative date is one of these levels, so in a body it can stand
@@ -340,7 +342,8 @@ export interface paths {
          *     `sort=-employee_count,name`. Records without a value come last in both directions. Ties are sorted by ID. For long
          *     texts, only the first 255 characters count.
          *
-         *     **Performance.** Indexes serve `eq` and `in` filters on any field except long texts, `in` filters on `tags`, ranges
+         *     **Performance.** Indexes serve `eq` and `in` filters on any field except long texts and on `created_by` and
+         *     `updated_by`, `in` filters on `tags`, ranges
          *     (`gt`, `gte`, `lt`, `lte`, `between`, relative dates) on built-in fields, `starts_with` on email addresses and phone
          *     numbers, and sorting by `id`, `created_at`, `updated_at` and all built-in fields. They also serve these conditions on
          *     related records, with a dot or in `any`, if few related records match. With an index, each page costs the
@@ -350,7 +353,6 @@ export interface paths {
          *
          *     - the operators `contains`, `ends_with`, `neq`, `not_in`, `none` and `not`, `starts_with` on other fields, parts of an `or`,
          *       conditions with `as`, and ranges on custom fields;
-         *     - `created_by`;
          *     - sorting by long texts (website, notes, descriptions, addresses), by names of configured lists (status, stage,
          *       source, type), by IDs of other records, by the record of a task or activity, and by custom fields;
          *     - filters that match few records, sorted by another field.
@@ -912,7 +914,7 @@ export interface paths {
          *
          *     - **Customer.** An existing customer with the lead's email is used unchanged. If the lead has no email, a customer
          *       with its phone number is used. If several match, the one changed last is used. Otherwise, a customer is created from
-         *       the lead: names, email, mobile, company, job title, website, city, state, country, postal code, source, notes,
+         *       the lead: names, email, mobile, extension, company, job title, website, city, state, country, postal code, source, notes,
          *       assignee, `last_contacted_at`, and custom fields that customers have under the same name and type. Its `lead_id` is
          *       the lead.
          *     - **Account.** If the customer has an account, that account is used. Otherwise, the account with the lead's
@@ -1851,7 +1853,7 @@ export interface paths {
          * List users
          * @description Returns the users that the credential can see, newest first. For a key limited to a branch or team, these are its
          *     members. Only active users are returned unless you set `status`. Live and test mode share the users, so a test key
-         *     sees the same ones.
+         *     sees the same ones. To find a user by name or address, send a part of it as `q`.
          *
          *     Requires `users:view`.
          */
@@ -2733,7 +2735,7 @@ export interface paths {
          *
          *     **Fields.** The search covers up to six text fields per object that the workspace has switched on. It takes the first
          *     six of: `name`, `first_name`, `last_name`, `title`, `company_name`, `email`, `mobile`, `phone`, then the others in
-         *     schema order, including custom fields. IDs are not text. The long texts of leads, customers and accounts (`notes`,
+         *     schema order, including custom fields. IDs and extensions are not searched. The long texts of leads, customers and accounts (`notes`,
          *     `inquiry_details`, `address`, `description`) are not searched. Of other long texts, the first 1,000 characters are
          *     searched. Objects without such fields are skipped. People are also found by first and last name together, for example
          *     `jane doe`.
@@ -3125,8 +3127,12 @@ export interface paths {
          *     **Items.** Notes, tasks, activities, messages, attachments, links, bookings and message drafts move to the target with
          *     their IDs, and its tags are joined. Records that referred to the source refer to the target. A link that the target
          *     cannot have, because it has the same link or its cardinality allows no more, is left with the source: `links_left`
-         *     counts these. The running SLA clocks of the source end. The do-not-call and the suppression list contain numbers and
-         *     addresses, so a merge changes neither.
+         *     counts these. The do-not-call and the suppression list contain numbers and addresses, so a merge changes neither.
+         *
+         *     Runs of workforces, assignments of scheduling pools and notifications move, too; `moved` does not count them. An active
+         *     run ends if the target has one in the same workforce. A running SLA clock of the source continues on the target if the
+         *     target has no running clock of its kind. It ends if the target has one, if the target has reached a final status, or
+         *     if it awaits the first response and the target was contacted already.
          *
          *     **Limits.** A merge moves up to 5,000 items and 1,000 references.
          *
@@ -3211,7 +3217,7 @@ export interface paths {
         /**
          * Undo a merge
          * @description Undoes a merge within 30 days: the source comes back from the trash as it was, with its ID, and gets back what moved
-         *     to the target, as far as it is still there. The fields of the target get the values from before the merge. If a field
+         *     to the target, as far as it is still there, and its SLA clocks. The fields of the target get the values from before the merge. If a field
          *     was written since, it keeps the newer value, and `conflicts` lists it. Items added to the target since stay there.
          *
          *     `warnings` says what the source can no longer have, as when [restoring](#operation/restoreDeletedRecord) a record.
@@ -4715,11 +4721,14 @@ export interface paths {
          *     is written are not in it. `filter` and `fields` work as in [lists of records](#operation/listRecords). `id`,
          *     `created_at` and `updated_at` are always included. Rows are ordered by ID. Test keys export test data.
          *
+         *     `view` is the ID of a [saved view](#operation/createView) of the object. Its filter and fields apply as in lists: `filter`
+         *     narrows it, and `fields` replace its own. Later changes of the view do not change the export.
+         *
          *     **Everything.** `"object": "*"` exports the records of every object that the key can view, including tasks and
          *     activities, and their notes, links and, with `attachments:view`, the metadata of their attachments. Each row has
          *     `object` (the name of the object, `notes`, `links` or `attachments`) and `record`. A link has `id`, `link_type` as
-         *     named from its first record, `from_object`, `from_id`, `to_object`, `to_id`, `created_by` and `created_at`. `filter` and
-         *     `fields` are not allowed then.
+         *     named from its first record, `from_object`, `from_id`, `to_object`, `to_id`, `created_by` and `created_at`. `filter`,
+         *     `fields` and `view` are not allowed then.
          *
          *     **Formats.** `ndjson`: one JSON object per line, as the API returns the record. `csv`: UTF-8, separated by commas, with
          *     field names in the first line; null is an empty cell, and texts are quoted if necessary. `parquet`: one column per field;
@@ -4741,10 +4750,11 @@ export interface paths {
          *
          *     Errors:
          *
-         *     - **400**: an invalid filter, or `filter` or `fields` with `"object": "*"`.
+         *     - **400**: an invalid filter, a view of another object, or `filter`, `fields` or `view` with `"object": "*"`.
          *     - **403**: the key lacks a scope, or the module is switched off.
          *     - **409** CONFLICT, `details.reason: export_limit`: ten exports are waiting. Wait for one to complete, or cancel one.
-         *     - **422**: the workspace does not have the object or a field in `fields`.
+         *     - **422**: the workspace does not have the object, a field in `fields`, or the view. With `details.reason`
+         *       `view_outdated`: the view no longer fits the object; `details.fields` says what to fix in it.
          */
         post: operations["createExport"];
         delete?: never;
@@ -4834,6 +4844,9 @@ export interface paths {
          * Download the file of an export
          * @description Downloads a file. The `download_url` of an export points here if this server stores the files itself; do not build such
          *     links yourself. No credential is required.
+         *
+         *     To go on with a download that was interrupted, send `Range: bytes=<the number of bytes that you have>-`. The response is
+         *     then 206 with the rest of the file. Other ranges are ignored. Verify the whole file with `sha256` of the export.
          *
          *     **404**: the link was altered or has expired, or the file was deleted.
          */
@@ -4968,6 +4981,11 @@ export interface paths {
          *     job reads the rows and writes the records. Each row follows the rules of an item of a
          *     [batch](#operation/createRecordBatch), and succeeds or fails on its own.
          *
+         *     A file of up to 10 MB (10,485,760 bytes) can come along: send a `multipart/form-data` body with `options`, which is the
+         *     JSON body, and then `file`. The import is `queued` immediately, so no other call is needed. If anything is wrong with the
+         *     options or the file, the call fails as a whole and no import is created. An upload can take as long as it needs if at
+         *     least 100 KB arrive every ten seconds.
+         *
          *     Columns map to fields by name or label, in any case. `mapping` overrides that: it maps a column to the name of a field,
          *     or to null to leave the column out. Columns whose names begin with `_error` are ignored. A column that maps to no field
          *     is reported at the start. `defaults` are values for fields that have none in a row.
@@ -4993,7 +5011,10 @@ export interface paths {
          *
          *     Errors: **422** with `details.fields`: the object does not exist, `match_on` is missing or names a field that cannot
          *     be matched, or `mapping`, `defaults` or `tags` name something that does not exist. **403**: a scope of the object is
-         *     missing.
+         *     missing. With a form, also the errors of [starting the import](#operation/startImport), and **400** with
+         *     `details.reason`: `malformed_json` or `body_too_large` (the options), `file_too_large`, `file_type_refused` (the name has
+         *     the extension of a program), `malformed_multipart`, `upload_too_slow`; or with `details.fields`: a part is missing,
+         *     empty or sent twice, or `options` comes after `file`. Fields of the options are named like `options.mapping.Town`.
          */
         post: operations["createImport"];
         delete?: never;
@@ -5042,7 +5063,13 @@ export interface paths {
             };
             cookie?: never;
         };
-        get?: never;
+        /**
+         * List the uploaded parts of an import's file
+         * @description Returns the parts that the server has, in the order of their numbers. After an interruption, compare `sha256`, and upload
+         *     only what is missing. Requires `imports:view`. **404**: the import does not exist. Parts are kept for 30 days after the
+         *     end of the import, and for 7 days if it is never started.
+         */
+        get: operations["listImportParts"];
         put?: never;
         /**
          * Upload a part of an import's file
@@ -8015,10 +8042,15 @@ export interface components {
             email?: string | null;
             /**
              * @description The phone number, preferably in international format. Stored as E.164. A number without a country code is read as a
-             *     number of the workspace's country.
+             *     number of the workspace's country. The extension of a number (`+49 30 1234567 ext. 12`) is stored in `extension`.
              * @example +971501234567
              */
             mobile?: string | null;
+            /**
+             * @description The extension of the phone number. You can also send it with the number.
+             * @example 12
+             */
+            extension?: string | null;
             /**
              * @description The company that the lead works for.
              * @example Blue Lake Trading
@@ -8139,6 +8171,8 @@ export interface components {
             email: string | null;
             /** @description E.164. */
             mobile: string | null;
+            /** @description The extension of the phone number. */
+            extension: string | null;
             company_name: string | null;
             job_title: string | null;
             website: string | null;
@@ -9047,6 +9081,8 @@ export interface components {
             mobile?: string | null;
             /** @description E.164. */
             phone?: string | null;
+            /** @description The extension of the phone number, or of the mobile number. */
+            extension?: string | null;
             company_name?: string | null;
             /** Format: uuid */
             account_id?: string | null;
@@ -12722,11 +12758,11 @@ export interface components {
              */
             object: string;
             format: components["schemas"]["ExportFormat"];
-            /** @description The filter as it was sent. */
+            /** @description The filter that applies: as it was sent, and that of the view. */
             filter: {
                 [key: string]: unknown;
             } | null;
-            /** @description The fields as they were sent. Null for all. */
+            /** @description The fields as they were sent, or those of the view. Null for all. */
             fields: string[] | null;
             spreadsheet_safe: boolean;
             status: components["schemas"]["ExportStatus"];
@@ -12808,6 +12844,11 @@ export interface components {
              *     ]
              */
             fields?: string[] | null;
+            /**
+             * @description The ID of a saved view, whose filter and fields apply. `filter` narrows it, and `fields` replace its fields.
+             * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f50
+             */
+            view?: components["schemas"]["Uuid"];
             /**
              * @description Puts an apostrophe in front of CSV cells that a spreadsheet could run as a formula. Other formats ignore it.
              * @default false
@@ -13049,12 +13090,38 @@ export interface components {
             /** @description If more rows fail, the import ends as failed. Without it, there is no such limit. */
             max_errors?: number;
         };
+        ImportForm: {
+            options: components["schemas"]["ImportCreate"];
+            /**
+             * Format: binary
+             * @description The file.
+             */
+            file: string;
+        };
         ImportData: {
             import: components["schemas"]["ImportJob"];
         };
         ImportAnswer: {
             success: components["schemas"]["Success"];
             data: components["schemas"]["ImportData"];
+            meta: components["schemas"]["Meta"];
+        };
+        ImportPart: {
+            /** @example 1 */
+            number: number;
+            /** @example 88310 */
+            bytes: number;
+            /** @description The SHA-256 hash of the part, in hexadecimal. */
+            sha256: string;
+        };
+        ImportPartList: {
+            parts: components["schemas"]["ImportPart"][];
+            next_cursor: components["schemas"]["NextCursor"];
+            has_more: components["schemas"]["HasMore"];
+        };
+        ImportPartListAnswer: {
+            success: components["schemas"]["Success"];
+            data: components["schemas"]["ImportPartList"];
             meta: components["schemas"]["Meta"];
         };
         ImportUpload: {
@@ -13069,14 +13136,6 @@ export interface components {
          * @description The bytes of a part.
          */
         ImportBytes: string;
-        ImportPart: {
-            /** @example 1 */
-            number: number;
-            /** @example 88310 */
-            bytes: number;
-            /** @description The SHA-256 hash of the part, in hexadecimal. */
-            sha256: string;
-        };
         ImportPartData: {
             part: components["schemas"]["ImportPart"];
         };
@@ -17201,6 +17260,10 @@ export interface components {
         "Idempotent-Replay": "true";
         /** @description `attachment`, with the file's name. */
         "Content-Disposition": string;
+        /** @description `bytes`: the rest of the file can be requested with `Range`. */
+        "Accept-Ranges": string;
+        /** @description Which bytes follow, of how many: `bytes 1048576-2097151/2097152`. */
+        "Content-Range": string;
     };
     pathItems: never;
 }
@@ -17814,6 +17877,7 @@ export interface operations {
                      *             "name": "Blue Lake Trading",
                      *             "email": "office@bluelake.example",
                      *             "phone": null,
+                     *             "extension": null,
                      *             "website": null,
                      *             "industry": "Retail",
                      *             "employee_count": 40,
@@ -17918,6 +17982,7 @@ export interface operations {
                      *           "name": "Blue Lake Trading",
                      *           "email": "office@bluelake.example",
                      *           "phone": null,
+                     *           "extension": null,
                      *           "website": null,
                      *           "industry": "Retail",
                      *           "employee_count": 45,
@@ -18016,6 +18081,7 @@ export interface operations {
                      *           "name": "Blue Lake Trading",
                      *           "email": "office@bluelake.example",
                      *           "phone": null,
+                     *           "extension": null,
                      *           "website": null,
                      *           "industry": "Retail",
                      *           "employee_count": 45,
@@ -18231,6 +18297,7 @@ export interface operations {
                      *           "name": "Blue Lake Trading",
                      *           "email": "office@bluelake.example",
                      *           "phone": null,
+                     *           "extension": null,
                      *           "website": null,
                      *           "industry": "Retail",
                      *           "employee_count": 45,
@@ -18335,6 +18402,7 @@ export interface operations {
                      *           "name": "Red Hill Foods",
                      *           "email": "office@redhill.example",
                      *           "phone": null,
+                     *           "extension": null,
                      *           "website": null,
                      *           "industry": "Food production",
                      *           "employee_count": 45,
@@ -18381,6 +18449,7 @@ export interface operations {
                      *           "name": "Red Hill Foods",
                      *           "email": "office@redhill.example",
                      *           "phone": null,
+                     *           "extension": null,
                      *           "website": null,
                      *           "industry": "Food production",
                      *           "employee_count": 45,
@@ -19097,6 +19166,7 @@ export interface operations {
                      *           "full_name": "Sara Haddad",
                      *           "email": "sara@bluelake.example",
                      *           "mobile": "+971501234567",
+                     *           "extension": null,
                      *           "company_name": "Blue Lake Trading",
                      *           "job_title": null,
                      *           "website": null,
@@ -20835,6 +20905,7 @@ export interface operations {
                      *           "email": "sara@bluelake.example",
                      *           "mobile": "+971501234567",
                      *           "phone": null,
+                     *           "extension": null,
                      *           "company_name": "Blue Lake",
                      *           "account_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10",
                      *           "account": {
@@ -20958,6 +21029,7 @@ export interface operations {
                      *           "email": "sara@bluelake.example",
                      *           "mobile": "+971501234567",
                      *           "phone": null,
+                     *           "extension": null,
                      *           "company_name": "Blue Lake",
                      *           "account_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10",
                      *           "account": {
@@ -21618,6 +21690,11 @@ export interface operations {
     listUsers: {
         parameters: {
             query?: {
+                /**
+                 * @description Returns only users with this text in their name or email address, in any case.
+                 * @example omar
+                 */
+                q?: string;
                 /** @description Returns active users, inactive users, or both. */
                 status?: components["parameters"]["UserStatusFilter"];
                 /**
@@ -24525,6 +24602,7 @@ export interface operations {
                      *                   "name": "Blue Lake Trading",
                      *                   "email": "office@bluelake.example",
                      *                   "phone": null,
+                     *                   "extension": null,
                      *                   "website": null,
                      *                   "industry": "Retail",
                      *                   "employee_count": 40,
@@ -25640,6 +25718,7 @@ export interface operations {
                      *           "name": "Blue Lake Trading",
                      *           "email": "office@bluelake.example",
                      *           "phone": null,
+                     *           "extension": null,
                      *           "website": null,
                      *           "industry": "Retail",
                      *           "employee_count": 45,
@@ -25952,6 +26031,7 @@ export interface operations {
                      *           "name": "Blue Lake",
                      *           "email": "office@bluelake.example",
                      *           "phone": null,
+                     *           "extension": null,
                      *           "website": null,
                      *           "industry": "Retail",
                      *           "employee_count": 45,
@@ -25971,6 +26051,7 @@ export interface operations {
                      *           "name": "Blue Lake Trading",
                      *           "email": "office@bluelake.example",
                      *           "phone": null,
+                     *           "extension": null,
                      *           "website": null,
                      *           "industry": "Retail",
                      *           "employee_count": 45,
@@ -26093,6 +26174,7 @@ export interface operations {
                      *               "name": "Blue Lake Trading",
                      *               "email": "office@bluelake.example",
                      *               "phone": null,
+                     *               "extension": null,
                      *               "website": null,
                      *               "industry": "Retail",
                      *               "employee_count": 45,
@@ -26192,6 +26274,7 @@ export interface operations {
                      *             "name": "Blue Lake Trading",
                      *             "email": "office@bluelake.example",
                      *             "phone": null,
+                     *             "extension": null,
                      *             "website": null,
                      *             "industry": "Retail",
                      *             "employee_count": 45,
@@ -26357,6 +26440,7 @@ export interface operations {
                      *           "name": "Blue Lake Trading",
                      *           "email": "office@bluelake.example",
                      *           "phone": null,
+                     *           "extension": null,
                      *           "website": null,
                      *           "industry": "Retail",
                      *           "employee_count": 45,
@@ -26403,6 +26487,7 @@ export interface operations {
                      *           "name": "Blue Lake Trading",
                      *           "email": "office@bluelake.example",
                      *           "phone": null,
+                     *           "extension": null,
                      *           "website": null,
                      *           "industry": "Retail",
                      *           "employee_count": 45,
@@ -30659,6 +30744,7 @@ export interface operations {
                      *               "name": "Blue Lake Trading",
                      *               "email": "office@bluelake.example",
                      *               "phone": null,
+                     *               "extension": null,
                      *               "website": null,
                      *               "industry": "Retail",
                      *               "employee_count": 40,
@@ -31078,7 +31164,13 @@ export interface operations {
                  */
                 sig?: string;
             };
-            header?: never;
+            header?: {
+                /**
+                 * @description From which byte on the file is sent, as `bytes=<number>-`.
+                 * @example bytes=1048576-
+                 */
+                Range?: string;
+            };
             path: {
                 /**
                  * @description The ID of the export.
@@ -31098,6 +31190,22 @@ export interface operations {
                     "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
                     "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
                     "Content-Disposition": components["headers"]["Content-Disposition"];
+                    "Accept-Ranges": components["headers"]["Accept-Ranges"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/octet-stream": components["schemas"]["ExportContent"];
+                };
+            };
+            /** @description The rest of the file. */
+            206: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    "Content-Disposition": components["headers"]["Content-Disposition"];
+                    "Content-Range": components["headers"]["Content-Range"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -31533,10 +31641,11 @@ export interface operations {
         requestBody: {
             content: {
                 "application/json": components["schemas"]["ImportCreate"];
+                "multipart/form-data": components["schemas"]["ImportForm"];
             };
         };
         responses: {
-            /** @description The import, which waits for its file. */
+            /** @description The import, which waits for its file, or is queued if its file came along. */
             201: {
                 headers: {
                     "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -31701,6 +31810,75 @@ export interface operations {
                      *     }
                      */
                     "application/json": components["schemas"]["ImportAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    listImportParts: {
+        parameters: {
+            query?: {
+                /**
+                 * @description Items per page, 1 to 100. A value outside this range is set to the nearest bound, not rejected.
+                 * @example 25
+                 */
+                limit?: components["parameters"]["Limit"];
+                /**
+                 * @description The start of the page: the `next_cursor` of the previous page, unchanged. A cursor is opaque and valid only for the query
+                 *     that created it. With another sort, filter or object it is rejected with 400.
+                 */
+                cursor?: components["parameters"]["Cursor"];
+            };
+            header?: never;
+            path: {
+                /**
+                 * @description The ID of the import.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d61
+                 */
+                id: components["parameters"]["ImportToStart"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A page of parts. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "parts": [
+                     *           {
+                     *             "number": 1,
+                     *             "bytes": 88310,
+                     *             "sha256": "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"
+                     *           }
+                     *         ],
+                     *         "next_cursor": null,
+                     *         "has_more": false
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ImportPartListAnswer"];
                 };
             };
             400: components["responses"]["BadRequest"];

@@ -101,7 +101,8 @@ export interface Operations {
    *
    * **filter** is percent-encoded JSON: a condition `{"field", "op", "value"}`, or conditions combined with
    * `{"and": […]}`, `{"or": […]}` and `{"not": {…}}`. The maximum is 3 levels of combinators and 50 conditions. You can
-   * filter by the fields of the schema, by `id`, `created_at`, `updated_at` and `created_by`, and by related records.
+   * filter by the fields of the schema, by `id`, `created_at`, `updated_at`, `created_by` and `updated_by`, and by related
+   * records.
    *
    * | Field type | Operators | Value |
    * |---|---|---|
@@ -117,8 +118,9 @@ export interface Operations {
    * - `between` takes `[low, high]` and includes both.
    * - `in` and `not_in` take a list of 1 to 100 values. `is_null` takes true (the default) or false.
    * - `neq` and `not_in` also match records without a value. `not` matches exactly the records that its member does not match.
-   * - `created_by` is the ID of the key, user, app or process that created the record. Who last changed a record is not
-   *   stored on it: see its history.
+   * - `created_by` and `updated_by` are the IDs of the key, user, app or process that created the record and that changed it
+   *   last. If the record never changed, both are the same.
+   * - A phone number is compared without its extension, which is in the field `extension`.
    *
    * **Custom fields** of every type are compared and sorted as text, character by character: `"9"` comes after `"10"`. A
    * condition can read them otherwise: with `"as": "number"` as numbers, with `"as": "date"` as times (a bare date is
@@ -187,9 +189,9 @@ export interface Operations {
    * | POST /v1/reports/query, and `config` of saved reports | when the report runs | |
    * | campaigns | for the time that the run was created | related records |
    * | `stop_when` of workforces | before each step | related records |
-   * | webhook endpoints, over the fields of events | when the event happens | relative dates, `as`, `created_by`, `tags`, related records |
-   * | pre-conditions of statuses, one condition each | when a record enters the status | `as`, `created_by`, `tags`, related records |
-   * | conditions of tags, one condition each | when the record is written | relative dates, `as`, `created_by`, `tags`, related records |
+   * | webhook endpoints, over the fields of events | when the event happens | relative dates, `as`, `created_by`, `updated_by`, `tags`, related records |
+   * | pre-conditions of statuses, one condition each | when a record enters the status | `as`, `created_by`, `updated_by`, `tags`, related records |
+   * | conditions of tags, one condition each | when the record is written | relative dates, `as`, `created_by`, `updated_by`, `tags`, related records |
    * | duplicate checks | | all of it: they compare whole values |
    *
    * In a JSON body, objects can be nested 5 levels deep. A relative date is one of these levels, so in a body it can stand
@@ -199,7 +201,8 @@ export interface Operations {
    * `sort=-employee_count,name`. Records without a value come last in both directions. Ties are sorted by ID. For long
    * texts, only the first 255 characters count.
    *
-   * **Performance.** Indexes serve `eq` and `in` filters on any field except long texts, `in` filters on `tags`, ranges
+   * **Performance.** Indexes serve `eq` and `in` filters on any field except long texts and on `created_by` and
+   * `updated_by`, `in` filters on `tags`, ranges
    * (`gt`, `gte`, `lt`, `lte`, `between`, relative dates) on built-in fields, `starts_with` on email addresses and phone
    * numbers, and sorting by `id`, `created_at`, `updated_at` and all built-in fields. They also serve these conditions on
    * related records, with a dot or in `any`, if few related records match. With an index, each page costs the
@@ -209,7 +212,6 @@ export interface Operations {
    *
    * - the operators `contains`, `ends_with`, `neq`, `not_in`, `none` and `not`, `starts_with` on other fields, parts of an `or`,
    *   conditions with `as`, and ranges on custom fields;
-   * - `created_by`;
    * - sorting by long texts (website, notes, descriptions, addresses), by names of configured lists (status, stage,
    *   source, type), by IDs of other records, by the record of a task or activity, and by custom fields;
    * - filters that match few records, sorted by another field.
@@ -556,7 +558,7 @@ export interface Operations {
    *
    * - **Customer.** An existing customer with the lead's email is used unchanged. If the lead has no email, a customer
    *   with its phone number is used. If several match, the one changed last is used. Otherwise, a customer is created from
-   *   the lead: names, email, mobile, company, job title, website, city, state, country, postal code, source, notes,
+   *   the lead: names, email, mobile, extension, company, job title, website, city, state, country, postal code, source, notes,
    *   assignee, `last_contacted_at`, and custom fields that customers have under the same name and type. Its `lead_id` is
    *   the lead.
    * - **Account.** If the customer has an account, that account is used. Otherwise, the account with the lead's
@@ -1087,7 +1089,7 @@ export interface Operations {
    *
    * Returns the users that the credential can see, newest first. For a key limited to a branch or team, these are its
    * members. Only active users are returned unless you set `status`. Live and test mode share the users, so a test key
-   * sees the same ones.
+   * sees the same ones. To find a user by name or address, send a part of it as `q`.
    *
    * Requires `users:view`.
    */
@@ -1651,7 +1653,7 @@ export interface Operations {
    *
    * **Fields.** The search covers up to six text fields per object that the workspace has switched on. It takes the first
    * six of: `name`, `first_name`, `last_name`, `title`, `company_name`, `email`, `mobile`, `phone`, then the others in
-   * schema order, including custom fields. IDs are not text. The long texts of leads, customers and accounts (`notes`,
+   * schema order, including custom fields. IDs and extensions are not searched. The long texts of leads, customers and accounts (`notes`,
    * `inquiry_details`, `address`, `description`) are not searched. Of other long texts, the first 1,000 characters are
    * searched. Objects without such fields are skipped. People are also found by first and last name together, for example
    * `jane doe`.
@@ -1916,8 +1918,12 @@ export interface Operations {
    * **Items.** Notes, tasks, activities, messages, attachments, links, bookings and message drafts move to the target with
    * their IDs, and its tags are joined. Records that referred to the source refer to the target. A link that the target
    * cannot have, because it has the same link or its cardinality allows no more, is left with the source: `links_left`
-   * counts these. The running SLA clocks of the source end. The do-not-call and the suppression list contain numbers and
-   * addresses, so a merge changes neither.
+   * counts these. The do-not-call and the suppression list contain numbers and addresses, so a merge changes neither.
+   *
+   * Runs of workforces, assignments of scheduling pools and notifications move, too; `moved` does not count them. An active
+   * run ends if the target has one in the same workforce. A running SLA clock of the source continues on the target if the
+   * target has no running clock of its kind. It ends if the target has one, if the target has reached a final status, or
+   * if it awaits the first response and the target was contacted already.
    *
    * **Limits.** A merge moves up to 5,000 items and 1,000 references.
    *
@@ -1960,7 +1966,7 @@ export interface Operations {
    * Undo a merge
    *
    * Undoes a merge within 30 days: the source comes back from the trash as it was, with its ID, and gets back what moved
-   * to the target, as far as it is still there. The fields of the target get the values from before the merge. If a field
+   * to the target, as far as it is still there, and its SLA clocks. The fields of the target get the values from before the merge. If a field
    * was written since, it keeps the newer value, and `conflicts` lists it. Items added to the target since stay there.
    *
    * `warnings` says what the source can no longer have, as when [restoring](#operation/restoreDeletedRecord) a record.
@@ -2713,11 +2719,14 @@ export interface Operations {
    * is written are not in it. `filter` and `fields` work as in [lists of records](#operation/listRecords). `id`,
    * `created_at` and `updated_at` are always included. Rows are ordered by ID. Test keys export test data.
    *
+   * `view` is the ID of a [saved view](#operation/createView) of the object. Its filter and fields apply as in lists: `filter`
+   * narrows it, and `fields` replace its own. Later changes of the view do not change the export.
+   *
    * **Everything.** `"object": "*"` exports the records of every object that the key can view, including tasks and
    * activities, and their notes, links and, with `attachments:view`, the metadata of their attachments. Each row has
    * `object` (the name of the object, `notes`, `links` or `attachments`) and `record`. A link has `id`, `link_type` as
-   * named from its first record, `from_object`, `from_id`, `to_object`, `to_id`, `created_by` and `created_at`. `filter` and
-   * `fields` are not allowed then.
+   * named from its first record, `from_object`, `from_id`, `to_object`, `to_id`, `created_by` and `created_at`. `filter`,
+   * `fields` and `view` are not allowed then.
    *
    * **Formats.** `ndjson`: one JSON object per line, as the API returns the record. `csv`: UTF-8, separated by commas, with
    * field names in the first line; null is an empty cell, and texts are quoted if necessary. `parquet`: one column per field;
@@ -2739,10 +2748,11 @@ export interface Operations {
    *
    * Errors:
    *
-   * - **400**: an invalid filter, or `filter` or `fields` with `"object": "*"`.
+   * - **400**: an invalid filter, a view of another object, or `filter`, `fields` or `view` with `"object": "*"`.
    * - **403**: the key lacks a scope, or the module is switched off.
    * - **409** CONFLICT, `details.reason: export_limit`: ten exports are waiting. Wait for one to complete, or cancel one.
-   * - **422**: the workspace does not have the object or a field in `fields`.
+   * - **422**: the workspace does not have the object, a field in `fields`, or the view. With `details.reason`
+   *   `view_outdated`: the view no longer fits the object; `details.fields` says what to fix in it.
    */
   createExport: Method<'createExport'>;
   /**
@@ -2774,6 +2784,9 @@ export interface Operations {
    *
    * Downloads a file. The `download_url` of an export points here if this server stores the files itself; do not build such
    * links yourself. No credential is required.
+   *
+   * To go on with a download that was interrupted, send `Range: bytes=<the number of bytes that you have>-`. The response is
+   * then 206 with the rest of the file. Other ranges are ignored. Verify the whole file with `sha256` of the export.
    *
    * **404**: the link was altered or has expired, or the file was deleted.
    */
@@ -2842,6 +2855,11 @@ export interface Operations {
    * job reads the rows and writes the records. Each row follows the rules of an item of a
    * [batch](#operation/createRecordBatch), and succeeds or fails on its own.
    *
+   * A file of up to 10 MB (10,485,760 bytes) can come along: send a `multipart/form-data` body with `options`, which is the
+   * JSON body, and then `file`. The import is `queued` immediately, so no other call is needed. If anything is wrong with the
+   * options or the file, the call fails as a whole and no import is created. An upload can take as long as it needs if at
+   * least 100 KB arrive every ten seconds.
+   *
    * Columns map to fields by name or label, in any case. `mapping` overrides that: it maps a column to the name of a field,
    * or to null to leave the column out. Columns whose names begin with `_error` are ignored. A column that maps to no field
    * is reported at the start. `defaults` are values for fields that have none in a row.
@@ -2867,7 +2885,10 @@ export interface Operations {
    *
    * Errors: **422** with `details.fields`: the object does not exist, `match_on` is missing or names a field that cannot
    * be matched, or `mapping`, `defaults` or `tags` name something that does not exist. **403**: a scope of the object is
-   * missing.
+   * missing. With a form, also the errors of [starting the import](#operation/startImport), and **400** with
+   * `details.reason`: `malformed_json` or `body_too_large` (the options), `file_too_large`, `file_type_refused` (the name has
+   * the extension of a program), `malformed_multipart`, `upload_too_slow`; or with `details.fields`: a part is missing,
+   * empty or sent twice, or `options` comes after `file`. Fields of the options are named like `options.mapping.Town`.
    */
   createImport: Method<'createImport'>;
   /**
@@ -2877,6 +2898,14 @@ export interface Operations {
    * no more; 0 if that number is unknown. Requires `imports:view`. **404**: the import does not exist.
    */
   getImport: Method<'getImport'>;
+  /**
+   * List the uploaded parts of an import's file
+   *
+   * Returns the parts that the server has, in the order of their numbers. After an interruption, compare `sha256`, and upload
+   * only what is missing. Requires `imports:view`. **404**: the import does not exist. Parts are kept for 30 days after the
+   * end of the import, and for 7 days if it is never started.
+   */
+  listImportParts: ListMethod<'listImportParts', 'parts'>;
   /**
    * Upload a part of an import's file
    *
@@ -4209,6 +4238,7 @@ export const descriptions: Readonly<Record<keyof Operations, Description>> = {
   listImports: { method: 'GET', path: '/v1/imports', items: 'imports' },
   createImport: { method: 'POST', path: '/v1/imports', takesKey: true },
   getImport: { method: 'GET', path: '/v1/imports/{id}' },
+  listImportParts: { method: 'GET', path: '/v1/imports/{id}/parts', items: 'parts' },
   uploadImportPart: { method: 'POST', path: '/v1/imports/{id}/parts' },
   startImport: { method: 'POST', path: '/v1/imports/{id}/start', takesKey: true },
   cancelImport: { method: 'POST', path: '/v1/imports/{id}/cancel', takesKey: true },
