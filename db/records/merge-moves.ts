@@ -43,6 +43,9 @@ export type MovedIds = Record<keyof MovedRows, string[]>;
 const isOwn = (sql: Sql, { companyId, testMode }: TenantScope): Fragment =>
   sql`company_id = ${companyId} and test_mode = ${testMode}`;
 
+const isOwnRow = (sql: Sql, { companyId, testMode }: TenantScope, alias: string): Fragment =>
+  sql`${sql(alias)}.company_id = ${companyId} and ${sql(alias)}.test_mode = ${testMode}`;
+
 /** Counts the items of a record, of each kind up to `most`. */
 export async function countItems(sql: Sql, scope: TenantScope, { object, from }: Pair, most: number): Promise<number> {
   const ofRecord = [...plainTables, 'tasks', 'workforce_runs'].map(
@@ -112,14 +115,12 @@ export async function moveItems(
 
 /** Moves runs of workforces. A record has at most one active run in a workforce. */
 async function moveRuns(sql: Sql, scope: TenantScope, { object, from, to }: Pair, named: Fragment): Promise<string[]> {
-  const own = (alias: string) =>
-    sql`${sql(alias)}.company_id = ${scope.companyId} and ${sql(alias)}.test_mode = ${scope.testMode}`;
   const rows = await sql<{ id: string }[]>`
     update workforce_runs r set record_id = ${to}
-    where ${own('r')} and r.object = ${object} and r.record_id = ${from} ${named}
+    where ${isOwnRow(sql, scope, 'r')} and r.object = ${object} and r.record_id = ${from} ${named}
       and (r.ended_at is not null or not exists (
         select from workforce_runs o
-        where ${own('o')} and o.workforce_id = r.workforce_id and o.object = ${object} and o.record_id = ${to} and o.ended_at is null
+        where ${isOwnRow(sql, scope, 'o')} and o.workforce_id = r.workforce_id and o.object = ${object} and o.record_id = ${to} and o.ended_at is null
       ))
     returning id`.execute();
   return rows.map(({ id }) => id);
@@ -145,23 +146,21 @@ async function moveNotifications(
  * Writers of links hold both records, so that nothing changes meanwhile.
  */
 async function moveLinks(sql: Sql, scope: TenantScope, { object, from, to }: Pair, named: Fragment): Promise<string[]> {
-  const own = (alias: string) =>
-    sql`${sql(alias)}.company_id = ${scope.companyId} and ${sql(alias)}.test_mode = ${scope.testMode}`;
   const ofFrom = sql<{ id: string }[]>`
     update links l set from_id = ${to}
-    where ${own('l')} and l.from_object = ${object} and l.from_id = ${from} and l.to_id <> ${to} ${named}
+    where ${isOwnRow(sql, scope, 'l')} and l.from_object = ${object} and l.from_id = ${from} and l.to_id <> ${to} ${named}
       and not exists (
         select from links o
-        where ${own('o')} and o.link_type_id = l.link_type_id and o.from_id = ${to}
+        where ${isOwnRow(sql, scope, 'o')} and o.link_type_id = l.link_type_id and o.from_id = ${to}
           and (o.to_id = l.to_id or l.cardinality = 'one_to_one')
       )
     returning id`.execute();
   const ofTo = sql<{ id: string }[]>`
     update links l set to_id = ${to}
-    where ${own('l')} and l.to_object = ${object} and l.to_id = ${from} and l.from_id <> ${to} ${named}
+    where ${isOwnRow(sql, scope, 'l')} and l.to_object = ${object} and l.to_id = ${from} and l.from_id <> ${to} ${named}
       and not exists (
         select from links o
-        where ${own('o')} and o.link_type_id = l.link_type_id and o.to_id = ${to}
+        where ${isOwnRow(sql, scope, 'o')} and o.link_type_id = l.link_type_id and o.to_id = ${to}
           and (o.from_id = l.from_id or l.cardinality in ('one_to_one', 'one_to_many'))
       )
     returning id`.execute();

@@ -144,7 +144,7 @@ function refuseDuplicate(place: RecordTarget, { found }: SearchedDuplicate): voi
 }
 
 /** @throws ApiError 409 naming the record that has a value of one of the records in a unique field */
-export async function refuseTaken(
+async function refuseTaken(
   call: WriteCall,
   place: RecordTarget,
   records: readonly RecordWrite['after'][],

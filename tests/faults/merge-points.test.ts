@@ -1,4 +1,4 @@
-// A merge and its undo, cut at each point: all of it is stored or nothing, and a repetition ends it.
+// A merge and its undo, cut at each point: all is stored or nothing, and a repetition ends it.
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, expect, inject, test, vi } from 'vitest';
 import { type Answer, call, useServer } from '../support/client.ts';

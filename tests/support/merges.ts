@@ -7,7 +7,7 @@ import { database, newUser, type Tenant } from './tenants.ts';
 import { fileForm } from './uploads.ts';
 
 /** The tables whose rows a merge moves or changes. */
-export const mergedTables = [
+const mergedTables = [
   ...['leads', 'deals', 'customers', 'accounts', 'custom_records', 'custom_value_hashes', 'notes', 'tasks'],
   ...['activities', 'attachments', 'record_tags', 'links', 'deleted_records', 'deleted_items', 'messages'],
   ...['received_reports', 'bookings', 'message_drafts', 'scheduling_assignments', 'workforce_runs', 'notifications'],
