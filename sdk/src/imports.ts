@@ -1,4 +1,4 @@
-// Imports in one call: created, uploaded in parts, started, and waited for. Resumes interrupted ones.
+// Imports in one call: created, uploaded in parts, started and waited for, and resumed.
 import { CrmError } from './errors.ts';
 import type { Operations } from './generated/operations.ts';
 import { type RetryPolicy, sleep, withRetries } from './retries.ts';

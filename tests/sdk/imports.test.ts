@@ -1,4 +1,4 @@
-// Imports by the TypeScript client: one call from the file to its records, also after interruptions.
+// Imports by the TypeScript client: one call from the file to its records, also interrupted.
 import { execFile } from 'node:child_process';
 import { createHash, randomUUID } from 'node:crypto';
 import { openAsBlob } from 'node:fs';

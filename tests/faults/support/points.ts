@@ -127,8 +127,51 @@ export const merges = {
   commit: statements.commit,
 } as const;
 
+const commitOfJob = /^select case when set_config\('app\.deadline'/;
+
+/** Statements that write a chunk of an import and end it, on their own connections. */
+const importChunks = {
+  'lock of an import': /^select .*\sfrom imports\s.*for no key update/s,
+  'claim of an import': /^update imports set "?status"?\s*=\s*\$\d+,\s*"?started_at/,
+  'records of a chunk': /^(with .*)?insert into "?accounts/s,
+  'failed rows': /^insert into import_errors/,
+  'position of an import': /^update imports set "?created/,
+  'end of an import': /^update imports set "?status"?\s*=\s*\$\d+,\s*"?completed_at/,
+  'audit row': statements['audit row'],
+  event: statements.event,
+  'commit of an import': commitOfJob,
+} as const;
+
+/** Statements that apply a chunk of a revert and end it, on their own connections. */
+const revertChunks = {
+  'lock of a revert': /^select .*\sfrom reverts\s.*for no key update/s,
+  'items of a chunk': /^select .* from revert_items/s,
+  'position of a revert': /^update reverts set/,
+  'end of an undo': /^update imports set/,
+  'audit row': statements['audit row'],
+  event: statements.event,
+  'commit of a revert': commitOfJob,
+} as const;
+
+/** Statements that claim, keep and end an export, on their own connections. */
+const exportSteps = {
+  'claim of an export': /^update exports\s+set status = 'running'/,
+  'progress of an export': /^update exports\s+set claimed_until/,
+  'announcement of a file': /^insert into stored_files/,
+  'end of an export': /^update exports\s+set status = 'completed'/,
+  'audit row': statements['audit row'],
+  'commit of an export': commitOfJob,
+} as const;
+
+/** Statements that read an export, on the connections of snapshots. */
+const snapshotReads = { 'reading of a page': /^select .* from "?accounts/s } as const;
+
 export type Statement =
   | keyof typeof merges
+  | keyof typeof importChunks
+  | keyof typeof revertChunks
+  | keyof typeof exportSteps
+  | keyof typeof snapshotReads
   | keyof typeof messageSendings
   | keyof typeof workforceSteps
   | keyof typeof calendarOrders
@@ -229,6 +272,18 @@ export const calendarPoints: readonly Point[] = pointsOf(Object.keys(calendarOrd
 
 /** All points of a workforce step, without its call. */
 export const workforcePoints: readonly Point[] = pointsOf(Object.keys(workforceSteps) as Statement[]);
+
+/** All points of an import. */
+export const importPoints: readonly Point[] = pointsOf(Object.keys(importChunks) as Statement[]);
+
+/** All points of an undo of an import. */
+export const undoPoints: readonly Point[] = pointsOf(Object.keys(revertChunks) as Statement[]);
+
+/** All points of an export. */
+export const exportPoints: readonly Point[] = pointsOf([
+  ...(Object.keys(exportSteps) as Statement[]),
+  ...(Object.keys(snapshotReads) as Statement[]),
+]);
 
 /** All points of sending a message that the database sees. */
 export const messagePoints: readonly Point[] = pointsOf(Object.keys(messageSendings) as Statement[]);
@@ -408,6 +463,10 @@ function kindsOf(start: Buffer, kindsOfCalls: Readonly<Record<string, RegExp>>):
     'crm calendars': calendarOrders,
     'crm workforces': workforceSteps,
     'crm messages': messageSendings,
+    'crm imports': importChunks,
+    'crm reverts': revertChunks,
+    'crm exports': exportSteps,
+    'crm snapshots': snapshotReads,
   };
   return kinds[name] ?? {};
 }
