@@ -3065,7 +3065,7 @@ export interface paths {
          *
          *     **Fields.** The target keeps its values, and its empty fields get those of the source. `field_choices` decides
          *     otherwise, field by field: `source` takes the value of the source, even if that is empty; `target` keeps the value of
-         *     the target, even if that is empty. `fields` in the response lists the fields in which the two differed. A stage of the
+         *     the target, even if that is empty. `extension` goes with its phone number. `fields` in the response lists the fields in which the two differed. A stage of the
          *     source brings its `stage_changed_at`, `won_at` and `lost_at`. `last_contacted_at` becomes the later of both and
          *     `next_followup_at` the earlier one that is still to come. Duplicate checks and the pre-conditions of statuses do not
          *     apply.
@@ -7505,6 +7505,7 @@ export interface components {
             address?: string;
             city?: string;
             state?: string;
+            /** @description A country code (ISO 3166-1 alpha-2) or an English name. Phone numbers without a country code are read as numbers of this country. */
             country?: string;
             postal_code?: string;
             /** @description An IANA time zone, e.g. Europe/Madrid. The default is that of the region. */
