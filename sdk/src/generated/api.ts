@@ -3065,10 +3065,10 @@ export interface paths {
          *
          *     **Fields.** The target keeps its values, and its empty fields get those of the source. `field_choices` decides
          *     otherwise, field by field: `source` takes the value of the source, even if that is empty; `target` keeps the value of
-         *     the target, even if that is empty. `extension` goes with its phone number. `fields` in the response lists the fields in which the two differed. A stage of the
-         *     source brings its `stage_changed_at`, `won_at` and `lost_at`. `last_contacted_at` becomes the later of both and
-         *     `next_followup_at` the earlier one that is still to come. Duplicate checks and the pre-conditions of statuses do not
-         *     apply.
+         *     the target, even if that is empty. `extension` goes with its phone number. `fields` in the response lists the fields in
+         *     which the two differed. A stage of the source brings its `stage_changed_at`, `won_at` and `lost_at`.
+         *     `last_contacted_at` becomes the later of both and `next_followup_at` the earlier one that is still to come. Duplicate
+         *     checks and the pre-conditions of statuses do not apply.
          *
          *     **Items.** Notes, tasks, activities, messages, attachments, links, bookings and message drafts move to the target with
          *     their IDs, and its tags are joined. Records that referred to the source refer to the target. A link that the target
