@@ -46,7 +46,8 @@ export function joinFields(
     if (field.readOnly) continue;
     const [from, to] = [storedValue(source, field), storedValue(target, field)];
     const isEmpty = to === null && from !== null && !unusable.has(name);
-    const chosen = (Object.hasOwn(choices, name) ? choices[name] : undefined) ?? (isEmpty ? 'source' : 'target');
+    const isFilled = hasOwnExtension(object, field) ? isOfSource(object, after, source, target) : isEmpty;
+    const chosen = (Object.hasOwn(choices, name) ? choices[name] : undefined) ?? (isFilled ? 'source' : 'target');
     const value = chosen === 'source' ? from : to;
     after[name] = value;
     if (chosen === 'source' && from !== null && unusable.has(name))
@@ -75,6 +76,28 @@ export function joinFields(
     });
   Object.assign(joined.values, joinDerived(source.values, target.values, now));
   return joined;
+}
+
+/** Returns true for the field with the extension of the record's phone number. */
+const hasOwnExtension = (object: WorkspaceObject, { name, custom }: Field): boolean =>
+  name === 'extension' && !custom && [...object.fields.values()].some((field) => field.keepsExtension);
+
+/**
+ * Returns true if the extension of the merged record is that of the source: an extension follows its
+ * number.
+ * @param after the values of the merged record so far, with its numbers
+ */
+function isOfSource(
+  object: WorkspaceObject,
+  after: Readonly<Record<string, StoredValue>>,
+  source: StoredRecord,
+  target: StoredRecord,
+): boolean {
+  const numbers = [...object.fields.values()].filter((field) => field.keepsExtension).map(({ name }) => name);
+  const hasNumberOf = ({ values }: StoredRecord) =>
+    numbers.some((name) => (after[name] ?? null) !== null && after[name] === values[name]);
+  const [isNumberGone, isEmpty] = [!hasNumberOf(target), (target.values.extension ?? null) === null];
+  return hasNumberOf(source) ? isNumberGone || isEmpty : isNumberGone && isEmpty;
 }
 
 const isInValues = (record: StoredRecord, { custom, name }: Field): boolean => !custom && name in record.values;

@@ -238,6 +238,19 @@ test('takes the values that field_choices names, and rejects fields that it cann
   expect(await readRecord(key, 'accounts', target.id)).toMatchObject({ city: 'Hamburg', industry: 'Retail' });
 });
 
+test.each([
+  ['+49301234567 x5', '+49301234568', {}, ['+49301234568', null]],
+  ['+49301234567 x5', '+49301234567', {}, ['+49301234567', '5']],
+  ['+49301234567 x5', null, {}, ['+49301234567', '5']],
+  ['+49301234567', '+49301234568 x6', { phone: 'source' }, ['+49301234567', null]],
+  ['+49301234567 x5', '+49301234568 x6', {}, ['+49301234568', '6']],
+  ['+49301234567 x5', '+49301234568', { extension: 'source' }, ['+49301234568', '5']],
+])('merges the numbers %s and %s with their extensions: %j', async (from, to, field_choices, expected) => {
+  const [source, target] = [await account({ phone: from }), await account({ phone: to })];
+  const { record } = await merge('accounts', source.id, target.id, { field_choices });
+  expect([record.phone, record.extension]).toEqual(expected);
+});
+
 test('gives a unique value from the source to the target and back', async () => {
   await expectStatus(201, 'POST', '/v1/objects/accounts/fields', {
     key,
