@@ -267,7 +267,10 @@ const plainItems = ['activities', 'tasks', 'notes', 'messages', 'received_report
 const namesOf = (sql: Sql, names: readonly string[]): Fragment =>
   sql.unsafe(names.map((name) => `"${name}"`).join(', ')) as unknown as Fragment;
 
-/** Moves the items of a kind back to their table. Sends its statement immediately. */
+/**
+ * Moves the items of a kind back to their table. Sends its statement immediately.
+ * @returns activities and tasks; nothing of other kinds, which are no records
+ */
 async function restoreItems(
   sql: Sql,
   scope: TenantScope,
@@ -275,7 +278,9 @@ async function restoreItems(
   kind: ItemTable,
 ): Promise<{ id: string; root: string }[]> {
   const columns = namesOf(sql, itemColumns[kind]);
-  return sql<{ id: string; root: string }[]>`
+  const isRecord = kind === 'activities' || kind === 'tasks';
+  // Joined below: the planner expects one row, and would compare each row with each other one.
+  const rows = await sql<{ id: string; root: string | null }[]>`
     with restored as (
       delete from deleted_items
       where ${isOwn(sql, scope)} and record_id = any(${[...roots]}::uuid[]) and kind = ${kind}
@@ -286,7 +291,11 @@ async function restoreItems(
       on conflict do nothing
       returning id
     )
-    select item_id as id, root from restored where item_id in (select id from inserted)`.execute();
+    select item_id as id, root from restored where ${isRecord}
+    union all
+    select id, null from inserted where ${isRecord}`.execute();
+  const inserted = new Set(rows.flatMap(({ id, root }) => (root === null ? [id] : [])));
+  return rows.flatMap(({ id, root }) => (root !== null && inserted.has(id) ? [{ id, root }] : []));
 }
 
 /**
@@ -502,20 +511,17 @@ export async function restoreReferences(
   limit: number,
   now: Date,
 ): Promise<{ restored: RestoredReference[]; unfinished: string[] }> {
-  const { companyId, testMode } = scope;
   const ids = [...roots];
+  // By their places, since the planner would scan all items for a join.
   const items = await sql<(LostReference & { to: string })[]>`
-    with picked as materialized (
-      select record_id, id from deleted_items
+    delete from deleted_items
+    where ${isOwn(sql, scope)} and ctid = any(array(
+      select ctid from deleted_items
       where ${isOwn(sql, scope)} and record_id = any(${ids}::uuid[]) and kind = 'references'
       order by record_id, id
       limit ${limit}
-    )
-    delete from deleted_items i
-    using picked
-    where i.company_id = ${companyId} and i.test_mode = ${testMode} and i.record_id = any(${ids}::uuid[]) and i.kind = 'references'
-      and i.record_id = picked.record_id and i.id = picked.id
-    returning i.id, i.record_id as "to", i.document ->> 'object' as object, i.document ->> 'field' as field`;
+    ))
+    returning id, record_id as "to", document ->> 'object' as object, document ->> 'field' as field`;
   const restored: RestoredReference[] = [];
   const ordered = items.toSorted((a, b) => (a.to < b.to ? -1 : 1));
   const byField = Map.groupBy(ordered, ({ object, field }) => `${object} ${field}`);
