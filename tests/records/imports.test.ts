@@ -174,6 +174,48 @@ describe('a CSV file', () => {
     expect((await named(name)).map((record) => record[column]).toSorted()).toEqual([7, null]);
   });
 
+  test('names the field and the rule of each cell that has another type', async () => {
+    const suffix = unique();
+    const [day, flag, count] = ['day', 'flag', 'count'].map((name) => `${name}_${suffix}`);
+    await newCustomField(tenant, 'accounts', day as string, { type: 'date' });
+    await newCustomField(tenant, 'accounts', flag as string, { type: 'boolean' });
+    await newCustomField(tenant, 'accounts', count as string, { type: 'number' });
+    const cells: [string, string, string][] = [
+      [day as string, '20/11/2026', 'INVALID_FORMAT'],
+      [day as string, '11/20/2026', 'INVALID_FORMAT'],
+      [day as string, '20.11.2026', 'INVALID_FORMAT'],
+      [day as string, '2026-13-01', 'INVALID_FORMAT'],
+      [flag as string, 'maybe', 'INVALID_TYPE'],
+      [count as string, 'many', 'INVALID_TYPE'],
+      [count as string, '"1,234.5"', 'INVALID_TYPE'],
+      [count as string, '"1.234,5"', 'INVALID_TYPE'],
+      ['email', 'nobody', 'INVALID_FORMAT'],
+    ];
+    const columns = ['name', day, flag, count, 'email'];
+    const rows = cells.map(([field, cell]) => columns.map((each) => (each === field ? cell : '')).join(','));
+    const name = `A${suffix}`;
+    const good = `${name},2026-11-20,TRUE,1234.5,${suffix}@x.example`;
+    const done = await run(`${columns.join(',')}\n${rows.map((row) => `${name}${row}`).join('\n')}\n${good}\n`);
+    expect(done.counts).toMatchObject({ created: 1, failed: cells.length });
+    const errors = await errorsOf(done.id);
+    const found = errors.map(({ fields }) => fields.map((each: Json) => [each.field, each.code]));
+    expect(found).toEqual(cells.map(([field, , code]) => [[field, code]]));
+    const [record] = await named(name);
+    expect([record[day as string], record[flag as string], record[count as string]]).toEqual([
+      '2026-11-20',
+      true,
+      1234.5,
+    ]);
+  });
+
+  test('can have rows of 90 KB, and cells that are too long fail alone', async () => {
+    const name = unique();
+    const long = 'z'.repeat(90_000);
+    const done = await run(`name,description,rest\n${name},,${long}\n${name},${long},\n`, { mapping: { rest: null } });
+    expect(done.counts).toMatchObject({ created: 1, failed: 1 });
+    expect((await errorsOf(done.id))[0].fields).toMatchObject([{ field: 'description', code: 'TOO_LONG' }]);
+  });
+
   test('is rejected at the start if it cannot be imported', async () => {
     expect(await refused('name,colour\nA,red\n')).toEqual(['mapping.colour UNKNOWN_FIELD']);
     expect(await refused('name,Name\nA,B\n')).toEqual(['mapping.Name CONFLICTING_FIELDS']);
