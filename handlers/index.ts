@@ -6,6 +6,7 @@ import * as auditLogs from './access/audit-logs.ts';
 import * as me from './access/me.ts';
 import * as oauthGrants from './access/oauth-grants.ts';
 import * as passwords from './access/passwords.ts';
+import * as requests from './access/requests.ts';
 import * as roles from './access/roles.ts';
 import * as sessions from './access/sessions.ts';
 import * as webhookDeliveries from './automation/webhook-deliveries.ts';
@@ -86,6 +87,7 @@ export const handlers = {
   ...apiKeys,
   ...attachments,
   ...auditLogs,
+  ...requests,
   ...availability,
   ...bookings,
   ...checkoutSessions,

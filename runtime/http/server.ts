@@ -1,6 +1,7 @@
 // The HTTP server: routes requests, sends responses and logs one line for each.
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
+import type { LoggedRequest } from '../../domain/access/logged-requests.ts';
 import { isTestKey } from '../credentials/secrets.ts';
 import { ApiError } from '../errors.ts';
 import { usedInQuery } from '../openapi/deprecation.ts';
@@ -15,6 +16,7 @@ import { createTrace, type Trace } from '../pipeline/trace.ts';
 import type { RequestLine } from '../telemetry/log.ts';
 import { ClientGone } from './body.ts';
 import { type Connection, Connections, type Load } from './connections.ts';
+import { toLoggedRequest } from './logged-request.ts';
 import { http } from './node-http.ts';
 import { type PageRoute, routePageRequests } from './page-routes.ts';
 import { type ProgramRoute, routeProgramRequests } from './program-routes.ts';
@@ -31,6 +33,8 @@ export interface Page {
 
 export interface ServerParts extends RunnerParts {
   noteRequest: (line: RequestLine) => void;
+  /** Records a request of a known workspace; undefined if the request log is off. */
+  recordRequest: ((request: LoggedRequest) => void) | undefined;
   load: Load;
   pages: Readonly<Record<string, Page>>;
   /** Dynamic pages for people. */
@@ -114,6 +118,9 @@ export function buildServer(parts: ServerParts): { server: Server; perform: Perf
     const milliseconds = performance.now() - start;
     const { method = '' } = request;
     parts.noteRequest({ requestId, operation, method, status, milliseconds, caller, error });
+    if (!parts.recordRequest) return;
+    const logged = toLoggedRequest(method, request.url ?? '', trace, { ...answer, status }, milliseconds);
+    if (logged) parts.recordRequest(logged);
   }
 }
 

@@ -248,6 +248,7 @@ export class OperationRunner {
     const { body, problems } = operation.takesBody
       ? readBody(operation, request, signedBody ?? (await readBytes(request, () => invite(trace))))
       : noBody;
+    if (!operation.reads && !operation.hasSecretBody) trace.body = body;
     const inBody = usedInBody(operation.deprecatedUses, body);
     if (inBody.length > 0) trace.deprecated = [...trace.deprecated, ...inBody];
     if (problems.length > 0 && key === undefined && !handlerReceivesProblems(operation))

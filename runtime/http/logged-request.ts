@@ -1,0 +1,56 @@
+// Builds the row of the request log from a request and its response.
+import type { LoggedRequest } from '../../domain/access/logged-requests.ts';
+import { type LoggedError, toLoggedBody, toLoggedError } from '../../domain/access/request-redaction.ts';
+import type { Trace } from '../pipeline/trace.ts';
+import type { Answer } from './responses.ts';
+
+/** Maximum characters of a stored path. */
+const maxPathLength = 500;
+
+/**
+ * Returns the row of a request. Returns undefined if its workspace is not known: for public
+ * operations, pages, and credentials that do not exist.
+ * @param url path and query as sent
+ */
+export function toLoggedRequest(
+  method: string,
+  url: string,
+  trace: Trace,
+  { status, headers, body }: Pick<Answer, 'status' | 'headers' | 'body'>,
+  milliseconds: number,
+): LoggedRequest | undefined {
+  const caller = trace.caller ?? trace.rejectedCaller;
+  if (!caller || caller.companyId === '') return undefined;
+  const { companyId, testMode, actor, ip, userAgent } = caller;
+  const error = status >= 400 ? (trace.failure ?? readError(body)) : undefined;
+  return {
+    company_id: companyId,
+    test_mode: testMode,
+    id: trace.requestId,
+    method,
+    path: url.replace(/\?.*$/s, '').slice(0, maxPathLength),
+    operation: trace.operation,
+    status,
+    error_code: error?.code ?? null,
+    duration_ms: Math.round(milliseconds * 10) / 10,
+    actor_kind: actor.kind,
+    actor_id: actor.id,
+    key_name: actor.kind === 'user' ? null : actor.name,
+    ip,
+    user_agent: userAgent,
+    idempotent_replay: headers?.['idempotent-replay'] !== undefined,
+    request_body: error ? (toLoggedBody(trace.body) ?? null) : null,
+    error: error ? toLoggedError(error) : null,
+  };
+}
+
+/** Reads the error of a stored response; undefined if it has another format. */
+function readError(body: Answer['body']): LoggedError | undefined {
+  if (typeof body !== 'string') return undefined;
+  try {
+    const { error } = JSON.parse(body) as { error?: LoggedError };
+    return typeof error?.code === 'string' ? error : undefined;
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,72 @@
+// Records requests for their workspaces: queued in memory, and written in batches after the responses.
+
+/** Milliseconds until queued requests are written. A process that is killed loses at most this much. */
+const writeIntervalMs = 500;
+/** Requests that are written together, without waiting for the interval. */
+const batchSize = 500;
+/** Maximum number of requests that wait while the database is slow or unavailable. */
+const maxQueued = 10_000;
+
+/** The log of a process. Nothing waits for it, and it never fails. */
+export class RequestLog<Row extends { company_id: string }> {
+  readonly #write: (companies: readonly (readonly Row[])[]) => Promise<void>;
+  readonly #onFailure: (error: unknown, rows: number) => void;
+  #queue: Row[] = [];
+  #timer: NodeJS.Timeout | undefined;
+  #writing: Promise<void> | undefined;
+  /** Requests that were not recorded, since the start. */
+  dropped = 0;
+
+  /**
+   * @param write writes the rows of each company
+   * @param onFailure gets the error of a batch that is lost
+   */
+  constructor(
+    write: (companies: readonly (readonly Row[])[]) => Promise<void>,
+    onFailure: (error: unknown, rows: number) => void,
+  ) {
+    this.#write = write;
+    this.#onFailure = onFailure;
+  }
+
+  /** Adds a request, or drops it if too many wait. */
+  add(row: Row): void {
+    if (this.#queue.length >= maxQueued) {
+      this.dropped += 1;
+      return;
+    }
+    this.#queue.push(row);
+    if (this.#writing) return;
+    if (this.#queue.length >= batchSize) this.#start();
+    else this.#timer ??= setTimeout(() => this.#start(), writeIntervalMs).unref();
+  }
+
+  /** Writes everything that is queued. */
+  async flush(): Promise<void> {
+    await this.#writing;
+    if (this.#queue.length > 0) this.#start();
+    await this.#writing;
+  }
+
+  #start(): void {
+    clearTimeout(this.#timer);
+    this.#timer = undefined;
+    this.#writing ??= this.#writeAll().finally(() => {
+      this.#writing = undefined;
+      if (this.#queue.length > 0) this.#timer ??= setTimeout(() => this.#start(), writeIntervalMs).unref();
+    });
+  }
+
+  /** Writes batch after batch until less than a batch is left. */
+  async #writeAll(): Promise<void> {
+    do {
+      const rows = this.#queue.splice(0, batchSize);
+      try {
+        await this.#write([...Map.groupBy(rows, (row) => row.company_id).values()]);
+      } catch (error) {
+        this.dropped += rows.length;
+        this.#onFailure(error, rows.length);
+      }
+    } while (this.#queue.length >= batchSize);
+  }
+}
