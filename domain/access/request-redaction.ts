@@ -24,11 +24,16 @@ function redact(value: unknown): unknown {
 }
 
 /**
- * Returns the JSON text of a request body without secrets, cut off after 8 KB; undefined if there
- * is no body.
+ * Returns the JSON text of a request body without secrets, cut off after 8 KB; null if the text is
+ * not JSON, whose secrets cannot be found.
  */
-export function toLoggedBody(body: unknown): string | undefined {
-  if (body === undefined) return undefined;
+export function toLoggedBody(text: string): string | null {
+  let body: unknown;
+  try {
+    body = JSON.parse(text);
+  } catch {
+    return null;
+  }
   const bytes = new TextEncoder().encode(JSON.stringify(redact(body)));
   if (bytes.length <= maxLoggedBytes) return new TextDecoder().decode(bytes);
   // A character that was cut in half is removed.
@@ -44,7 +49,12 @@ export interface LoggedError {
 
 /** Returns the JSON text of an error without secrets, and without its details if they exceed 8 KB. */
 export function toLoggedError(error: LoggedError): string {
-  const { code, message, details } = redact(error) as LoggedError;
+  const { code, message, details } = redact({
+    code: error.code,
+    // Not enumerable in an Error.
+    message: error.message,
+    details: error.details,
+  }) as LoggedError;
   const whole = JSON.stringify({ code, message, details });
   return whole.length <= maxLoggedBytes ? whole : JSON.stringify({ code, message: message.slice(0, 1000) });
 }

@@ -9,6 +9,7 @@ import {
 import { findDeliveriesOfEvents } from '../../db/automation/webhook-deliveries.ts';
 import { findEventsOfRequest } from '../../db/records/feed.ts';
 import { toHighestId, toLowestId, toRequestTime } from '../../domain/access/request-ids.ts';
+import { eventName } from '../../domain/automation/webhook-bodies.ts';
 import type { components } from '../../generated/api.ts';
 import { orNotFound, problem, validationFailed } from '../../runtime/errors.ts';
 import type { Call, Handler } from '../../runtime/handler.ts';
@@ -67,7 +68,7 @@ export const getRequest: Handler<'getRequest'> = async (call) => {
         error: row.error === null ? null : JSON.parse(row.error),
         request_body: row.requestBody,
         audit_logs: auditLogs,
-        events,
+        events: events.map(eventName),
         deliveries,
       },
     },

@@ -39,7 +39,7 @@ export function toLoggedRequest(
     ip,
     user_agent: userAgent,
     idempotent_replay: headers?.['idempotent-replay'] !== undefined,
-    request_body: error ? (toLoggedBody(trace.body) ?? null) : null,
+    request_body: error && trace.body ? toLoggedBody(trace.body.toString()) : null,
     error: error ? toLoggedError(error) : null,
   };
 }

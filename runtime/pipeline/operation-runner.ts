@@ -245,10 +245,9 @@ export class OperationRunner {
         : await this.#withoutRequestTimeout(request, () =>
             receiveUpload(operation, request, folder, () => invite(trace)),
           );
-    const { body, problems } = operation.takesBody
-      ? readBody(operation, request, signedBody ?? (await readBytes(request, () => invite(trace))))
-      : noBody;
-    if (!operation.reads && !operation.hasSecretBody) trace.body = body;
+    const bytes = operation.takesBody ? (signedBody ?? (await readBytes(request, () => invite(trace)))) : undefined;
+    if (!operation.reads && !operation.hasSecretBody) trace.body = bytes;
+    const { body, problems } = bytes ? readBody(operation, request, bytes) : noBody;
     const inBody = usedInBody(operation.deprecatedUses, body);
     if (inBody.length > 0) trace.deprecated = [...trace.deprecated, ...inBody];
     if (problems.length > 0 && key === undefined && !handlerReceivesProblems(operation))

@@ -13,8 +13,8 @@ export interface Trace {
   caller: Caller | undefined;
   /** The caller of a key that exists but was rejected: revoked, expired, or from another address. */
   rejectedCaller: Caller | undefined;
-  /** The parsed body, for the request log; undefined if it must not be stored. */
-  body: unknown;
+  /** The body as it was sent, for the request log; undefined if it must not be stored. */
+  body: Buffer | undefined;
   /** True if a test key was sent, valid or not. */
   testMode: boolean;
   error: string | undefined;
