@@ -1299,6 +1299,7 @@ create table feed_events (
   primary key (company_id, test_mode, "position")
 );
 alter table feed_events alter column company_id set (n_distinct = 100);
+create index feed_events_of_request on feed_events (company_id, test_mode, request_id) where request_id is not null;
 alter table feed_events enable row level security, force row level security;
 create policy tenant on feed_events to crm_app
   using (company_id = current_company() and test_mode = current_test_mode())
@@ -2279,6 +2280,57 @@ create policy purge on refresh_tokens to crm_purge
   with check (company_id = current_company());
 grant select, insert, update, delete on refresh_tokens to crm_platform;
 grant select, insert, update, delete on refresh_tokens to crm_purge;
+
+create table request_log (
+  company_id uuid not null,
+  test_mode boolean not null,
+  id uuid not null,
+  method text not null,
+  path text not null,
+  operation text not null,
+  status smallint not null,
+  error_code text,
+  duration_ms real not null,
+  actor_kind text not null,
+  actor_id text not null,
+  key_name text,
+  ip text not null,
+  user_agent text,
+  idempotent_replay boolean not null,
+  request_body text,
+  error text,
+  primary key (company_id, test_mode, id)
+) partition by range (id);
+create index request_log_by_actor on request_log (company_id, test_mode, actor_id, id);
+create index request_log_by_error on request_log (company_id, test_mode, error_code, id) where error_code is not null;
+create index request_log_by_operation on request_log (company_id, test_mode, operation, id);
+alter table request_log enable row level security, force row level security;
+create policy tenant on request_log to crm_app
+  using (company_id = current_company() and test_mode = current_test_mode())
+  with check (company_id = current_company() and test_mode = current_test_mode());
+create policy platform on request_log for insert to crm_platform with check (true);
+create policy purge on request_log to crm_purge
+  using (company_id = current_company())
+  with check (company_id = current_company());
+grant select, delete on request_log to crm_app;
+grant insert on request_log to crm_platform;
+grant select, insert, update, delete on request_log to crm_purge;
+
+create table request_log_2026_11_29 partition of request_log for values from ('01a22499-f800-0000-0000-000000000000') to ('01a229c0-5400-0000-0000-000000000000');
+alter table request_log_2026_11_29 enable row level security, force row level security;
+
+create table request_log_2026_11_30 partition of request_log for values from ('01a229c0-5400-0000-0000-000000000000') to ('01a22ee6-b000-0000-0000-000000000000');
+alter table request_log_2026_11_30 enable row level security, force row level security;
+
+create table request_log_2026_12_01 partition of request_log for values from ('01a22ee6-b000-0000-0000-000000000000') to ('01a2340d-0c00-0000-0000-000000000000');
+alter table request_log_2026_12_01 enable row level security, force row level security;
+
+create table request_log_other partition of request_log default;
+create index request_log_other_age on request_log_other (id);
+alter table request_log_other enable row level security, force row level security;
+create policy removed on request_log_other for delete to crm_platform using (true);
+create policy swept on request_log_other for select to crm_platform using (true);
+grant select (company_id, id), delete on request_log_other to crm_platform;
 
 create table roles (
   id uuid primary key,
@@ -3516,6 +3568,37 @@ begin
   return dropped;
 end $function$;
 
+CREATE OR REPLACE FUNCTION drop_request_partitions(before date)
+ RETURNS integer
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'public'
+AS $function$
+declare
+  day text;
+  dropped int := 0;
+begin
+  set local lock_timeout = '100ms';
+  for day in
+    select c.relname from pg_inherits i join pg_class c on c.oid = i.inhrelid
+    where i.inhparent = 'request_log'::regclass and c.relname ~ '^request_log_\d{4}_\d{2}_\d{2}$'
+      and to_date(substr(c.relname, 13), 'YYYY_MM_DD') < before
+    order by 1
+  loop
+    execute format('drop table %I', day);
+    dropped := dropped + 1;
+  end loop;
+  return dropped;
+end $function$;
+
+CREATE OR REPLACE FUNCTION first_request_id(day date)
+ RETURNS uuid
+ LANGUAGE sql
+ IMMUTABLE
+AS $function$
+  select (lpad(to_hex((extract(epoch from day) * 1000)::bigint), 12, '0') || '00000000000000000000')::uuid
+$function$;
+
 CREATE OR REPLACE FUNCTION fold_name(name text)
  RETURNS text
  LANGUAGE sql
@@ -3642,6 +3725,30 @@ begin
         'audit_logs_' || to_char(month, 'YYYY_MM'), month, (month + interval '1 month')::date);
       execute format('alter table %I enable row level security', 'audit_logs_' || to_char(month, 'YYYY_MM'));
       execute format('alter table %I force row level security', 'audit_logs_' || to_char(month, 'YYYY_MM'));
+    end if;
+  end loop;
+end $function$;
+
+CREATE OR REPLACE FUNCTION make_request_partitions(day date)
+ RETURNS void
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'public'
+AS $function$
+declare
+  each date;
+  name text;
+begin
+  foreach each in array array[day, day + 1, day + 2] loop
+    name := 'request_log_' || to_char(each, 'YYYY_MM_DD');
+    if to_regclass(name) is null then
+      begin
+        execute format('create table %I partition of request_log for values from (%L) to (%L)',
+          name, first_request_id(each), first_request_id(each + 1));
+        execute format('alter table %I enable row level security, force row level security', name);
+      exception when check_violation then
+        null;
+      end;
     end if;
   end loop;
 end $function$;
@@ -3992,6 +4099,12 @@ $function$;
 
 revoke execute on function drop_audit_partitions(date) from public;
 
+revoke execute on function drop_request_partitions(date) from public;
+
 grant execute on function drop_audit_partitions(date) to crm_platform;
 
+grant execute on function drop_request_partitions(date) to crm_platform;
+
 grant execute on function make_audit_partitions(date) to crm_platform;
+
+grant execute on function make_request_partitions(date) to crm_platform;

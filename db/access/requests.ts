@@ -152,33 +152,38 @@ export async function findAuditLogsOfRequest(
   return rows.map(({ id }) => id);
 }
 
+const day = 86_400_000;
+/** Days for which the log is kept. */
+const keptDays = 30;
+
+/** Returns the first day that is kept. */
+const firstKeptDay = (now: Date): string => new Date(now.getTime() - keptDays * day).toISOString().slice(0, 10);
+
 /**
- * Drops the days of the log before a day.
+ * Drops the expired days of the log.
  * @returns how many; 0 if a concurrent write holds the lock
  */
-export async function dropRequestDays(sql: Sql, before: Date): Promise<number> {
+export async function dropRequestDays(sql: Sql, now: Date): Promise<number> {
   const rows = await sql<{ dropped: number }[]>`
-    select drop_request_partitions(${before.toISOString().slice(0, 10)}::date) as dropped`.catch(
-    (error: { code?: string }) => {
-      if (error.code === lockTimeout) return [];
-      throw error;
-    },
-  );
+    select drop_request_partitions(${firstKeptDay(now)}::date) as dropped`.catch((error: { code?: string }) => {
+    if (error.code === lockTimeout) return [];
+    throw error;
+  });
   return rows[0]?.dropped ?? 0;
 }
 
 /**
  * Removes expired requests of days that have no partition.
- * @param before the lowest id that is not expired
  * @returns how many, at most the limit
  */
-export async function sweepOtherRequests(sql: Sql, limit: number, before: string): Promise<number> {
+export async function sweepOtherRequests(sql: Sql, limit: number, now: Date): Promise<number> {
+  const expired = sql`id < first_request_id(${firstKeptDay(now)}::date)`;
   const due = await sql<DueRow[]>`
-    select company_id, id from request_log_other where id < ${before} order by id limit ${limit}`;
+    select company_id, id from request_log_other where ${expired} order by id limit ${limit}`;
   return removeByCompany(due, async (companyId, rows) => {
     const removed = await sql`
       delete from request_log_other
-      where company_id = ${companyId} and id < ${before} and id = any(${rows.map(({ id }) => id)}::uuid[])`;
+      where company_id = ${companyId} and ${expired} and id = any(${rows.map(({ id }) => id)}::uuid[])`;
     return removed.count;
   });
 }

@@ -18,21 +18,15 @@ import { sweepEvents } from '../../db/records/feed.ts';
 import { sweepImports } from '../../db/records/imports.ts';
 import { sweepHeldTimes, sweepReservations } from '../../db/scheduling/reservations.ts';
 import { sweepClocks, sweepNotifications } from '../../db/settings/sla-due.ts';
-import { toLowestId } from '../../domain/access/request-ids.ts';
 import { type SweptFiles, sweepFiles, sweepUploads } from '../records/stored-files.ts';
 import type { JobContext } from '../runner.ts';
-
-const day = 86_400_000;
-/** Days for which the request log is kept. */
-const requestDays = 30;
 
 /** Deletes expired rows. A started sweep always completes. */
 export async function sweepAll(context: JobContext, files: SweptFiles): Promise<void> {
   const { platform, log, now } = context;
   await platform.use((sql) => sql`select make_audit_partitions(current_date), make_request_partitions(current_date)`);
   const months = await platform.use((sql) => dropAuditMonths(sql, now()));
-  const expired = new Date(now().getTime() - requestDays * day);
-  const days = await platform.use((sql) => dropRequestDays(sql, expired));
+  const days = await platform.use((sql) => dropRequestDays(sql, now()));
   const removed = {
     answers: await removeAll(context, sweep),
     blocks: await removeAll(context, sweepLeases),
@@ -47,9 +41,7 @@ export async function sweepAll(context: JobContext, files: SweptFiles): Promise<
     audit_months: months,
     audit_rows: await removeAll(context, sweepOtherAuditLogs),
     request_days: days,
-    request_rows: await removeAll(context, (sql, limit) =>
-      sweepOtherRequests(sql, limit, toLowestId(expired.getTime())),
-    ),
+    request_rows: await removeAll(context, sweepOtherRequests),
     deliveries: await removeAll(context, sweepDeliveries),
     key_days: await removeAll(context, sweepKeyDays),
     reservations: await removeAll(context, sweepReservations),

@@ -224,6 +224,7 @@ export const arrangedPaths: Record<string, ArrangedPath> = {
     recordsOf: 'attachments',
   },
   // Always the same for a tenant and mode, because a link is valid for one attachment.
+  '/v1/requests/{id}': { exists: async (tenant, mode) => ({ id: await newLoggedRequest(tenant, mode) }) },
   '/v1/exports/{id}': anExport,
   '/v1/exports/{id}/cancel': {
     // Due in some years, so that no job has work with it.
@@ -561,6 +562,15 @@ function exportLinkOf(tenant: Tenant): Promise<{ id: string; query: Record<strin
   });
   exportLinks.set(tenant, made);
   return made;
+}
+
+/** Creates an entry of the request log. @param milliseconds when the request arrived */
+export async function newLoggedRequest(tenant: Tenant, mode: Mode, milliseconds = Date.now()): Promise<string> {
+  const id = uuidv7({ msecs: milliseconds });
+  await database()`
+    insert into request_log (company_id, test_mode, id, method, path, operation, status, duration_ms, actor_kind, actor_id, ip, idempotent_replay)
+    values (${tenant.companyId}, ${mode === 'test'}, ${id}, 'GET', '/v1/me', 'getMe', 200, 1.5, 'system', 'test', '', false)`;
+  return id;
 }
 
 /** An export that is only a row; answers its id. @param columns of the row */

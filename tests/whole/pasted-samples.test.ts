@@ -27,6 +27,7 @@ const refused: Record<string, string> = {
   'createReservation: curl': 'its token is signed by the server, and good for ten minutes',
   'createBooking: A held slot': 'its token is signed by the server, and good for ten minutes',
   'getAttachmentContent: curl': 'its link is signed by the server, and works for ten minutes',
+  'getRequest: curl': 'requests are in the log for 30 days, and its request was earlier',
   'getExportContent: curl': 'its link is signed by the server, and works for a day',
 };
 
