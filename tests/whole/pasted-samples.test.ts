@@ -189,12 +189,14 @@ test('runs the samples of the introduction with the printed key and sign-in', as
   expect(outputs.map(({ statuses }) => statuses)).toEqual([
     ['201', '200'],
     ['200', '201'],
-    // Filters, bulk data, an import, an export, undo, billing, and the same migration twice.
+    // Filters, bulk data, an import, an export, a dry run, undo, debugging, billing, and the same migration twice.
     ['200', '200'],
     ['200'],
     ['201', '200', '202', '200'],
     ['202', '200'],
+    ['201', '200'],
     ['200'],
+    ['400', '200', '200'],
     ['200', '200', '200'],
     ['200', '200'],
   ]);
