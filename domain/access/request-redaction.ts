@@ -8,7 +8,7 @@ const secretText = /\b(?:(?:svc|legacy)_(?:live|test)_[0-9a-f]{32}|whsec_[A-Za-z
 const removed = '[removed]';
 
 /** Maximum bytes of a stored body or error. */
-export const maxLoggedBytes = 8192;
+const maxLoggedBytes = 8192;
 
 /** Returns a copy of a JSON value without secrets. */
 function redact(value: unknown): unknown {

@@ -1,4 +1,4 @@
-// Records requests for their workspaces: queued in memory, and written in batches after the responses.
+// Records requests for their workspaces: queued in memory, written in batches after the responses.
 
 /** Milliseconds until queued requests are written. A process that is killed loses at most this much. */
 const writeIntervalMs = 500;

@@ -28533,6 +28533,7 @@ export interface operations {
                     "application/json": components["schemas"]["RequestAnswer"];
                 };
             };
+            400: components["responses"]["BadRequest"];
             401: components["responses"]["Unauthorized"];
             402: components["responses"]["PaymentRequired"];
             403: components["responses"]["Forbidden"];
