@@ -133,6 +133,10 @@ export async function removeForeignWork(sql: Sql, tables: readonly TenantTable[]
     `update exports t set expires_at = now() + interval '1 year', claimed_until = now() + interval '1 year', created_at = now() where ${others('exports')}`,
   );
   await sql.unsafe(`update api_keys t set expiry_notified_for = expires_at where ${others('api_keys')}`);
+  // Ids of shadows are random, and those of requests contain their time.
+  await sql.unsafe(
+    `update request_log t set id = ('f' || substr(id::text, 2))::uuid where ${others('request_log')} and id < first_request_id(current_date)`,
+  );
   for (const name of ['subscriptions', 'test_subscriptions'])
     await sql.unsafe(`update ${name} t set due_at = null where ${others(name)}`);
   await sql.unsafe(
