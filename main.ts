@@ -36,21 +36,21 @@ async function prepare(config: Config, openedLog: OpenLog): Promise<Prepared> {
   return { databaseUrl, signingKeys };
 }
 
-/** Logs each death of the embedded database, and exits if it keeps dying. */
+/** Logs each death of the embedded database, and exits if it keeps stopping. */
 function createWatcher({ log, flush }: OpenLog): Watcher {
   return {
     note: (text) => log.info(text),
     died: (reason, wait) =>
-      raiseAlert(log, 'embedded_database_died', 'the embedded PostgreSQL does not run: it is started again', {
+      raiseAlert(log, 'embedded_database_died', 'the embedded PostgreSQL stopped; restarting it', {
         reason,
         again_in_ms: wait,
       }),
-    returned: (pid) => log.info({ database_pid: pid }, 'the embedded PostgreSQL runs again'),
+    returned: (pid) => log.info({ database_pid: pid }, 'the embedded PostgreSQL is running again'),
     lost: (reason) => {
-      raiseAlert(log, 'embedded_database_lost', 'the embedded PostgreSQL keeps dying: the server ends', { reason });
+      raiseAlert(log, 'embedded_database_lost', 'the embedded PostgreSQL keeps stopping; the server exits', { reason });
       flush();
       process.stderr.write(
-        `The server ends, since its embedded PostgreSQL keeps dying. ${reason} Whatever starts the server again starts both.\n`,
+        `The server exits because its embedded PostgreSQL keeps stopping. ${reason} Restarting the server restarts both.\n`,
       );
       process.exit(1);
     },

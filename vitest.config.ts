@@ -2,7 +2,7 @@
 import { defineConfig } from 'vitest/config';
 import { BaseSequencer, type TestSpecification } from 'vitest/node';
 
-/** Files that take longest, the longest first: started last, one of them would end the run alone. */
+/** The slowest files, slowest first. If one of them started last, the run would wait for it alone. */
 const long = [
   'tests/isolation/isolation',
   'tests/whole/every-operation',
@@ -40,21 +40,21 @@ class LongestFirst extends BaseSequencer {
 }
 
 /**
- * Files that rely on answers within a tenth of a second, as a Redis must give them, or that lock what
- * all requests need. Other tests beside them would be the fault.
+ * Files that need responses within a tenth of a second, as from Redis, or that lock rows that every request needs.
+ * Tests that run at the same time would make them fail.
  */
 const alone = ['tests/faults/redis-down.test.ts', 'tests/billing/quota.test.ts'];
 
 const shared = {
   setupFiles: ['tests/support/each-file.ts'],
-  // What was found instead is told whole: it may happen once, on a machine that is far away.
+  // Show long values in full: a failure may happen only once, on a machine that you cannot reach.
   chaiConfig: { truncateThreshold: 2000 },
-  // Far beyond what anything takes here: what ends late on a busy machine is right all the same.
+  // Far longer than any test takes: a slow machine must not fail a correct test.
   testTimeout: 180_000,
   hookTimeout: 180_000,
-  // As tests/support/patience.ts has it for other ways of waiting.
+  // The same patience as in tests/support/patience.ts.
   expect: { poll: { timeout: 60_000, interval: 20 } },
-  // Files share a process, and what it has loaded: each has tenants of its own, and leaves nothing else behind.
+  // Files share a process and its loaded modules. Each file creates its own tenants and leaves nothing else behind.
   isolate: false,
 };
 

@@ -17,9 +17,11 @@ import {
   insertConfiguration,
   insertDemoKey,
   insertRecords,
+  mergeExamples,
   setPassword,
 } from '../db/demo/demo.ts';
 import { insertImports } from '../db/demo/example-imports.ts';
+import { insertReverts } from '../db/demo/example-reverts.ts';
 import { insertMeetings } from '../db/demo/meetings.ts';
 import { insertMessaging } from '../db/demo/messaging.ts';
 import { createCompany } from '../db/onboarding/onboarding.ts';
@@ -28,7 +30,9 @@ import { demoWorkforces } from '../domain/demo/automation.ts';
 import { demoBilling } from '../domain/demo/billing.ts';
 import { demoData, demoSeed, leadCount } from '../domain/demo/data.ts';
 import { demoErrorFile, demoImports } from '../domain/demo/example-imports.ts';
+import { demoReverts } from '../domain/demo/example-reverts.ts';
 import {
+  exampleAccountsOfMerges,
   exampleActivityType,
   exampleDeletedAccounts,
   exampleDelivery,
@@ -37,14 +41,18 @@ import {
   exampleKeys,
   exampleLinks,
   exampleLinkTypes,
+  examplePipeline,
+  exampleSavedReports,
   exampleSlaPolicy,
   exampleStatus,
   exampleTeam,
+  exampleViews,
   exampleWebhook,
 } from '../domain/demo/examples.ts';
 import { exampleIds } from '../domain/demo/ids.ts';
 import { demoMeetings } from '../domain/demo/meetings.ts';
 import { demoMessaging } from '../domain/demo/messaging.ts';
+import { addDays } from '../domain/demo/random.ts';
 import {
   demoAdmin as admin,
   demoCompanyId as companyId,
@@ -55,7 +63,7 @@ import {
   sources,
   tags,
 } from '../domain/demo/workspace.ts';
-import { activityTypes, dealStatuses, leadStatuses, taskTypes } from '../domain/onboarding/defaults.ts';
+import { activityTypes, dealStatuses, leadStatuses, pipelineName, taskTypes } from '../domain/onboarding/defaults.ts';
 import { storageKey } from '../domain/records/file-names.ts';
 import { standardPolicy } from '../domain/scheduling/policies.ts';
 import { hashPassword } from '../runtime/credentials/passwords.ts';
@@ -150,6 +158,7 @@ async function storeExample(storage: FileStorage, dataDir: string): Promise<Exam
 async function makeWorkspace(sql: Sql, passwordHash: string, file: ExampleFile, now: Date): Promise<void> {
   const data = demoData(demoSeed, now);
   const defaults = {
+    pipelineName,
     dealStatuses,
     leadStatuses,
     activityTypes,
@@ -184,22 +193,35 @@ async function makeWorkspace(sql: Sql, passwordHash: string, file: ExampleFile, 
       customObject,
       customFields,
       statuses: [exampleStatus],
+      pipeline: examplePipeline,
       linkTypes: exampleLinkTypes,
       activityTypes: [exampleActivityType],
       slaPolicies: [exampleSlaPolicy],
+      views: exampleViews,
+      savedReports: exampleSavedReports,
     },
   );
   const attachments = data.attachments.map((attachment) => ({ ...attachment, ...file, file_id: attachment.id }));
   const links = exampleLinks(data.customers, data.adminId, data.founded);
-  const accounts = [...data.accounts, ...exampleDeletedAccounts(data.accounts)];
+  const accounts = [
+    ...data.accounts,
+    ...exampleDeletedAccounts(data.accounts),
+    ...exampleAccountsOfMerges(data.accounts),
+  ];
   const exports = exampleExports(now, data.adminId);
   await insertRecords(sql, companyId, { ...data, accounts, attachments, links, exports });
-  await deleteExamples(sql, companyId, exampleIds.deletedAccounts, now);
+  await deleteExamples(sql, companyId, [...exampleIds.deletedAccounts, ...exampleIds.mergedAccounts], now);
+  const merges = exampleIds.merges.flatMap((id, index) => {
+    const [sourceId, targetId] = [exampleIds.mergedAccounts[index], exampleIds.mergeTargets[index]];
+    return sourceId && targetId ? [{ id, sourceId, targetId }] : [];
+  });
+  await mergeExamples(sql, companyId, merges, now);
   await insertDemoBilling(sql, companyId, demoBilling(now));
   await insertMeetings(sql, companyId, demoMeetings(demoSeed, data, now), now);
   await insertMessaging(sql, companyId, demoMessaging(demoSeed, data, now), now);
   await insertWorkforces(sql, companyId, demoWorkforces(demoSeed, data, now));
   await insertImports(sql, companyId, demoImports(now));
+  await insertReverts(sql, companyId, demoReverts(now, addDays(now, 3650)));
   for (const key of exampleKeys) await insertDemoKey(sql, companyId, newApiKey('live'), key, data.founded);
   await saveGrant(sql, companyId, {
     id: exampleIds.oauthGrant,

@@ -37,9 +37,11 @@ import {
   openMessagesPool,
   openPaymentsPool,
   openPurgePool,
+  openRevertsPool,
   openSenderPools,
   openSnapshotPool,
 } from './pools.ts';
+import { openReverts } from './reverts.ts';
 import type { Serving } from './serve.ts';
 import { uploadFolder } from './storage.ts';
 
@@ -92,6 +94,7 @@ export async function startBackgroundJobs(surroundings: JobSurroundings): Promis
     messages: { platform, tenants: openMessagesPool(settings) },
     calendars: { platform, tenants: openCalendarsPool(settings) },
     imports: { platform, tenants: openImportsPool(settings) },
+    reverts: { platform, tenants: openRevertsPool(settings) },
     payments: { platform, tenants: payments },
     exports: { platform, tenants: openExportsPool(settings) },
   };
@@ -100,6 +103,7 @@ export async function startBackgroundJobs(surroundings: JobSurroundings): Promis
   const closing = [
     ...opened,
     ...[pools.messages.tenants, pools.calendars.tenants, pools.imports.tenants, pools.exports.tenants],
+    pools.reverts.tenants,
     ...[snapshots, payments, purges],
   ];
   const worker = config.workers > 1 ? 'primary' : undefined;
@@ -143,6 +147,11 @@ export async function startBackgroundJobs(surroundings: JobSurroundings): Promis
       tenants: pools.imports.tenants,
       storage,
       folder: uploadFolder(config),
+      loadShedder: new LoadShedder(waitedMs),
+      onEvents: () => jobs.wake('dispatcher'),
+    }),
+    reverts: openReverts({
+      platform,
       loadShedder: new LoadShedder(waitedMs),
       onEvents: () => jobs.wake('dispatcher'),
     }),

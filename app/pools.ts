@@ -43,7 +43,7 @@ const statementTimeout = 1500;
 export const transactionTimeout = statementTimeout + grace;
 /** Statement timeout in milliseconds for payments, which no request waits behind. */
 const paymentTimeout = 5000;
-/** Statement timeout in milliseconds for chunks of imports. */
+/** Statement timeout in milliseconds for chunks of imports and reverts. */
 const importTimeout = 5000;
 
 export function databaseSettings(url: string, { databasePrepare, databaseSpread }: Config): DatabaseSettings {
@@ -141,6 +141,12 @@ export function openSnapshotPool(settings: DatabaseSettings): Pool {
 export function openImportsPool(settings: DatabaseSettings): Pool {
   const times = { wait: jobWaitMs, statementTimeout: importTimeout };
   return new Pool({ ...settings, ...times, role: 'crm_app', name: 'imports', lanes: 2 });
+}
+
+/** Opens the connection on which reverts write their chunks: none before the first revert. */
+export function openRevertsPool(settings: DatabaseSettings): Pool {
+  const times = { wait: jobWaitMs, statementTimeout: importTimeout };
+  return new Pool({ ...settings, ...times, role: 'crm_app', name: 'reverts', lanes: 1 });
 }
 
 /**

@@ -9,7 +9,7 @@ import { migrate } from '../db/client/migrate.ts';
 import { rowNames } from '../db/client/row-names.ts';
 import { createCompany } from '../db/onboarding/onboarding.ts';
 import { recordsOfBlock } from '../db/reports/signature.ts';
-import { activityTypes, dealStatuses, leadStatuses, taskTypes } from '../domain/onboarding/defaults.ts';
+import { activityTypes, dealStatuses, leadStatuses, pipelineName, taskTypes } from '../domain/onboarding/defaults.ts';
 import { standardPolicy } from '../domain/scheduling/policies.ts';
 import { newApiKey } from '../runtime/credentials/secrets.ts';
 
@@ -105,6 +105,7 @@ export async function addCompany(sql: postgres.Sql, name: string): Promise<strin
   const trial = { packageCode: 'growth', endsAt: new Date(now.getTime() + 14 * 86_400_000) };
   await sql.begin(async (transaction) => {
     const defaults = {
+      pipelineName,
       dealStatuses,
       leadStatuses,
       activityTypes,

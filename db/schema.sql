@@ -395,6 +395,7 @@ create index audit_logs_of_moves on audit_logs (company_id, test_mode, record_id
   where object = 'leads' and changes ? 'lead_status' or ((object = 'deals') and (changes ? 'stage'));
 create index audit_logs_of_record on audit_logs (company_id, test_mode, record_id, occurred_at, id)
   where record_id is not null;
+create index audit_logs_of_request on audit_logs (company_id, test_mode, request_id, occurred_at, id);
 alter table audit_logs enable row level security, force row level security;
 create policy tenant on audit_logs to crm_app
   using (company_id = current_company())
@@ -967,6 +968,7 @@ create table deals (
   name text,
   amount_minor bigint,
   currency_code text,
+  pipeline_id uuid,
   stage_id uuid,
   probability int,
   expected_close_date date,
@@ -994,9 +996,10 @@ create table deals (
   lost_reason_hash bigint generated always as (hashtextextended(lost_reason, 0)) stored,
   description_hash bigint generated always as (hashtextextended(description, 0)) stored,
   primary key (company_id, test_mode, id),
-  foreign key (company_id, stage_id) references statuses (company_id, id),
+  foreign key (company_id, pipeline_id, stage_id) references statuses (company_id, pipeline_id, id),
   foreign key (company_id, source_id) references sources (company_id, id),
-  foreign key (company_id, assigned_to) references users (company_id, id)
+  foreign key (company_id, assigned_to) references users (company_id, id),
+  check (stage_id is null or pipeline_id is not null)
 );
 alter table deals alter column company_id set (n_distinct = 100);
 create index deals_assigned on deals (company_id, test_mode, assigned_to, created_at, id) where assigned_to is not null;
@@ -1025,6 +1028,7 @@ create index deals_of_customer on deals (company_id, test_mode, customer_id, cre
 create index deals_of_key on deals (company_id, test_mode, created_by_id)
   where assigned_to is null and created_by_kind = 'api_key' and created_by_user is null;
 create index deals_of_lead on deals (company_id, test_mode, lead_id, created_at, id) where lead_id is not null;
+create index deals_of_pipeline on deals (company_id, test_mode, pipeline_id, created_at, id);
 create index deals_of_source on deals (company_id, source_id) where source_id is not null;
 create index deals_of_stage on deals (company_id, test_mode, stage_id, created_at, id);
 create index deals_same_description_hash on deals (company_id, test_mode, description_hash)
@@ -1457,6 +1461,7 @@ create table imports (
   created_by_id text not null,
   created_by_name text,
   created_by_user uuid,
+  status_before_undo text,
   due_at timestamptz(3),
   expires_at timestamptz(3),
   started_at timestamptz(3),
@@ -1722,7 +1727,7 @@ create policy tenant on links to crm_app
 create policy purge on links to crm_purge
   using (company_id = current_company())
   with check (company_id = current_company());
-grant select, insert, delete on links to crm_app;
+grant select, insert, update (from_id, to_id), delete on links to crm_app;
 grant select, insert, update, delete on links to crm_purge;
 
 create table mails (
@@ -1750,6 +1755,44 @@ create policy purge on mails to crm_purge
 grant insert on mails to crm_app;
 grant select, update (status, attempts, next_attempt_at), delete on mails to crm_platform;
 grant select, insert, update, delete on mails to crm_purge;
+
+create table merges (
+  company_id uuid not null references companies (id) on delete cascade,
+  test_mode boolean not null,
+  id uuid not null,
+  object text not null,
+  source_id uuid not null,
+  target_id uuid not null,
+  moved jsonb not null,
+  fields jsonb not null,
+  undo jsonb,
+  undo_until timestamptz(3) not null,
+  created_by_kind text not null,
+  created_by_id text not null,
+  created_by_name text,
+  created_by_user uuid,
+  created_at timestamptz(3) not null,
+  undone_at timestamptz(3),
+  primary key (company_id, test_mode, id)
+);
+alter table merges alter column company_id set (n_distinct = 100);
+create index merges_created on merges (company_id, test_mode, object, created_at, id);
+create index merges_in_name_of on merges (company_id, test_mode, object, created_by_user, created_at, id)
+  where created_by_user is not null;
+create index merges_of_key on merges (company_id, test_mode, object, created_by_id)
+  where created_by_kind = 'api_key' and created_by_user is null;
+create index merges_of_source on merges (company_id, test_mode, source_id, created_at, id);
+create index merges_of_target on merges (company_id, test_mode, target_id, created_at, id);
+create unique index merges_standing on merges (company_id, test_mode, source_id) where undone_at is null;
+alter table merges enable row level security, force row level security;
+create policy tenant on merges to crm_app
+  using (company_id = current_company() and test_mode = current_test_mode())
+  with check (company_id = current_company() and test_mode = current_test_mode());
+create policy purge on merges to crm_purge
+  using (company_id = current_company())
+  with check (company_id = current_company());
+grant select, insert, update, delete on merges to crm_app;
+grant select, insert, update, delete on merges to crm_purge;
 
 create table message_drafts (
   company_id uuid not null references companies (id) on delete cascade,
@@ -2031,6 +2074,30 @@ create policy purge on phone_numbers to crm_purge
 grant select, insert, update, delete on phone_numbers to crm_app;
 grant select, insert, update, delete on phone_numbers to crm_purge;
 
+create table pipelines (
+  company_id uuid not null references companies (id) on delete cascade,
+  id uuid not null,
+  name text not null,
+  is_default boolean not null default false,
+  order_position int not null,
+  created_at timestamptz(3) not null,
+  updated_at timestamptz(3) not null,
+  primary key (company_id, id)
+);
+create unique index pipelines_default on pipelines (company_id) where is_default;
+create unique index pipelines_name on pipelines (company_id, fold_name(name));
+alter table pipelines enable row level security, force row level security;
+create policy tenant on pipelines to crm_app
+  using (company_id = current_company())
+  with check (company_id = current_company());
+create policy purge on pipelines to crm_purge
+  using (company_id = current_company())
+  with check (company_id = current_company());
+grant select, insert, update, delete on pipelines to crm_app;
+grant select, insert, update, delete on pipelines to crm_purge;
+create trigger pipelines_version after insert or delete or update on pipelines for each row
+  execute function raise_config_version();
+
 create table portal_sessions (
   company_id uuid not null references companies (id) on delete cascade,
   test_mode boolean not null,
@@ -2213,7 +2280,7 @@ create policy platform on received_reports to crm_platform using (true);
 create policy purge on received_reports to crm_purge
   using (company_id = current_company())
   with check (company_id = current_company());
-grant select, insert, delete on received_reports to crm_app;
+grant select, insert, update (record_id), delete on received_reports to crm_app;
 grant select (company_id, test_mode, id, received_at), delete on received_reports to crm_platform;
 grant select, insert, update, delete on received_reports to crm_purge;
 
@@ -2332,6 +2399,97 @@ create policy removed on request_log_other for delete to crm_platform using (tru
 create policy swept on request_log_other for select to crm_platform using (true);
 grant select (company_id, id), delete on request_log_other to crm_platform;
 
+create table revert_items (
+  company_id uuid not null,
+  test_mode boolean not null,
+  revert_id uuid not null,
+  object text not null,
+  record_id uuid not null,
+  operations int not null,
+  existed_before boolean,
+  exists_after boolean,
+  first_at timestamptz(3) not null,
+  last_at timestamptz(3) not null,
+  fields jsonb not null,
+  step smallint,
+  conflicts jsonb not null default '[]',
+  primary key (company_id, test_mode, revert_id, object, record_id),
+  foreign key (company_id, test_mode, revert_id) references reverts (company_id, test_mode, id) on delete cascade
+);
+create index revert_items_in_order on revert_items (company_id, test_mode, revert_id, step, object, record_id)
+  where step is not null;
+alter table revert_items enable row level security, force row level security;
+create policy tenant on revert_items to crm_app
+  using (company_id = current_company() and test_mode = current_test_mode())
+  with check (company_id = current_company() and test_mode = current_test_mode());
+create policy platform on revert_items to crm_platform using (true);
+create policy purge on revert_items to crm_purge
+  using (company_id = current_company())
+  with check (company_id = current_company());
+grant select, insert, update, delete on revert_items to crm_app;
+grant select (company_id, test_mode, revert_id, object, record_id), delete on revert_items to crm_platform;
+grant select, insert, update, delete on revert_items to crm_purge;
+
+create table reverts (
+  company_id uuid not null references companies (id) on delete cascade,
+  test_mode boolean not null,
+  id uuid not null,
+  status text not null,
+  source jsonb not null,
+  objects text[],
+  phase text not null default 'read',
+  read_at timestamptz(3),
+  read_id uuid,
+  next_step smallint not null default 0,
+  next_object text not null default '',
+  next_record uuid,
+  records int not null default 0,
+  operations int not null default 0,
+  pending int not null default 0,
+  done int not null default 0,
+  reverted int not null default 0,
+  skipped int not null default 0,
+  conflict_count int not null default 0,
+  conflicts jsonb not null default '[]',
+  scopes text[] not null default '{}',
+  digest text not null,
+  on_conflict text,
+  module text not null,
+  applied_by jsonb,
+  error jsonb,
+  attempts int not null default 0,
+  reach_kind text not null,
+  reach_id uuid,
+  created_by_kind text not null,
+  created_by_id text not null,
+  created_by_name text,
+  created_by_user uuid,
+  expires_at timestamptz(3),
+  items_until timestamptz(3),
+  due_at timestamptz(3),
+  started_at timestamptz(3),
+  completed_at timestamptz(3),
+  created_at timestamptz(3) not null,
+  primary key (company_id, test_mode, id)
+);
+alter table reverts alter column company_id set (n_distinct = 100);
+create index reverts_active on reverts (company_id, test_mode) where due_at is not null;
+create index reverts_due on reverts (due_at) where due_at is not null;
+create index reverts_ended on reverts (items_until) where items_until is not null;
+create index reverts_newest on reverts (company_id, test_mode, created_at desc, id desc);
+alter table reverts enable row level security, force row level security;
+create policy tenant on reverts to crm_app
+  using (company_id = current_company() and test_mode = current_test_mode())
+  with check (company_id = current_company() and test_mode = current_test_mode());
+create policy platform on reverts to crm_platform using (true) with check (true);
+create policy purge on reverts to crm_purge
+  using (company_id = current_company())
+  with check (company_id = current_company());
+grant select, insert, update, delete on reverts to crm_app;
+grant select (company_id, test_mode, id, status, items_until, due_at), update (status, items_until), delete
+  on reverts to crm_platform;
+grant select, insert, update, delete on reverts to crm_purge;
+
 create table roles (
   id uuid primary key,
   name text not null unique,
@@ -2357,6 +2515,8 @@ create table saved_reports (
   primary key (company_id, id)
 );
 create index saved_reports_listed on saved_reports (company_id, created_at desc, id desc);
+create unique index saved_reports_name on saved_reports (company_id, object, coalesce((created_by_user)::text,
+  created_by_id), fold_name(name));
 alter table saved_reports enable row level security, force row level security;
 create policy tenant on saved_reports to crm_app
   using (company_id = current_company())
@@ -2364,8 +2524,38 @@ create policy tenant on saved_reports to crm_app
 create policy purge on saved_reports to crm_purge
   using (company_id = current_company())
   with check (company_id = current_company());
-grant select on saved_reports to crm_app;
+grant select, insert, update, delete on saved_reports to crm_app;
 grant select, insert, update, delete on saved_reports to crm_purge;
+
+create table saved_views (
+  company_id uuid not null references companies (id) on delete cascade,
+  id uuid not null,
+  object text not null,
+  name text not null,
+  filter jsonb,
+  sort text,
+  fields text[],
+  is_shared boolean not null,
+  created_by_kind text not null,
+  created_by_id text not null,
+  created_by_name text,
+  created_by_user uuid,
+  created_at timestamptz(3) not null,
+  updated_at timestamptz(3) not null,
+  primary key (company_id, id)
+);
+create index saved_views_listed on saved_views (company_id, created_at desc, id desc);
+create unique index saved_views_name on saved_views (company_id, object, coalesce((created_by_user)::text,
+  created_by_id), fold_name(name));
+alter table saved_views enable row level security, force row level security;
+create policy tenant on saved_views to crm_app
+  using (company_id = current_company())
+  with check (company_id = current_company());
+create policy purge on saved_views to crm_purge
+  using (company_id = current_company())
+  with check (company_id = current_company());
+grant select, insert, update, delete on saved_views to crm_app;
+grant select, insert, update, delete on saved_views to crm_purge;
 
 create table scheduling_assignments (
   company_id uuid not null references companies (id) on delete cascade,
@@ -2775,6 +2965,7 @@ create table statuses (
   company_id uuid not null references companies (id) on delete cascade,
   id uuid not null,
   object text not null check (object in ('leads', 'deals')),
+  pipeline_id uuid,
   name text not null,
   description text,
   order_position int not null,
@@ -2785,9 +2976,12 @@ create table statuses (
   pre_condition_rules jsonb not null default '[]',
   created_at timestamptz(3) not null,
   updated_at timestamptz(3) not null,
-  primary key (company_id, id)
+  primary key (company_id, id),
+  unique (company_id, pipeline_id, id),
+  foreign key (company_id, pipeline_id) references pipelines (company_id, id),
+  check ((object = 'deals') = (pipeline_id is not null))
 );
-create unique index statuses_name on statuses (company_id, object, fold_name(name));
+create unique index statuses_name on statuses (company_id, object, pipeline_id, fold_name(name)) nulls not distinct;
 alter table statuses enable row level security, force row level security;
 create policy tenant on statuses to crm_app
   using (company_id = current_company())

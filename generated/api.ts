@@ -324,6 +324,7 @@ export interface paths {
          *     | Filter | Evaluated | Not accepted |
          *     |---|---|---|
          *     | GET /v1/objects/{object}/records | for each page | |
+         *     | saved views | when a list is read with the view | |
          *     | POST /v1/reports/query, and `config` of saved reports | when the report runs | |
          *     | campaigns | for the time that the run was created | related records |
          *     | `stop_when` of workforces | before each step | related records |
@@ -356,6 +357,17 @@ export interface paths {
          *
          *     A query that takes longer than 1.5 seconds fails with **503** and `details.reason` `query_timeout`.
          *
+         *     **view** applies a [saved view](#operation/createView) of the object: its filter, sort order and fields.
+         *
+         *     - `filter` narrows the view: a record must pass both filters. The limits of combinators and conditions apply to both
+         *       together. An `and` at the top of either counts once.
+         *     - `sort` and `fields` replace those of the view.
+         *     - A cursor belongs to the filter and the order that it began with. If the view changes meanwhile, the cursor returns
+         *       **400**: begin again without it.
+         *     - **404**: the view does not exist, or its owner does not share it. **400**: it is a view of another object. **422** with
+         *       `details.reason` `view_outdated`: it no longer fits the object, for example because a field was disabled.
+         *       `details.fields` says what to fix in the view; `sort` or `fields` of the request also replaces a faulty one.
+         *
          *     **fields** selects the fields to return. **expand** adds the objects that fields refer to, in `expanded`, with
          *     `expand=tags` the tags of leads and customers, and with `expand=links.<name>` related records. `count=true` adds `total`, the number of records that pass the filter
          *     on all pages. Counting stops at 10,000; `total_capped` says whether there are more. `versions` has the version of each record, for `If-Match`.
@@ -374,6 +386,8 @@ export interface paths {
          *       status gets the first active one.
          *     - `assigned_to` is the ID of an active user; you can send `assigned_to_email` instead. Without either, the record is
          *       unassigned.
+         *     - A deal belongs to the default [pipeline](#operation/listDealPipelines) unless it names another `pipeline`. `stage` is
+         *       the name of one of its stages. Without it, the deal starts in the first active stage.
          *     - A status or stage that you name can have pre-conditions that the record must meet. Unmet pre-conditions return 422
          *       with `details.reason` `pre_conditions_not_met` and `REQUIRED` or `RULE_FAILED` in `details.fields`. If you name no
          *       status, the pre-conditions of the first status are not checked.
@@ -453,6 +467,10 @@ export interface paths {
          *     you leave out goes. Tags that conditions added stay, whether you name them or not, so you can send back the names from
          *     `expanded.tags`. A tag with conditions stays added by hand if it was and you name it. If you do not send `tags`, they
          *     stay.
+         *
+         *     **Pipeline.** `stage` is the name of a stage of the deal's own pipeline. To move a deal to another
+         *     [pipeline](#operation/listDealPipelines), send `pipeline` and a `stage` of it. `pipeline` without `stage` returns 422
+         *     (`REQUIRED`), and a stage of another pipeline without `pipeline` returns 422 (`INVALID_OPTION`).
          *
          *     **Status and stage.** A new status or stage sets `won_at`, `lost_at` or `converted_at` by its outcome, and clears them
          *     when the record leaves it. A deal that enters a won stage, or is created in one, gets `probability` 100 and no
@@ -902,7 +920,8 @@ export interface paths {
          *       existing customer. Without a company name, there is no account.
          *     - **Deal.** A deal is created if you send `create_deal`, or simply `deal`, with fields as for POST
          *       /v1/objects/deals/records. By default, the name is the company or the person, and source and assignee are the
-         *       lead's. `customer_id`, `account_id` and `lead_id` are set.
+         *       lead's. `customer_id`, `account_id` and `lead_id` are set. It starts in the first active stage of the
+         *       default pipeline unless `deal` names a `pipeline` or a `stage`.
          *     - **Lead.** The lead moves to the first active status with the outcome `converted`, unless it is already in such a
          *       status. It gets `converted_at` and `converted_customer_id`.
          *
@@ -958,6 +977,10 @@ export interface paths {
          *     `stage_id`; GET /v1/objects/deals/schema lists the names. Requires the scope `deals:edit`. Send an `Idempotency-Key`,
          *     so that a retry after a lost response gets the original response.
          *
+         *     **Pipelines.** `stage` is the name of a stage of the deal's own pipeline. To move the deal to another
+         *     [pipeline](#operation/listDealPipelines), also send its name as `pipeline`. A `stage_id` can be one of any pipeline;
+         *     together with `pipeline`, it must be one of that pipeline.
+         *
          *     **fields** sets fields of the deal in the same call, before the pre-conditions of the stage are checked. Either
          *     everything is stored or nothing. The rules of PATCH /v1/objects/deals/records/{id} apply.
          *
@@ -982,8 +1005,9 @@ export interface paths {
          *     - **400**: neither or both of `stage` and `stage_id`, or a `reason` of the wrong length.
          *     - **404**: the deal does not exist, or the key cannot see it.
          *     - **409** `CONFLICT`: the stage is not active (`details.reason`: `stage_inactive`).
-         *     - **422**: the stage does not exist (`INVALID_OPTION`; `allowed` lists the active ones), a field is unknown or has the
-         *       wrong JSON type, or `fields` has problems, listed as `fields.<name>`.
+         *     - **422**: the pipeline does not exist, or the stage does not exist in the pipeline (`INVALID_OPTION`; `allowed` lists
+         *       the active ones), a field is unknown or has the wrong JSON type, or `fields` has problems, listed as
+         *       `fields.<name>`.
          *
          *     Emits `record.updated` with `changed_fields` and, if the stage changed, `deal.stage_changed` with the names `from` and
          *     `to` and the IDs `from_id` and `to_id`.
@@ -2136,7 +2160,8 @@ export interface paths {
         };
         /**
          * List the statuses of leads or the stages of deals
-         * @description Returns all statuses of the object in order, including inactive ones.
+         * @description Returns all statuses of the object in order, including inactive ones. Stages are in the order of their
+         *     [pipelines](#operation/listDealPipelines).
          *
          *     Requires `settings:view`. Live and test keys see the same statuses. **404**: the object has no statuses.
          */
@@ -2145,6 +2170,10 @@ export interface paths {
         /**
          * Create a status or a stage
          * @description Creates a status. The very next call can use it.
+         *
+         *     **Pipelines.** A stage belongs to a [pipeline](#operation/listDealPipelines): to the one that `pipeline_id` names,
+         *     or to the default one. It stays there. Names and positions are those of the pipeline, so that stages of two pipelines
+         *     can have the same name. Statuses of leads have no pipeline.
          *
          *     **Order.** `order_position` counts from 1 without gaps. If you omit it, the status is added at the end. At a position,
          *     the statuses from there on move back by one. A number beyond the end means the end.
@@ -2167,10 +2196,10 @@ export interface paths {
          *     If sources, statuses or activity types are renamed, rules keep referring to them.
          *
          *     Requires `settings:configure` and a live key, because live and test mode share the list. **409** `ALREADY_EXISTS`: the
-         *     list already has this name, ignoring case; `details.existing_id` is the existing status. `CONFLICT` with the reason
-         *     `status_limit_reached`: an object can have at most 100 statuses. **422**: a field is unknown or read-only, has the
-         *     wrong JSON type, or names a field, source, status or activity type that does not exist. **400**: any other invalid
-         *     value. The response lists every problem.
+         *     list or pipeline already has this name, ignoring case; `details.existing_id` is the existing status. `CONFLICT` with the
+         *     reason `status_limit_reached`: leads, and each pipeline of deals, can have at most 100 statuses. **422**: a field is
+         *     unknown or read-only, has the wrong JSON type, or names a field, source, status, pipeline or activity type that does
+         *     not exist. **400**: any other invalid value, or `pipeline_id` for leads. The response lists every problem.
          */
         post: operations["createStatus"];
         delete?: never;
@@ -2201,7 +2230,7 @@ export interface paths {
          *     reason `in_use`: records are in the status. `details.references` counts them, e.g. `{"deals": 12}`, including live and
          *     test records, regardless of who can see them. Counting stops at 10,000; `details.references_capped` is then true. Move
          *     the records first, or deactivate the status with PATCH. `CONFLICT` with the reason `last_active`: it is the last
-         *     active status.
+         *     active status of leads or of its pipeline.
          */
         delete: operations["deleteStatus"];
         options?: never;
@@ -2232,8 +2261,8 @@ export interface paths {
          *     If sources, statuses or activity types are renamed, rules keep referring to them.
          *
          *     Requires `settings:configure` and a live key. **404**: the object has no such status. **409** `ALREADY_EXISTS`:
-         *     another status has the name. `CONFLICT` with the reason `last_active`: at least one status must stay active. **400**
-         *     and **422** as on creation.
+         *     another status, of the same pipeline, has the name. `CONFLICT` with the reason `last_active`: at least one status of
+         *     leads, and of each pipeline, must stay active. **400** and **422** as on creation.
          */
         patch: operations["updateStatus"];
         trace?: never;
@@ -2422,6 +2451,89 @@ export interface paths {
          *     value has the wrong JSON type. **400**: any other invalid value.
          */
         patch: operations["updateLinkType"];
+        trace?: never;
+    };
+    "/v1/settings/pipelines": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List the pipelines of deals
+         * @description Returns all pipelines in order. A new workspace has one, the default pipeline. The stages of a pipeline are the
+         *     [statuses](#operation/listStatuses) of deals with its `pipeline_id`.
+         *
+         *     Requires `settings:view`. Live and test keys see the same pipelines.
+         */
+        get: operations["listDealPipelines"];
+        put?: never;
+        /**
+         * Create a pipeline
+         * @description Creates a pipeline with the stages New, Contacted, Qualified, Proposal, Won and Lost. Add, rename and delete stages
+         *     with the [statuses](#operation/createStatus) of deals. The very next call can create deals in the pipeline: they name
+         *     it in their field `pipeline`.
+         *
+         *     **Default.** Deals that name no pipeline are created in the default one, also when a lead is converted. With
+         *     `is_default`, the pipeline replaces the current default. Existing deals stay where they are.
+         *
+         *     **Order.** `order_position` counts from 1 without gaps. If you omit it, the pipeline is added at the end. At a
+         *     position, the pipelines from there on move back by one. A number beyond the end means the end.
+         *
+         *     Requires `settings:configure` and a live key, because live and test mode share the list. **409** `ALREADY_EXISTS`: the
+         *     list already has this name, ignoring case; `details.existing_id` is the existing pipeline. `CONFLICT` with the reason
+         *     `pipeline_limit_reached`: a workspace can have at most 20 pipelines. **422**: a field is unknown or read-only, or has
+         *     the wrong JSON type. **400**: any other invalid value.
+         */
+        post: operations["createDealPipeline"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/settings/pipelines/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get a pipeline
+         * @description Returns one pipeline. Requires `settings:view`. **404**: the pipeline does not exist.
+         */
+        get: operations["getDealPipeline"];
+        put?: never;
+        post?: never;
+        /**
+         * Delete a pipeline
+         * @description Deletes a pipeline that has no deals, and its stages. The pipelines after it move up. A deal in the trash that was in
+         *     it is restored in the default pipeline.
+         *
+         *     Requires `settings:configure` and a live key. **404**: the pipeline does not exist. **409** `CONFLICT` with the reason
+         *     `in_use`: the pipeline has deals. `details.references` counts them, e.g. `{"deals": 12}`, including live and test
+         *     records, regardless of who can see them. Counting stops at 10,000; `details.references_capped` is then true. Move the
+         *     deals to another pipeline first. `CONFLICT` with the reason `default_pipeline`: it is the default. Make another
+         *     pipeline the default first.
+         */
+        delete: operations["deleteDealPipeline"];
+        options?: never;
+        head?: never;
+        /**
+         * Update a pipeline
+         * @description Changes only the fields that you send. Deals show the new name. Moving a pipeline shifts the pipelines in between.
+         *
+         *     **Default.** `is_default: true` makes the pipeline the default instead of the current one. There is always exactly one
+         *     default pipeline, also after concurrent calls.
+         *
+         *     Requires `settings:configure` and a live key. **404**: the pipeline does not exist. **409** `ALREADY_EXISTS`: another
+         *     pipeline has the name. `CONFLICT` with the reason `default_pipeline`: `is_default: false` for the default pipeline.
+         *     Make another pipeline the default instead. **422**: a field is unknown or read-only, or has the wrong JSON type.
+         *     **400**: any other invalid value.
+         */
+        patch: operations["updateDealPipeline"];
         trace?: never;
     };
     "/v1/settings/sources": {
@@ -2673,12 +2785,16 @@ export interface paths {
          * @description Returns the number of leads or deals in each status, in pipeline order. It counts all records that the key can see,
          *     not a sample. Statuses without records are included with 0. Records without a status follow under `status_id` null.
          *
+         *     If a workspace has several [pipelines](#operation/listDealPipelines) of deals, their stages follow one another in the
+         *     order of the pipelines, each with its `pipeline_id`. The parameter `pipeline_id` selects one pipeline.
+         *
          *     For deals, `amount_minor` is the sum of their amounts, regardless of currency. For leads, `converted` counts those
          *     whose status has the outcome `converted`, and `conversion_rate` is their share of all leads, 0 to 1 with four
          *     decimals.
          *
-         *     Requires `reports:view`. **403** `MODULE_DISABLED`: the module of the object is switched off. **503** with
-         *     `details.reason` `query_timeout`: the call took longer than 1.5 seconds.
+         *     Requires `reports:view`. **400**: `pipeline_id` is sent for leads. **403** `MODULE_DISABLED`: the module of the object
+         *     is switched off. **404**: the pipeline does not exist. **503** with `details.reason` `query_timeout`: the call took
+         *     longer than 1.5 seconds.
          */
         get: operations["getPipeline"];
         put?: never;
@@ -2698,15 +2814,368 @@ export interface paths {
         };
         /**
          * List saved reports
-         * @description Returns the report definitions saved in this workspace, newest first: the shared ones and, for an OAuth token, also
-         *     the user's own. Definitions for objects that the workspace no longer has, or whose module is switched off, are absent.
-         *     To run a definition, send `config` and the object to POST /v1/reports/query.
+         * @description Returns the report definitions saved in this workspace, newest first: the shared ones and the caller's own. A user and
+         *     the apps that act for the user own the same reports; an API key owns those that it created. Definitions for objects that
+         *     the workspace no longer has, or whose module is switched off, are absent.
          *
-         *     Requires `reports:view`. Saved reports cannot be created or changed through this API.
+         *     Requires `reports:view`. Live and test keys see the same reports.
          */
         get: operations["listSavedReports"];
         put?: never;
+        /**
+         * Create a saved report
+         * @description Saves the definition of a report under a name. [Its results](#operation/getSavedReportResults) are computed each time
+         *     they are read.
+         *
+         *     - `object_id` and `config` together are the body of [POST /v1/reports/query](#operation/searchReport), and are checked in
+         *       the same way. Relative dates in the filter stay relative; `from` and `to` stay as they are. `chart_type` is for the
+         *       client: the API stores it and does nothing with it.
+         *     - Everyone with `reports:view` sees a report with `is_shared`. Only its owner can change it, and callers with
+         *       `settings:configure`. Its figures cover the records that the reader can see.
+         *     - In a JSON body, objects can be nested 5 levels deep, and `config` is one of them. So combinators of its filter can be
+         *       nested two levels deep, not three, and a relative date can stand below one.
+         *
+         *     Requires `reports:create` and a live key, because live and test mode share the definitions. As for running the report, the
+         *     caller may also need the view scope of the object. A workspace can have at most 200 shared reports, and each owner at most
+         *     200 others.
+         *
+         *     - **400**: the filter is invalid, or another value is.
+         *     - **403**: a scope is missing, or the module of the object is switched off.
+         *     - **409** `ALREADY_EXISTS`: the owner already has a report on the object with this name, ignoring case;
+         *       `details.existing_id` is that report. `CONFLICT` with the reason `report_limit`: there are too many saved reports.
+         *     - **422**: the object does not exist, `config` names an unknown field, a field of the body is unknown or read-only, or a
+         *       value has the wrong JSON type.
+         */
+        post: operations["createSavedReport"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/reports/saved/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The ID of the saved report.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f60
+                 */
+                id: components["parameters"]["SavedReportId"];
+            };
+            cookie?: never;
+        };
+        /**
+         * Get a saved report
+         * @description Returns one saved report, without its results. Requires `reports:view`.
+         *
+         *     **404**: the report does not exist, belongs to someone else who does not share it, or is of an object that the workspace
+         *     no longer has or whose module is switched off.
+         */
+        get: operations["getSavedReport"];
+        put?: never;
         post?: never;
+        /**
+         * Delete a saved report
+         * @description Deletes a saved report. Records stay as they are.
+         *
+         *     Requires `reports:edit` and a live key. The owner can delete the report. Others can delete a shared one if they have
+         *     `settings:configure`; otherwise **403** names that scope.
+         *
+         *     **404**: the report does not exist, belongs to someone else who does not share it, or is of an object that the workspace
+         *     no longer has or whose module is switched off.
+         */
+        delete: operations["deleteSavedReport"];
+        options?: never;
+        head?: never;
+        /**
+         * Update a saved report
+         * @description Changes only the fields that you send. `config` is replaced as a whole. The object and the owner stay.
+         *
+         *     Requires `reports:edit` and a live key. The owner can change the report. Others can change a shared one if they have
+         *     `settings:configure`; otherwise **403** names that scope. The other errors are those of
+         *     [creating a report](#operation/createSavedReport).
+         *
+         *     **404**: the report does not exist, belongs to someone else who does not share it, or is of an object that the workspace
+         *     no longer has or whose module is switched off.
+         */
+        patch: operations["updateSavedReport"];
+        trace?: never;
+    };
+    "/v1/reports/saved/{id}/results": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The ID of the saved report.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f60
+                 */
+                id: components["parameters"]["SavedReportId"];
+            };
+            cookie?: never;
+        };
+        /**
+         * Get the results of a saved report
+         * @description Runs a saved report over the records that the key can see, live or test, and returns what
+         *     [POST /v1/reports/query](#operation/searchReport) returns for the same definition, with the ID and the name of the report
+         *     in `saved_report`.
+         *
+         *     Requires `reports:view`, and the view scope of the object if the report reveals texts or IDs, as for running a report.
+         *
+         *     - **403**: a scope is missing, or `MODULE_DISABLED`: the module of the object is switched off.
+         *     - **404**: the report does not exist, belongs to someone else who does not share it, or is of an object that the workspace
+         *       no longer has.
+         *     - **422** `details.reason` `saved_report_outdated`: the definition no longer fits the object, for example because a field
+         *       was disabled. `details.fields` says what to fix.
+         *     - **503** `details.reason` `query_timeout`: the report took longer than 1.5 seconds.
+         */
+        get: operations["getSavedReportResults"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/views": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List saved views
+         * @description Returns the saved views that the caller owns and the shared ones of others, newest first. A user and the apps that act
+         *     for the user own the same views; an API key owns those that it created. Views of objects that the caller cannot view are
+         *     absent.
+         *
+         *     `problems` says what no longer fits the object, for example a field that was disabled. A view with problems cannot be
+         *     used until they are fixed.
+         *
+         *     Needs no scope of its own: the list has the views of the objects whose view scope the caller has. Live and test keys see
+         *     the same views.
+         */
+        get: operations["listViews"];
+        put?: never;
+        /**
+         * Create a saved view
+         * @description Saves a filter, a sort order and a list of fields under a name. To use the view, pass its ID as `view` when you
+         *     [list records](#operation/listRecords).
+         *
+         *     - `filter`, `sort` and `fields` are those of lists of records, and are checked in the same way. Relative dates stay
+         *       relative: they are evaluated each time the view is used.
+         *     - Everyone who can view the object can use a view with `is_shared`. Only its owner can change it, and callers with
+         *       `settings:configure`.
+         *     - In a JSON body, objects can be nested 5 levels deep, of which the body itself is one. A relative date is one of these
+         *       levels.
+         *
+         *     Needs no scope of its own but the view scope of the object, and a live key, because live and test mode share the views.
+         *     A workspace can have at most 200 shared views, and each owner at most 200 others.
+         *
+         *     - **400**: the filter is invalid, or another value is.
+         *     - **403**: the caller cannot view the object, or its module is switched off.
+         *     - **409** `ALREADY_EXISTS`: the owner already has a view of the object with this name, ignoring case;
+         *       `details.existing_id` is that view. `CONFLICT` with the reason `view_limit`: there are too many views.
+         *     - **422**: the object does not exist, `sort` or `fields` names an unknown field, a field of the body is unknown or
+         *       read-only, or a value has the wrong JSON type.
+         */
+        post: operations["createView"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/views/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The ID of the view.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f50
+                 */
+                id: components["parameters"]["SavedViewId"];
+            };
+            cookie?: never;
+        };
+        /**
+         * Get a saved view
+         * @description Returns one saved view.
+         *
+         *     Needs no scope of its own but the view scope of the object. **404**: the view does not exist, belongs to someone else
+         *     who does not share it, or is of an object that the caller cannot view.
+         */
+        get: operations["getView"];
+        put?: never;
+        post?: never;
+        /**
+         * Delete a saved view
+         * @description Deletes a saved view. Lists with its ID return 404 from then on.
+         *
+         *     Needs no scope of its own but the view scope of the object, and a live key. The owner can delete the view. Others can
+         *     delete a shared one if they have `settings:configure`; otherwise **403** names that scope. **404**: the view does not exist
+         *     for the caller.
+         */
+        delete: operations["deleteView"];
+        options?: never;
+        head?: never;
+        /**
+         * Update a saved view
+         * @description Changes only the fields that you send. `filter`, `sort` and `fields` are replaced as a whole; null removes them. The
+         *     object and the owner stay.
+         *
+         *     All of the view must fit the object after the change, so this also reports what no longer fitted before. Pages that were
+         *     begun with the view before its filter or sort order changed cannot be continued: their cursors return 400.
+         *
+         *     Needs no scope of its own but the view scope of the object, and a live key. The owner can change the view. Others can
+         *     change a shared one if they have `settings:configure`; otherwise **403** names that scope. **404**: the view does not exist
+         *     for the caller. The other errors are those of [creating a view](#operation/createView).
+         */
+        patch: operations["updateView"];
+        trace?: never;
+    };
+    "/v1/objects/{object}/records/{id}/merge": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description `leads`, `deals`, `customers`, `accounts`, `tasks`, `activities`, or `object:<slug>` for a custom object,
+                 *     percent-encoded or not.
+                 * @example accounts
+                 */
+                object: components["parameters"]["RecordObject"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Merge a record into another
+         * @description Merges the record of the path, the source, into the record `into_id`, the target. Both are leads, deals, customers,
+         *     accounts or records of the same custom object. The target stays, with its `id`, `created_at` and creator. The source
+         *     goes to the trash for 30 days, and the merge can be [undone](#operation/undoMerge) until then.
+         *
+         *     **Fields.** The target keeps its values, and its empty fields get those of the source. `field_choices` decides
+         *     otherwise, field by field: `source` takes the value of the source, even if that is empty; `target` keeps the value of
+         *     the target, even if that is empty. `fields` in the response lists the fields in which the two differed. A stage of the
+         *     source brings its `stage_changed_at`, `won_at` and `lost_at`. `last_contacted_at` becomes the later of both and
+         *     `next_followup_at` the earlier one that is still to come. Duplicate checks and the pre-conditions of statuses do not
+         *     apply.
+         *
+         *     **Items.** Notes, tasks, activities, messages, attachments, links, bookings and message drafts move to the target with
+         *     their IDs, and its tags are joined. Records that referred to the source refer to the target. A link that the target
+         *     cannot have, because it has the same link or its cardinality allows no more, is left with the source: `links_left`
+         *     counts these. The running SLA clocks of the source end. The do-not-call and the suppression list contain numbers and
+         *     addresses, so a merge changes neither.
+         *
+         *     **Limits.** A merge moves up to 5,000 items and 1,000 references.
+         *
+         *     With `dry_run: true` the whole merge runs and is rolled back: the response is the same, with `id` null, and nothing
+         *     changes.
+         *
+         *     Requires the view, edit and delete scopes of the object. The source can be merged only once, so the call needs no
+         *     `Idempotency-Key`, but you can send one. `If-Match` is about the target.
+         *
+         *     - **404**: the object does not exist or its records cannot be merged; the source does not exist, or the key cannot see
+         *       it. If the source was merged, `details.merged_into` is the record that it is part of now.
+         *     - **409** `CONFLICT`: `self_merge`: `into_id` is the record itself; `version_mismatch`: the target does not match
+         *       `If-Match`; `merge_too_large`: more has to move than above, and `details` has the `limit`.
+         *     - **422**: `into_id` is no record of the object that the key can see; `field_choices` has a field that does not exist,
+         *       is read-only, or would be empty although it is required.
+         *
+         *     Emits `record.merged`, `record.updated` for the target if its fields changed, and `record.updated` for each activity
+         *     and task that moved and each record that referred to the source.
+         */
+        post: operations["mergeRecord"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/merges": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List merges
+         * @description Returns merges, newest first, also those that were undone.
+         *
+         *     The call itself requires no scope. It returns merges of the objects that the key can view. A key that does not see
+         *     all records sees the merges that it made itself and those of the users that it can see.
+         *
+         *     **400**: a cursor of another list. **404**: the workspace has no such object, or the key cannot view it.
+         */
+        get: operations["listMerges"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/merges/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get a merge
+         * @description Returns one merge. The call itself requires no scope. **404**: there is no such merge, the key cannot view its object,
+         *     or it made neither the merge itself nor sees the user who did.
+         */
+        get: operations["getMerge"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/merges/{id}/undo": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Undo a merge
+         * @description Undoes a merge within 30 days: the source comes back from the trash as it was, with its ID, and gets back what moved
+         *     to the target, as far as it is still there. The fields of the target get the values from before the merge. If a field
+         *     was written since, it keeps the newer value, and `conflicts` lists it. Items added to the target since stay there.
+         *
+         *     `warnings` says what the source can no longer have, as when [restoring](#operation/restoreDeletedRecord) a record.
+         *     With `dry_run: true` the whole undo runs and is rolled back: the response is the same, and nothing changes.
+         *
+         *     The call itself requires no scope. It requires the view, edit and delete scopes of the object of the merge. A merge is
+         *     undone once, so the call needs no `Idempotency-Key`, but you can send one.
+         *
+         *     - **404**: as for reading the merge; or the key cannot see the target or the source.
+         *     - **409** `CONFLICT`: `not_merged`: the merge was undone; `undo_expired`: 30 days are over, or the source was removed
+         *       from the trash; `merge_superseded`: the target was merged itself, or a later merge into it changed the same fields,
+         *       so undo the merge `details.by` first; `related_record_deleted`: the target was deleted, so restore it first.
+         *     - **409** `ALREADY_EXISTS`: another record has a value of a unique field by now.
+         *
+         *     Emits `record.unmerged`, `record.updated` for the target if its fields changed, and `record.updated` for each activity
+         *     and task that moves back and each record that refers to the source again.
+         */
+        post: operations["undoMerge"];
         delete?: never;
         options?: never;
         head?: never;
@@ -2816,7 +3285,7 @@ export interface paths {
          *     | code | meaning |
          *     |---|---|
          *     | `owner_inactive` | The assigned user is no longer active. `assigned_to` is null. |
-         *     | `status_gone` | The status or stage was deleted. The record has the first active one. |
+         *     | `status_gone` | The status or stage was deleted. The record has the first active one: a deal of its pipeline or, if that was deleted too, of the default one. |
          *     | `option_gone` | The source was deleted. The field is null. |
          *     | `reference_gone` | The record that a field refers to was deleted. The field is null. If that record is in the trash, the reference comes back when it is restored, except for the record of a task. |
          *     | `link_gone` | A link cannot come back: its link type was deleted, or one of the records has another link that takes its place. |
@@ -4139,7 +4608,8 @@ export interface paths {
          *
          *     **Deleted records.** If a record is deleted, the activities and tasks deleted with it each have their own
          *     `record.deleted`, after that of the record. Its notes, messages, attachments and tags have none: remove them together
-         *     with the record. Records that referred to it have a `record.updated`.
+         *     with the record. Records that referred to it have a `record.updated`. A record that was merged has `record.merged`
+         *     instead, with `into_id`: remove it, and give its notes, messages, attachments and tags to that record.
          *
          *     **Visibility.** The call requires no scope of its own. It returns events of the objects that the key can view
          *     (`leads:view`, `object:visits:view`) and of the records that it can see. This includes events for records that are
@@ -4662,6 +5132,45 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/imports/{id}/undo": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The ID of the import.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d64
+                 */
+                id: components["parameters"]["ImportToUndo"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Undo an import
+         * @description Undoes an import that has ended, within 30 days (`undo_until`). Created records go to the trash, and changed fields get
+         *     their former values. What others have changed since stays as it is, and is in `conflicts`; the
+         *     [reasons](#operation/createRevert) are those of reverts. The undo is a [revert](#tag/Reverts): `data.revert` has its plan and
+         *     [its progress](#operation/getRevert) by `id`. Until it ends, the import is `undoing`, and then `undone`; if it fails, the
+         *     import has its former status again and can be undone once more. A plan of more than about 500 rows is made by a background
+         *     job (`planning`).
+         *
+         *     With `dry_run`, only the plan is made, and the import stays as it is. The plan can be
+         *     [applied](#operation/applyRevert) within an hour.
+         *
+         *     The body is optional. Requires `imports:create`, the delete scope of the object if the import created records, and the edit scope if it changed
+         *     some. Errors: **404**: the import does not exist. **403**: a scope is missing. **409** with the reason
+         *     `import_not_ended`; `nothing_to_undo`: it was a dry run, wrote nothing, or is undone already; `undo_expired`: it ended more
+         *     than 30 days ago; `revert_limit`: ten reverts of the workspace run or wait.
+         */
+        post: operations["undoImport"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/imports/{id}/errors": {
         parameters: {
             query?: never;
@@ -4714,6 +5223,128 @@ export interface paths {
         get: operations["getImportErrorFile"];
         put?: never;
         post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/reverts": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List reverts
+         * @description Returns the reverts of the workspace, newest first, also those of undone imports. Requires `reverts:view`, and a
+         *     credential that can see the whole workspace (403, `details.reason` `company_reach_required`).
+         */
+        get: operations["listReverts"];
+        put?: never;
+        /**
+         * Create a revert
+         * @description Plans what undoes some operations, and changes nothing. Read `counts` and `conflicts`, and then
+         *     [apply the plan](#operation/applyRevert) within an hour.
+         *
+         *     The operations are those of one call (`request_id`, as in `meta.request_id`), of an import (`import_id`), of an earlier
+         *     revert (`revert_id`), or of one key, user or app in a time of up to 31 days (`actor_id`, `from`, `to`; both times are
+         *     included). `objects` limits them to records of some objects. A batch is one call. The audit log is the source of the
+         *     operations, so they can be 400 days old; deleted records can be restored for 30 days.
+         *
+         *     Records that the operations created go to the trash. Changed fields and tags get their former values. Deleted records
+         *     are restored from the trash, and merges are undone. If operations changed a record several times, their changes are undone together. The rules
+         *     for values and the pre-conditions of statuses do not apply, since the records had these values before.
+         *
+         *     A conflict is something that stays as it is:
+         *
+         *     | reason | meaning |
+         *     |---|---|
+         *     | `changed_since` | a field no longer has the value that the operations wrote, or others have written to a record since it was created or deleted, or another record has a unique value by now |
+         *     | `deleted_since` | the record was deleted after the operations, or is no longer in the trash, or a former value refers to a record or user that is gone |
+         *     | `not_revertible` | the operation cannot be undone: the undo of a merge, messages, bookings, payments, notes, attachments, links and settings; also a phone number, of which the audit log keeps only the last digits, and a field or object that is disabled |
+         *
+         *     `conflicts` has the first 100, and `counts.conflicts` the number of all. A plan of more than about 500 operations is made
+         *     by a background job: its status is `planning` until then. `digest` stands for the plan.
+         *
+         *     Requires `reverts:create`, and a credential that can see the whole workspace (403, `details.reason`
+         *     `company_reach_required`). Send an `Idempotency-Key`, so that a retry does not create a second plan.
+         *
+         *     Errors: **400**: no operations are named, or a time is invalid. **422** with `details.fields`: more than one kind of
+         *     operations is named, the import or revert does not exist, `to` is before `from` or more than 31 days after it, or an
+         *     object does not exist. **409** with the reason `revert_limit`: ten reverts of the workspace run or wait.
+         */
+        post: operations["createRevert"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/reverts/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The ID of the revert.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d70
+                 */
+                id: components["parameters"]["RevertId"];
+            };
+            cookie?: never;
+        };
+        /**
+         * Get a revert
+         * @description Returns a revert with its plan and progress. Requires `reverts:view`, and a credential that can see the whole workspace
+         *     (403, `details.reason` `company_reach_required`). **404**: the revert does not exist.
+         */
+        get: operations["getRevert"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/reverts/{id}/apply": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The ID of the revert.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d71
+                 */
+                id: components["parameters"]["RevertToApply"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Apply a revert
+         * @description Undoes the operations as planned. A background job puts the records back in chunks, and resumes by itself after an
+         *     interruption. Each record is checked again when it is locked, so that changes of others survive; such conflicts are added
+         *     to `conflicts`. With `conflicts: skip`, everything with a conflict stays as it is. With `conflicts: fail`, the call is
+         *     rejected if the plan has conflicts, and the revert ends as `failed` at the first new one; what was reverted before stays
+         *     reverted.
+         *
+         *     The job acts as the credential that sends this call. The audit rows of the changes have the ID of the revert as their
+         *     `request_id` and in `metadata.revert_id`, and their events have the `origin` `{"kind": "revert", "id": …}`. The revert can
+         *     be reverted by its `revert_id`. If it undoes an import as a whole, the import becomes `undone`.
+         *
+         *     Requires `reverts:create`, a credential that can see the whole workspace, and the scopes of what is undone: `edit` of an
+         *     object for its changed records, `delete` for created ones, `create`, `edit` and `delete` for deleted ones.
+         *
+         *     Errors: **404**: the revert does not exist. **403**: a scope is missing. **409** with the reason `digest_mismatch`: the
+         *     digest is not that of the plan; `already_applied`; `still_planning`; `expired`: the plan is older than an hour;
+         *     `conflicts`: there are conflicts, and `conflicts` is `fail`; `nothing_to_undo`: the import is undone already; `import_not_ended`;
+         *     `revert_limit`: ten reverts of the workspace run or wait.
+         */
+        post: operations["applyRevert"];
         delete?: never;
         options?: never;
         head?: never;
@@ -5106,7 +5737,7 @@ export interface paths {
          *       event lacks a field, only `is_null` matches, and `not` of any other condition. `contains` on `changed_fields` matches
          *       one changed field. Relative dates and `as` are not accepted. Events that do not match are not sent.
          *     - **include**: `imports` adds the events of records that [imports](#operation/createImport) write, which have
-         *       `origin` `{"kind": "import", "id": …}`; without it, only `import.completed` and `import.failed` are sent. `changes` adds the old and new values of the fields to `record.updated`. A body stays below 64 KB: if it
+         *       `origin` `{"kind": "import", "id": …}`; without it, only `import.completed`, `import.failed` and `import.undone` are sent. Events of records that a revert puts back, with the `origin` `{"kind": "revert", "id": …}`, are always sent. `changes` adds the old and new values of the fields to `record.updated`. A body stays below 64 KB: if it
          *       would be longer, the values are left out and `changes_truncated` is true.
          *     - **skip_own**: leaves out events caused by this same credential, so that two systems do not trigger each other endlessly.
          *     - **url**: an https URL with a public address, without user or password, on port 443, 8443 or 1024 and above. The address
@@ -6896,6 +7527,8 @@ export interface components {
             custom_objects: number;
             /** @description Includes built-in and switched-off fields. */
             fields_of_object: number;
+            pipelines: number;
+            /** @description For leads, and for each pipeline of deals. */
             statuses_of_object: number;
             tags_of_object: number;
             /** @description Conditions in all tags of the object together. */
@@ -7682,6 +8315,11 @@ export interface components {
              * @example Won
              */
             stage?: string;
+            /**
+             * @description The name of the pipeline of the stage, case-insensitive. Default: the pipeline of the deal.
+             * @example Partners
+             */
+            pipeline?: string;
             /**
              * Format: uuid
              * @description The ID of an active stage.
@@ -9147,10 +9785,12 @@ export interface components {
         Status: {
             id: components["schemas"]["Uuid"];
             object: components["schemas"]["PipelineObject"];
+            /** @description The pipeline of a stage of deals. Null for leads. */
+            pipeline_id: components["schemas"]["Uuid"] | null;
             name: string;
             description: string | null;
             order_position: number;
-            /** @description False if writes reject the source. */
+            /** @description False if writes reject the status. */
             is_active: boolean;
             /** @example #9CA3AF */
             color: string;
@@ -9176,6 +9816,12 @@ export interface components {
              * @example Negotiation
              */
             name: string;
+            /**
+             * Format: uuid
+             * @description For deals: the ID of the pipeline. Default: the default pipeline.
+             * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e42
+             */
+            pipeline_id?: string | null;
             /** @description Helps people choose. */
             description?: string | null;
             /**
@@ -9265,6 +9911,7 @@ export interface components {
             pre_condition_rules?: components["schemas"]["StatusRule"][];
             readonly id?: unknown;
             readonly object?: unknown;
+            readonly pipeline_id?: unknown;
             readonly created_at?: unknown;
             readonly updated_at?: unknown;
         };
@@ -9510,6 +10157,71 @@ export interface components {
             readonly created_at?: unknown;
             readonly updated_at?: unknown;
         };
+        DealPipeline: {
+            id: components["schemas"]["Uuid"];
+            name: string;
+            /** @description True for the pipeline of deals that name none. */
+            is_default: boolean;
+            order_position: number;
+            created_at: components["schemas"]["Timestamp"];
+            updated_at: components["schemas"]["Timestamp"];
+        };
+        DealPipelineList: {
+            pipelines: components["schemas"]["DealPipeline"][];
+            next_cursor: components["schemas"]["NextCursor"];
+            has_more: components["schemas"]["HasMore"];
+        };
+        DealPipelineListAnswer: {
+            success: components["schemas"]["Success"];
+            data: components["schemas"]["DealPipelineList"];
+            meta: components["schemas"]["Meta"];
+        };
+        DealPipelineCreate: {
+            /**
+             * @description Unique in the list, ignoring case. Leading and trailing spaces are removed.
+             * @example Renewals
+             */
+            name: string;
+            /**
+             * @description Makes the pipeline the default instead of the current one.
+             * @default false
+             */
+            is_default: boolean;
+            /**
+             * @description The position, from 1.
+             * @example 2
+             */
+            order_position?: number;
+            readonly id?: unknown;
+            readonly created_at?: unknown;
+            readonly updated_at?: unknown;
+        };
+        DealPipelineData: {
+            pipeline: components["schemas"]["DealPipeline"];
+        };
+        DealPipelineAnswer: {
+            success: components["schemas"]["Success"];
+            data: components["schemas"]["DealPipelineData"];
+            meta: components["schemas"]["Meta"];
+        };
+        /** @description Send at least one field. */
+        DealPipelinePatch: {
+            /**
+             * @description Unique in the list, ignoring case. Leading and trailing spaces are removed.
+             * @example Renewals
+             */
+            name?: string;
+            /** @description True makes the pipeline the default instead of the current one. */
+            is_default?: boolean;
+            /**
+             * @description The position, from 1.
+             * @example 2
+             */
+            order_position?: number;
+            readonly id?: unknown;
+            readonly created_at?: unknown;
+            readonly updated_at?: unknown;
+        };
         Source: {
             id: components["schemas"]["Uuid"];
             name: string;
@@ -9735,6 +10447,8 @@ export interface components {
             status: string | null;
             outcome: string | null;
             order_position: number | null;
+            /** @description The pipeline of a stage. Null for leads. */
+            pipeline_id: components["schemas"]["Uuid"] | null;
             count: number;
             /** @description Only for deals. */
             amount_minor?: number;
@@ -9756,12 +10470,21 @@ export interface components {
         SavedReportConfig: {
             metric: components["schemas"]["ReportMetric"];
             field: string | null;
-            group_by: string | null;
+            /** @description A list only if it was saved as a list. */
+            group_by: string | string[] | null;
             bucket: components["schemas"]["ReportBucket"] | null;
             filter: {
                 [key: string]: unknown;
             } | null;
             chart_type: string | null;
+            /** @description Present only if it was saved. */
+            labels?: boolean;
+            /** @description Present only if it was saved. */
+            from?: string;
+            /** @description Present only if it was saved. */
+            to?: string;
+            /** @description Present only if it was saved. */
+            date_field?: string;
         };
         SavedReport: {
             id: components["schemas"]["Uuid"];
@@ -9782,6 +10505,416 @@ export interface components {
         SavedReportListAnswer: {
             success: components["schemas"]["Success"];
             data: components["schemas"]["SavedReportList"];
+            meta: components["schemas"]["Meta"];
+        };
+        /** @description The definition of the report, as for running it. */
+        SavedReportSettings: {
+            /**
+             * @description The value to compute for each group.
+             * @default count
+             */
+            metric: components["schemas"]["ReportMetric"];
+            /** @description The field to measure. Required unless the metric is count. */
+            field?: string | null;
+            /** @description A published field, created_at or, for leads and customers, tags. Or a list of one or two of them. */
+            group_by?: string | string[] | null;
+            /**
+             * @description Adds the names of what IDs refer to.
+             * @default false
+             */
+            labels: boolean;
+            /** @description For a group_by that is a date. Default: day. */
+            bucket?: components["schemas"]["ReportBucket"] | null;
+            /**
+             * Format: date-time
+             * @description Includes only records created at or after this time. A bare date means 00:00 UTC. See also `date_field`.
+             */
+            from?: string | null;
+            /**
+             * Format: date-time
+             * @description Includes only records created at or before this time. Must not be before `from`. A bare date means the end of that
+             *     day in UTC.
+             */
+            to?: string | null;
+            /**
+             * @description The date or datetime field that `from` and `to` compare: a published field, `created_at` or `updated_at`. A date counts
+             *     as 00:00 UTC. Default: created_at.
+             */
+            date_field?: string | null;
+            /** @description A filter as JSON, as for listing records. */
+            filter?: {
+                [key: string]: unknown;
+            } | null;
+            /**
+             * @description How the client draws the report. Not interpreted.
+             * @example bar
+             */
+            chart_type?: string | null;
+        };
+        SavedReportCreate: {
+            /**
+             * @description The API name of the object.
+             * @example deals
+             */
+            object_id: string;
+            /**
+             * @description Unique among the reports on the object and of the owner, ignoring case. Leading and trailing spaces are removed.
+             * @example Deals by stage
+             */
+            name: string;
+            config: components["schemas"]["SavedReportSettings"];
+            /**
+             * @description True to show the report to everyone with `reports:view`.
+             * @default false
+             */
+            is_shared: boolean;
+            readonly id?: unknown;
+            readonly created_by?: unknown;
+            readonly created_at?: unknown;
+            readonly updated_at?: unknown;
+        };
+        SavedReportData: {
+            report: components["schemas"]["SavedReport"];
+        };
+        SavedReportAnswer: {
+            success: components["schemas"]["Success"];
+            data: components["schemas"]["SavedReportData"];
+            meta: components["schemas"]["Meta"];
+        };
+        /** @description Send at least one field. */
+        SavedReportPatch: {
+            /**
+             * @description Unique among the reports on the object and of the owner, ignoring case. Leading and trailing spaces are removed.
+             * @example Deals by stage
+             */
+            name?: string;
+            config?: components["schemas"]["SavedReportSettings"];
+            /** @description True to show the report to everyone with `reports:view`. */
+            is_shared?: boolean;
+            readonly id?: unknown;
+            readonly object_id?: unknown;
+            readonly created_by?: unknown;
+            readonly created_at?: unknown;
+            readonly updated_at?: unknown;
+        };
+        SavedReportReference: {
+            id: components["schemas"]["Uuid"];
+            name: string;
+        };
+        SavedReportResults: {
+            saved_report: components["schemas"]["SavedReportReference"];
+            object: string;
+            metric: components["schemas"]["ReportMetric"];
+            field: string | null;
+            group_by: string | null;
+            /** @description Present only if you sent `group_by` as a list. */
+            group_by_fields?: string[];
+            bucket: components["schemas"]["ReportBucket"] | null;
+            /** @description Present only if you sent it. */
+            date_field?: string;
+            groups: components["schemas"]["ReportGroup"][];
+            total: components["schemas"]["ReportTotal"];
+            /** @description The number of records that the report read, at most 5,000. */
+            rows_scanned: number;
+            /** @description True if more records match than the report read. */
+            truncated: boolean;
+        };
+        SavedReportResultsAnswer: {
+            success: components["schemas"]["Success"];
+            data: components["schemas"]["SavedReportResults"];
+            meta: components["schemas"]["Meta"];
+        };
+        SavedView: {
+            id: components["schemas"]["Uuid"];
+            /** @description The API name of the object. */
+            object: string;
+            name: string;
+            /** @description The filter as it was saved. Null if there is none. */
+            filter: {
+                [key: string]: unknown;
+            } | null;
+            /** @description Null for the default order, newest first. */
+            sort: string | null;
+            /** @description The fields to return, besides `id`, `created_at` and `updated_at`. Null for all. */
+            fields: string[] | null;
+            /** @description True if everyone who can view the object can use the view. */
+            is_shared: boolean;
+            /** @description What no longer fits the object. Empty if the view can be used. */
+            problems: components["schemas"]["FieldError"][];
+            created_by: components["schemas"]["Actor"];
+            created_at: components["schemas"]["Timestamp"];
+            updated_at: components["schemas"]["Timestamp"];
+        };
+        SavedViewList: {
+            views: components["schemas"]["SavedView"][];
+            next_cursor: components["schemas"]["NextCursor"];
+            has_more: components["schemas"]["HasMore"];
+        };
+        SavedViewListAnswer: {
+            success: components["schemas"]["Success"];
+            data: components["schemas"]["SavedViewList"];
+            meta: components["schemas"]["Meta"];
+        };
+        SavedViewCreate: {
+            /**
+             * @description The API name of the object.
+             * @example accounts
+             */
+            object: string;
+            /**
+             * @description Unique among the views of the object and owner, ignoring case. Leading and trailing spaces are removed.
+             * @example Largest accounts
+             */
+            name: string;
+            /**
+             * @description Selects the records. JSON as for listing records. Null for all records.
+             * @example {
+             *       "field": "employee_count",
+             *       "op": "gte",
+             *       "value": 50
+             *     }
+             */
+            filter?: {
+                [key: string]: unknown;
+            } | null;
+            /**
+             * @description As for listing records. Null for the default order, newest first.
+             * @example -employee_count,name
+             */
+            sort?: string | null;
+            /**
+             * @description The fields to return, besides `id`, `created_at` and `updated_at`. Null for all.
+             * @example [
+             *       "name",
+             *       "city",
+             *       "employee_count"
+             *     ]
+             */
+            fields?: string[] | null;
+            /**
+             * @description True to let everyone who can view the object use the view.
+             * @default false
+             */
+            is_shared: boolean;
+            readonly id?: unknown;
+            readonly problems?: unknown;
+            readonly created_by?: unknown;
+            readonly created_at?: unknown;
+            readonly updated_at?: unknown;
+        };
+        SavedViewData: {
+            view: components["schemas"]["SavedView"];
+        };
+        SavedViewAnswer: {
+            success: components["schemas"]["Success"];
+            data: components["schemas"]["SavedViewData"];
+            meta: components["schemas"]["Meta"];
+        };
+        /** @description Send at least one field. */
+        SavedViewPatch: {
+            /**
+             * @description Unique among the views of the object and owner, ignoring case. Leading and trailing spaces are removed.
+             * @example Largest accounts
+             */
+            name?: string;
+            /**
+             * @description Selects the records. JSON as for listing records. Null for all records.
+             * @example {
+             *       "field": "employee_count",
+             *       "op": "gte",
+             *       "value": 50
+             *     }
+             */
+            filter?: {
+                [key: string]: unknown;
+            } | null;
+            /**
+             * @description As for listing records. Null for the default order, newest first.
+             * @example -employee_count,name
+             */
+            sort?: string | null;
+            /**
+             * @description The fields to return, besides `id`, `created_at` and `updated_at`. Null for all.
+             * @example [
+             *       "name",
+             *       "city",
+             *       "employee_count"
+             *     ]
+             */
+            fields?: string[] | null;
+            /** @description True to let everyone who can view the object use the view. */
+            is_shared?: boolean;
+            readonly id?: unknown;
+            readonly object?: unknown;
+            readonly problems?: unknown;
+            readonly created_by?: unknown;
+            readonly created_at?: unknown;
+            readonly updated_at?: unknown;
+        };
+        /**
+         * @description The record whose value is taken.
+         * @example source
+         * @enum {string}
+         */
+        MergeChoice: "source" | "target";
+        MergeRequest: {
+            /** @description The record that stays. */
+            into_id: components["schemas"]["Uuid"];
+            /**
+             * @description Which value the merged record has, by the name of the field.
+             * @example {
+             *       "phone": "source"
+             *     }
+             */
+            field_choices?: {
+                [key: string]: components["schemas"]["MergeChoice"];
+            };
+            /**
+             * @description True to change nothing.
+             * @default false
+             */
+            dry_run: boolean;
+        };
+        /** @description How many items moved to the target, by kind; `references` counts the records that referred to the source. */
+        MergeMoved: {
+            /** @example 2 */
+            notes: number;
+            /** @example 1 */
+            tasks: number;
+            /** @example 0 */
+            activities: number;
+            /** @example 0 */
+            messages: number;
+            /** @example 0 */
+            attachments: number;
+            /** @example 1 */
+            links: number;
+            /** @example 0 */
+            tags: number;
+            /** @example 0 */
+            bookings: number;
+            /** @example 0 */
+            drafts: number;
+            /** @example 3 */
+            references: number;
+        };
+        /** @description A field in which the records differed. */
+        MergedField: {
+            /** @example phone */
+            field: string;
+            /** @description The value of the source. */
+            source: unknown;
+            /** @description The value of the target. */
+            target: unknown;
+            chosen: components["schemas"]["MergeChoice"];
+        };
+        Merge: {
+            /**
+             * Format: uuid
+             * @description The ID of the merge, or null in a dry run.
+             * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f50
+             */
+            id: string | null;
+            object: components["schemas"]["RecordObjectName"];
+            /** @description The record that went to the trash. */
+            source_id: components["schemas"]["Uuid"];
+            /** @description The record that stayed. */
+            target_id: components["schemas"]["Uuid"];
+            moved: components["schemas"]["MergeMoved"];
+            /** @description The fields in which the records differed. Empty once the merge was undone or can no longer be undone. */
+            fields: components["schemas"]["MergedField"][];
+            /** @description Until when the merge can be undone. */
+            undo_until: components["schemas"]["Timestamp"];
+            merged_by: components["schemas"]["Actor"];
+            merged_at: components["schemas"]["Timestamp"];
+            /**
+             * Format: date-time
+             * @description When the merge was undone.
+             * @example null
+             */
+            undone_at: string | null;
+        };
+        MergeResult: {
+            merge: components["schemas"]["Merge"];
+            /** @description The target after the merge. */
+            record: components["schemas"]["CrmRecord"];
+            /**
+             * @description Links of the source that the target cannot have.
+             * @example 0
+             */
+            links_left: number;
+            /** @example false */
+            dry_run: boolean;
+        };
+        MergeResultAnswer: {
+            success: components["schemas"]["Success"];
+            data: components["schemas"]["MergeResult"];
+            meta: components["schemas"]["Meta"];
+        };
+        MergeList: {
+            merges: components["schemas"]["Merge"][];
+            next_cursor: components["schemas"]["NextCursor"];
+            has_more: components["schemas"]["HasMore"];
+        };
+        MergeListAnswer: {
+            success: components["schemas"]["Success"];
+            data: components["schemas"]["MergeList"];
+            meta: components["schemas"]["Meta"];
+        };
+        MergeData: {
+            merge: components["schemas"]["Merge"];
+        };
+        MergeAnswer: {
+            success: components["schemas"]["Success"];
+            data: components["schemas"]["MergeData"];
+            meta: components["schemas"]["Meta"];
+        };
+        MergeUndoRequest: {
+            /**
+             * @description True to change nothing.
+             * @default false
+             */
+            dry_run: boolean;
+        };
+        /** @description A field that keeps the value that it got since the merge. */
+        MergeConflict: {
+            /** @example phone */
+            field: string;
+            /** @description The value before the merge. */
+            before: unknown;
+            /** @description The value that the field keeps. */
+            current: unknown;
+        };
+        /**
+         * @description Why the record differs from the one that was deleted.
+         * @example owner_inactive
+         * @enum {string}
+         */
+        RestoreWarningCode: "owner_inactive" | "status_gone" | "option_gone" | "reference_gone" | "link_gone";
+        RestoreWarning: {
+            code: components["schemas"]["RestoreWarningCode"];
+            /**
+             * @description The field that changed, or `links`.
+             * @example assigned_to
+             */
+            field: string;
+            /** @example The assigned user is no longer active. assigned_to is null. */
+            message: string;
+        };
+        MergeUndone: {
+            merge: components["schemas"]["Merge"];
+            source: components["schemas"]["CrmRecord"];
+            target: components["schemas"]["CrmRecord"];
+            /** @description Fields that were written since the merge. */
+            conflicts: components["schemas"]["MergeConflict"][];
+            /** @description What the source no longer has. */
+            warnings: components["schemas"]["RestoreWarning"][];
+            /** @example false */
+            dry_run: boolean;
+        };
+        MergeUndoneAnswer: {
+            success: components["schemas"]["Success"];
+            data: components["schemas"]["MergeUndone"];
             meta: components["schemas"]["Meta"];
         };
         /** @description The number of items that were deleted with the record, by kind, including those of its activities and tasks. */
@@ -9841,22 +10974,6 @@ export interface components {
             success: components["schemas"]["Success"];
             data: components["schemas"]["DeletedRecordData"];
             meta: components["schemas"]["Meta"];
-        };
-        /**
-         * @description Why the record differs from the one that was deleted.
-         * @example owner_inactive
-         * @enum {string}
-         */
-        RestoreWarningCode: "owner_inactive" | "status_gone" | "option_gone" | "reference_gone" | "link_gone";
-        RestoreWarning: {
-            code: components["schemas"]["RestoreWarningCode"];
-            /**
-             * @description The field that changed, or `links`.
-             * @example assigned_to
-             */
-            field: string;
-            /** @example The assigned user is no longer active. assigned_to is null. */
-            message: string;
         };
         RestoredRecordData: {
             object: components["schemas"]["RecordObjectName"];
@@ -11431,13 +12548,14 @@ export interface components {
             data: components["schemas"]["RecordHistory"];
             meta: components["schemas"]["Meta"];
         };
+        /**
+         * @description The event belongs to a record that an import wrote, or that a revert or the undo of an import put back.
+         * @enum {string}
+         */
+        FeedOriginKind: "import" | "revert";
         /** @description What caused the event, if it was not a call of the API. Null otherwise. */
         FeedOrigin: {
-            /**
-             * @description The event belongs to a record that an import wrote.
-             * @constant
-             */
-            kind: "import";
+            kind: components["schemas"]["FeedOriginKind"];
             id: components["schemas"]["Uuid"];
         } | null;
         /** @description The record as it is now. Null if the record was deleted or the key cannot see it. */
@@ -11978,6 +13096,7 @@ export interface components {
             error: components["schemas"]["ImportFailure"] | null;
             started_at: components["schemas"]["ImportTime"];
             completed_at: components["schemas"]["ImportTime"];
+            /** @description Until when the import can be undone; null if there is nothing to undo. */
             undo_until: components["schemas"]["ImportTime"];
             created_by: components["schemas"]["Actor"];
             test_mode: boolean;
@@ -12068,6 +13187,115 @@ export interface components {
             data: components["schemas"]["ImportPartData"];
             meta: components["schemas"]["Meta"];
         };
+        ImportUndo: {
+            /**
+             * @description Whether only the plan is made.
+             * @default false
+             */
+            dry_run: boolean;
+        };
+        /**
+         * @description The status of a revert. `planning`: a job makes the plan.
+         * @enum {string}
+         */
+        RevertStatus: "planning" | "planned" | "running" | "completed" | "failed" | "expired";
+        /**
+         * Format: date-time
+         * @description A time, or null if it has not come.
+         */
+        RevertTime: string | null;
+        /** @description The operations. What was not named is null. */
+        RevertSource: {
+            /** Format: uuid */
+            request_id: string | null;
+            /** Format: uuid */
+            import_id: string | null;
+            /** Format: uuid */
+            revert_id: string | null;
+            actor_id: string | null;
+            from: components["schemas"]["RevertTime"];
+            to: components["schemas"]["RevertTime"];
+        };
+        RevertCounts: {
+            /** @description Records that the operations changed. */
+            records: number;
+            /** @description Operations: rows of the audit log. */
+            operations: number;
+            /** @description Records that were put back, at least in part. */
+            reverted: number;
+            /** @description Records of which everything stays as it is because of conflicts. */
+            skipped: number;
+            /** @description All conflicts, also those that are not in `conflicts`. */
+            conflicts: number;
+        };
+        /**
+         * @description Why something stays as it is.
+         * @enum {string}
+         */
+        RevertConflictReason: "changed_since" | "deleted_since" | "not_revertible";
+        RevertConflict: {
+            /**
+             * @description The object of the record; null if the operation is not about a record.
+             * @example accounts
+             */
+            object: string | null;
+            /**
+             * @description The ID of the record.
+             * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f30
+             */
+            record_id: string | null;
+            /** @description The field that stays as it is; null for the whole record or operation. */
+            field: string | null;
+            reason: components["schemas"]["RevertConflictReason"];
+            /** @description The action of an operation that cannot be reverted, as in the audit log. Null otherwise. */
+            action: string | null;
+        };
+        /**
+         * @description What happens at a conflict: it is skipped, or the revert fails.
+         * @enum {string}
+         */
+        ConflictHandling: "skip" | "fail";
+        RevertFailure: {
+            /**
+             * @description An error code, e.g. `API_KEY_REVOKED`, or `CONFLICT` if a record was changed after the plan was made.
+             * @example CONFLICT
+             */
+            code: string;
+            /** @example A record was changed after the plan was made. What was reverted before stays reverted. */
+            message: string;
+        };
+        Revert: {
+            id: components["schemas"]["Uuid"];
+            status: components["schemas"]["RevertStatus"];
+            source: components["schemas"]["RevertSource"];
+            /** @description The objects of the operations; null for all. */
+            objects: string[] | null;
+            counts: components["schemas"]["RevertCounts"];
+            /** @description The first 100 conflicts. */
+            conflicts: components["schemas"]["RevertConflict"][];
+            /** @description What happens at a conflict; null before the revert is applied. */
+            on_conflict: components["schemas"]["ConflictHandling"] | null;
+            /** @description How much of the plan is applied. */
+            percent: number;
+            /** @description The digest of the plan; null while it is made. */
+            digest: string | null;
+            expires_at: components["schemas"]["RevertTime"];
+            /** @description Why the revert failed. */
+            error: components["schemas"]["RevertFailure"] | null;
+            started_at: components["schemas"]["RevertTime"];
+            completed_at: components["schemas"]["RevertTime"];
+            created_by: components["schemas"]["Actor"];
+            test_mode: boolean;
+            created_at: components["schemas"]["Timestamp"];
+        };
+        RevertData: {
+            revert: components["schemas"]["Revert"];
+        };
+        RevertAnswer: {
+            success: components["schemas"]["Success"];
+            data: components["schemas"]["RevertData"];
+            meta: components["schemas"]["Meta"];
+        };
         ImportError: {
             /**
              * @description The number of the row; 1 is the first row of data.
@@ -12108,6 +13336,43 @@ export interface components {
          * @description A CSV file.
          */
         ImportErrorFile: string;
+        RevertList: {
+            reverts: components["schemas"]["Revert"][];
+            next_cursor: components["schemas"]["NextCursor"];
+            has_more: components["schemas"]["HasMore"];
+        };
+        RevertListAnswer: {
+            success: components["schemas"]["Success"];
+            data: components["schemas"]["RevertList"];
+            meta: components["schemas"]["Meta"];
+        };
+        RevertCreate: {
+            /** @description The operations of this call, as in `meta.request_id`. */
+            request_id?: components["schemas"]["Uuid"];
+            /** @description The operations of this import. */
+            import_id?: components["schemas"]["Uuid"];
+            /** @description The operations of this revert. */
+            revert_id?: components["schemas"]["Uuid"];
+            /** @description The operations of this key, user or app, together with `from` and `to`. */
+            actor_id?: string;
+            /**
+             * Format: date-time
+             * @description The time of the first operation of the actor.
+             */
+            from?: string;
+            /**
+             * Format: date-time
+             * @description The time of the last operation of the actor; a later one than now counts as now.
+             */
+            to?: string;
+            /** @description Only operations on records of these objects. */
+            objects?: string[];
+        };
+        RevertApply: {
+            /** @description The digest of the plan. */
+            digest: string;
+            conflicts: components["schemas"]["ConflictHandling"];
+        };
         /**
          * @description The kind of record that the policy applies to.
          * @example lead
@@ -15504,6 +16769,12 @@ export interface components {
          */
         Limit: number;
         /**
+         * @description The ID of a [saved view](#operation/listViews) of the object: its filter, sort order and fields apply to the list.
+         *     `filter` adds a condition to its filter; `sort` and `fields` replace its own.
+         * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f50
+         */
+        ViewToApply: components["schemas"]["Uuid"];
+        /**
          * @description Names of the fields to return, separated by commas. Default: all fields. `id`, `created_at` and `updated_at` are always
          *     returned.
          * @example name,city
@@ -15640,6 +16911,11 @@ export interface components {
          */
         LinkTypeId: components["schemas"]["Uuid"];
         /**
+         * @description The ID of the pipeline.
+         * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e42
+         */
+        DealPipelineId: components["schemas"]["Uuid"];
+        /**
          * @description The ID of the source.
          * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e60
          */
@@ -15649,6 +16925,16 @@ export interface components {
          * @example leads
          */
         CheckedObject: components["schemas"]["PipelineObject"];
+        /**
+         * @description The ID of the saved report.
+         * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f60
+         */
+        SavedReportId: components["schemas"]["Uuid"];
+        /**
+         * @description The ID of the view.
+         * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f50
+         */
+        SavedViewId: components["schemas"]["Uuid"];
         /**
          * @description The ID of the link.
          * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f20
@@ -15791,6 +17077,21 @@ export interface components {
          * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d62
          */
         ImportToCancel: components["schemas"]["Uuid"];
+        /**
+         * @description The ID of the import.
+         * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d64
+         */
+        ImportToUndo: components["schemas"]["Uuid"];
+        /**
+         * @description The ID of the revert.
+         * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d70
+         */
+        RevertId: components["schemas"]["Uuid"];
+        /**
+         * @description The ID of the revert.
+         * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d71
+         */
+        RevertToApply: components["schemas"]["Uuid"];
         /**
          * @description The ID of the policy.
          * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e70
@@ -16394,6 +17695,7 @@ export interface operations {
                      *             "active_api_keys": 100,
                      *             "custom_objects": 50,
                      *             "fields_of_object": 100,
+                     *             "pipelines": 20,
                      *             "statuses_of_object": 100,
                      *             "tags_of_object": 500,
                      *             "tag_conditions_of_object": 1000,
@@ -16551,6 +17853,12 @@ export interface operations {
                 /** @description A filter as percent-encoded JSON; see above. */
                 filter?: string;
                 /**
+                 * @description The ID of a [saved view](#operation/listViews) of the object: its filter, sort order and fields apply to the list.
+                 *     `filter` adds a condition to its filter; `sort` and `fields` replace its own.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f50
+                 */
+                view?: components["parameters"]["ViewToApply"];
+                /**
                  * @description Names of the fields to return, separated by commas. Default: all fields. `id`, `created_at` and `updated_at` are always
                  *     returned.
                  * @example name,city
@@ -16643,6 +17951,7 @@ export interface operations {
             402: components["responses"]["PaymentRequired"];
             403: components["responses"]["Forbidden"];
             404: components["responses"]["NotFound"];
+            422: components["responses"]["Unprocessable"];
             429: components["responses"]["RateLimited"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["Unavailable"];
@@ -18202,6 +19511,7 @@ export interface operations {
                      *           "name": "20 seats",
                      *           "amount_minor": 1250000,
                      *           "currency_code": "EUR",
+                     *           "pipeline": "Sales",
                      *           "stage": "Won",
                      *           "stage_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d15",
                      *           "stage_changed_at": "2026-11-20T23:55:00.000Z",
@@ -21261,6 +22571,7 @@ export interface operations {
                      *           {
                      *             "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e40",
                      *             "object": "leads",
+                     *             "pipeline_id": null,
                      *             "name": "Negotiation",
                      *             "description": "Terms are being agreed",
                      *             "order_position": 5,
@@ -21346,6 +22657,7 @@ export interface operations {
                      *         "status": {
                      *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e40",
                      *           "object": "leads",
+                     *           "pipeline_id": null,
                      *           "name": "Negotiation",
                      *           "description": "Terms are being agreed",
                      *           "order_position": 5,
@@ -21424,6 +22736,7 @@ export interface operations {
                      *         "status": {
                      *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e40",
                      *           "object": "leads",
+                     *           "pipeline_id": null,
                      *           "name": "Negotiation",
                      *           "description": "Terms are being agreed",
                      *           "order_position": 5,
@@ -21575,6 +22888,7 @@ export interface operations {
                      *         "status": {
                      *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e40",
                      *           "object": "leads",
+                     *           "pipeline_id": null,
                      *           "name": "Negotiation",
                      *           "description": "Terms are being agreed",
                      *           "order_position": 5,
@@ -22351,6 +23665,334 @@ export interface operations {
             503: components["responses"]["Unavailable"];
         };
     };
+    listDealPipelines: {
+        parameters: {
+            query?: {
+                /**
+                 * @description Items per page, 1 to 100. A value outside this range is set to the nearest bound, not rejected. If you leave it out, the
+                 *     whole list is returned.
+                 * @example 25
+                 */
+                limit?: components["parameters"]["LimitOfWhole"];
+                /**
+                 * @description The start of the page: the `next_cursor` of the previous page, unchanged. A cursor is opaque and valid only for the query
+                 *     that created it. With another sort, filter or object it is rejected with 400.
+                 */
+                cursor?: components["parameters"]["Cursor"];
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description All pipelines. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "pipelines": [
+                     *           {
+                     *             "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e43",
+                     *             "name": "Sales",
+                     *             "is_default": true,
+                     *             "order_position": 1,
+                     *             "created_at": "2026-11-20T23:55:00.000Z",
+                     *             "updated_at": "2026-11-20T23:55:00.000Z"
+                     *           },
+                     *           {
+                     *             "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e42",
+                     *             "name": "Partners",
+                     *             "is_default": false,
+                     *             "order_position": 2,
+                     *             "created_at": "2026-11-20T23:55:00.000Z",
+                     *             "updated_at": "2026-11-20T23:55:00.000Z"
+                     *           }
+                     *         ],
+                     *         "next_cursor": null,
+                     *         "has_more": false
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["DealPipelineListAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    createDealPipeline: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description Runs the whole operation and then rolls it back. The response is the one that the call would get, with `meta.dry_run: true`
+                 *     and `meta.would`. Nothing is stored or sent; see [Dry run](#section/Dry-run). The only value is `true`.
+                 * @example true
+                 */
+                "Dry-Run"?: components["parameters"]["DryRun"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "name": "Renewals"
+                 *     }
+                 */
+                "application/json": components["schemas"]["DealPipelineCreate"];
+            };
+        };
+        responses: {
+            /** @description The pipeline. */
+            201: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "pipeline": {
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e42",
+                     *           "name": "Partners",
+                     *           "is_default": false,
+                     *           "order_position": 2,
+                     *           "created_at": "2026-11-20T23:55:00.000Z",
+                     *           "updated_at": "2026-11-20T23:55:00.000Z"
+                     *         }
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["DealPipelineAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            409: components["responses"]["Conflict"];
+            422: components["responses"]["Unprocessable"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    getDealPipeline: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The ID of the pipeline.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e42
+                 */
+                id: components["parameters"]["DealPipelineId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The pipeline. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "pipeline": {
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e42",
+                     *           "name": "Partners",
+                     *           "is_default": false,
+                     *           "order_position": 2,
+                     *           "created_at": "2026-11-20T23:55:00.000Z",
+                     *           "updated_at": "2026-11-20T23:55:00.000Z"
+                     *         }
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["DealPipelineAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    deleteDealPipeline: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description Runs the whole operation and then rolls it back. The response is the one that the call would get, with `meta.dry_run: true`
+                 *     and `meta.would`. Nothing is stored or sent; see [Dry run](#section/Dry-run). The only value is `true`.
+                 * @example true
+                 */
+                "Dry-Run"?: components["parameters"]["DryRun"];
+            };
+            path: {
+                /**
+                 * @description The ID of the pipeline.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e42
+                 */
+                id: components["parameters"]["DealPipelineId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Confirms the deletion. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e42",
+                     *         "deleted": true
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["SettingDeletedAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    updateDealPipeline: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description Runs the whole operation and then rolls it back. The response is the one that the call would get, with `meta.dry_run: true`
+                 *     and `meta.would`. Nothing is stored or sent; see [Dry run](#section/Dry-run). The only value is `true`.
+                 * @example true
+                 */
+                "Dry-Run"?: components["parameters"]["DryRun"];
+            };
+            path: {
+                /**
+                 * @description The ID of the pipeline.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e42
+                 */
+                id: components["parameters"]["DealPipelineId"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["DealPipelinePatch"];
+            };
+        };
+        responses: {
+            /** @description The updated pipeline. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "pipeline": {
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e42",
+                     *           "name": "Partners",
+                     *           "is_default": false,
+                     *           "order_position": 2,
+                     *           "created_at": "2026-11-20T23:55:00.000Z",
+                     *           "updated_at": "2026-11-20T23:55:00.000Z"
+                     *         }
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["DealPipelineAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            422: components["responses"]["Unprocessable"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
     listSources: {
         parameters: {
             query?: {
@@ -22991,6 +24633,11 @@ export interface operations {
                  * @example deals
                  */
                 object: components["schemas"]["PipelineObject"];
+                /**
+                 * @description Only the deals of this pipeline.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e42
+                 */
+                pipeline_id?: components["schemas"]["Uuid"];
             };
             header?: never;
             path?: never;
@@ -23020,6 +24667,7 @@ export interface operations {
                      *             "status": "New",
                      *             "outcome": "open",
                      *             "order_position": 1,
+                     *             "pipeline_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e43",
                      *             "count": 3,
                      *             "amount_minor": 1250000
                      *           },
@@ -23028,6 +24676,7 @@ export interface operations {
                      *             "status": "Won",
                      *             "outcome": "won",
                      *             "order_position": 2,
+                     *             "pipeline_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e43",
                      *             "count": 1,
                      *             "amount_minor": 40000
                      *           }
@@ -23046,6 +24695,7 @@ export interface operations {
             401: components["responses"]["Unauthorized"];
             402: components["responses"]["PaymentRequired"];
             403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
             429: components["responses"]["RateLimited"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["Unavailable"];
@@ -23087,7 +24737,7 @@ export interface operations {
                      *       "data": {
                      *         "reports": [
                      *           {
-                     *             "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10",
+                     *             "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f60",
                      *             "name": "Deals by stage",
                      *             "object_id": "deals",
                      *             "config": {
@@ -23101,7 +24751,7 @@ export interface operations {
                      *             "is_shared": true,
                      *             "created_by": {
                      *               "kind": "user",
-                     *               "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d13",
+                     *               "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d12",
                      *               "name": "Sara Haddad"
                      *             },
                      *             "created_at": "2026-11-20T23:55:00.000Z",
@@ -23124,6 +24774,1228 @@ export interface operations {
             401: components["responses"]["Unauthorized"];
             402: components["responses"]["PaymentRequired"];
             403: components["responses"]["Forbidden"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    createSavedReport: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["SavedReportCreate"];
+            };
+        };
+        responses: {
+            /** @description The saved report. */
+            201: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "report": {
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f60",
+                     *           "name": "Deals by stage",
+                     *           "object_id": "deals",
+                     *           "config": {
+                     *             "metric": "count",
+                     *             "field": null,
+                     *             "group_by": "stage",
+                     *             "bucket": null,
+                     *             "filter": null,
+                     *             "chart_type": "bar"
+                     *           },
+                     *           "is_shared": true,
+                     *           "created_by": {
+                     *             "kind": "user",
+                     *             "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d12",
+                     *             "name": "Sara Haddad"
+                     *           },
+                     *           "created_at": "2026-11-20T23:55:00.000Z",
+                     *           "updated_at": "2026-11-20T23:55:00.000Z"
+                     *         }
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["SavedReportAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            409: components["responses"]["Conflict"];
+            422: components["responses"]["Unprocessable"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    getSavedReport: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The ID of the saved report.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f60
+                 */
+                id: components["parameters"]["SavedReportId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The saved report. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "report": {
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f60",
+                     *           "name": "Deals by stage",
+                     *           "object_id": "deals",
+                     *           "config": {
+                     *             "metric": "count",
+                     *             "field": null,
+                     *             "group_by": "stage",
+                     *             "bucket": null,
+                     *             "filter": null,
+                     *             "chart_type": "bar"
+                     *           },
+                     *           "is_shared": true,
+                     *           "created_by": {
+                     *             "kind": "user",
+                     *             "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d12",
+                     *             "name": "Sara Haddad"
+                     *           },
+                     *           "created_at": "2026-11-20T23:55:00.000Z",
+                     *           "updated_at": "2026-11-20T23:55:00.000Z"
+                     *         }
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["SavedReportAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    deleteSavedReport: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The ID of the saved report.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f60
+                 */
+                id: components["parameters"]["SavedReportId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Confirms the deletion. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f60",
+                     *         "deleted": true
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["SettingDeletedAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    updateSavedReport: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The ID of the saved report.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f60
+                 */
+                id: components["parameters"]["SavedReportId"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["SavedReportPatch"];
+            };
+        };
+        responses: {
+            /** @description The updated report. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "report": {
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f60",
+                     *           "name": "Deals by stage",
+                     *           "object_id": "deals",
+                     *           "config": {
+                     *             "metric": "count",
+                     *             "field": null,
+                     *             "group_by": "stage",
+                     *             "bucket": null,
+                     *             "filter": null,
+                     *             "chart_type": "bar"
+                     *           },
+                     *           "is_shared": true,
+                     *           "created_by": {
+                     *             "kind": "user",
+                     *             "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d12",
+                     *             "name": "Sara Haddad"
+                     *           },
+                     *           "created_at": "2026-11-20T23:55:00.000Z",
+                     *           "updated_at": "2026-11-20T23:55:00.000Z"
+                     *         }
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["SavedReportAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            422: components["responses"]["Unprocessable"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    getSavedReportResults: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The ID of the saved report.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f60
+                 */
+                id: components["parameters"]["SavedReportId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The results of the report. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "saved_report": {
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f60",
+                     *           "name": "Deals by stage"
+                     *         },
+                     *         "object": "deals",
+                     *         "metric": "count",
+                     *         "field": null,
+                     *         "group_by": "stage",
+                     *         "bucket": null,
+                     *         "groups": [
+                     *           {
+                     *             "key": "New",
+                     *             "value": 3,
+                     *             "count": 3
+                     *           },
+                     *           {
+                     *             "key": "Won",
+                     *             "value": 1,
+                     *             "count": 1
+                     *           }
+                     *         ],
+                     *         "total": {
+                     *           "value": 4,
+                     *           "count": 4
+                     *         },
+                     *         "rows_scanned": 4,
+                     *         "truncated": false
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["SavedReportResultsAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            422: components["responses"]["Unprocessable"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    listViews: {
+        parameters: {
+            query?: {
+                /**
+                 * @description Returns only views of this object.
+                 * @example accounts
+                 */
+                object?: string;
+                /**
+                 * @description Items per page, 1 to 100. A value outside this range is set to the nearest bound, not rejected.
+                 * @example 25
+                 */
+                limit?: components["parameters"]["Limit"];
+                /**
+                 * @description The start of the page: the `next_cursor` of the previous page, unchanged. A cursor is opaque and valid only for the query
+                 *     that created it. With another sort, filter or object it is rejected with 400.
+                 */
+                cursor?: components["parameters"]["Cursor"];
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A page of saved views. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "views": [
+                     *           {
+                     *             "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f50",
+                     *             "object": "accounts",
+                     *             "name": "Large accounts in Berlin",
+                     *             "filter": {
+                     *               "and": [
+                     *                 {
+                     *                   "field": "city",
+                     *                   "op": "eq",
+                     *                   "value": "Berlin"
+                     *                 },
+                     *                 {
+                     *                   "field": "employee_count",
+                     *                   "op": "gte",
+                     *                   "value": 50
+                     *                 }
+                     *               ]
+                     *             },
+                     *             "sort": "-employee_count,name",
+                     *             "fields": [
+                     *               "name",
+                     *               "city",
+                     *               "employee_count"
+                     *             ],
+                     *             "is_shared": true,
+                     *             "problems": [],
+                     *             "created_by": {
+                     *               "kind": "user",
+                     *               "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d12",
+                     *               "name": "Sara Haddad"
+                     *             },
+                     *             "created_at": "2026-11-20T23:55:00.000Z",
+                     *             "updated_at": "2026-11-20T23:55:00.000Z"
+                     *           }
+                     *         ],
+                     *         "next_cursor": null,
+                     *         "has_more": false
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["SavedViewListAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    createView: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["SavedViewCreate"];
+            };
+        };
+        responses: {
+            /** @description The view. */
+            201: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "view": {
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f50",
+                     *           "object": "accounts",
+                     *           "name": "Large accounts in Berlin",
+                     *           "filter": {
+                     *             "and": [
+                     *               {
+                     *                 "field": "city",
+                     *                 "op": "eq",
+                     *                 "value": "Berlin"
+                     *               },
+                     *               {
+                     *                 "field": "employee_count",
+                     *                 "op": "gte",
+                     *                 "value": 50
+                     *               }
+                     *             ]
+                     *           },
+                     *           "sort": "-employee_count,name",
+                     *           "fields": [
+                     *             "name",
+                     *             "city",
+                     *             "employee_count"
+                     *           ],
+                     *           "is_shared": true,
+                     *           "problems": [],
+                     *           "created_by": {
+                     *             "kind": "user",
+                     *             "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d12",
+                     *             "name": "Sara Haddad"
+                     *           },
+                     *           "created_at": "2026-11-20T23:55:00.000Z",
+                     *           "updated_at": "2026-11-20T23:55:00.000Z"
+                     *         }
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["SavedViewAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            409: components["responses"]["Conflict"];
+            422: components["responses"]["Unprocessable"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    getView: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The ID of the view.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f50
+                 */
+                id: components["parameters"]["SavedViewId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The view. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "view": {
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f50",
+                     *           "object": "accounts",
+                     *           "name": "Large accounts in Berlin",
+                     *           "filter": {
+                     *             "and": [
+                     *               {
+                     *                 "field": "city",
+                     *                 "op": "eq",
+                     *                 "value": "Berlin"
+                     *               },
+                     *               {
+                     *                 "field": "employee_count",
+                     *                 "op": "gte",
+                     *                 "value": 50
+                     *               }
+                     *             ]
+                     *           },
+                     *           "sort": "-employee_count,name",
+                     *           "fields": [
+                     *             "name",
+                     *             "city",
+                     *             "employee_count"
+                     *           ],
+                     *           "is_shared": true,
+                     *           "problems": [],
+                     *           "created_by": {
+                     *             "kind": "user",
+                     *             "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d12",
+                     *             "name": "Sara Haddad"
+                     *           },
+                     *           "created_at": "2026-11-20T23:55:00.000Z",
+                     *           "updated_at": "2026-11-20T23:55:00.000Z"
+                     *         }
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["SavedViewAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    deleteView: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The ID of the view.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f50
+                 */
+                id: components["parameters"]["SavedViewId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Confirms the deletion. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f50",
+                     *         "deleted": true
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["SettingDeletedAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    updateView: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The ID of the view.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f50
+                 */
+                id: components["parameters"]["SavedViewId"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["SavedViewPatch"];
+            };
+        };
+        responses: {
+            /** @description The updated view. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "view": {
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f50",
+                     *           "object": "accounts",
+                     *           "name": "Large accounts in Berlin",
+                     *           "filter": {
+                     *             "and": [
+                     *               {
+                     *                 "field": "city",
+                     *                 "op": "eq",
+                     *                 "value": "Berlin"
+                     *               },
+                     *               {
+                     *                 "field": "employee_count",
+                     *                 "op": "gte",
+                     *                 "value": 50
+                     *               }
+                     *             ]
+                     *           },
+                     *           "sort": "-employee_count,name",
+                     *           "fields": [
+                     *             "name",
+                     *             "city",
+                     *             "employee_count"
+                     *           ],
+                     *           "is_shared": true,
+                     *           "problems": [],
+                     *           "created_by": {
+                     *             "kind": "user",
+                     *             "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d12",
+                     *             "name": "Sara Haddad"
+                     *           },
+                     *           "created_at": "2026-11-20T23:55:00.000Z",
+                     *           "updated_at": "2026-11-20T23:55:00.000Z"
+                     *         }
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["SavedViewAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            422: components["responses"]["Unprocessable"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    mergeRecord: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description The `ETag` of the record as you read it. If the record has changed since, the call is rejected with 409 CONFLICT,
+                 *     `details.reason: version_mismatch`, and nothing is written. Without the header the last write wins. `*` matches any version.
+                 *     Separate several versions with commas. A value that is not an ETag, such as a number without quotes, returns 400.
+                 * @example "3"
+                 */
+                "If-Match"?: components["parameters"]["IfMatch"];
+                /**
+                 * @description Makes retries safe. If you send the same key with the same body again, you get the first response again, byte for byte, with
+                 *     `Idempotent-Replay: true`. Nothing runs twice. Use a new random key for each new operation. 8 to 255 characters from
+                 *     `A-Z a-z 0-9 _ . : @ + -`. Responses are stored for 24 hours.
+                 * @example 7d1c0f5e-import-row-17
+                 */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+                /**
+                 * @description Runs the whole operation and then rolls it back. The response is the one that the call would get, with `meta.dry_run: true`
+                 *     and `meta.would`. Nothing is stored or sent; see [Dry run](#section/Dry-run). The only value is `true`.
+                 * @example true
+                 */
+                "Dry-Run"?: components["parameters"]["DryRun"];
+            };
+            path: {
+                /**
+                 * @description `leads`, `deals`, `customers`, `accounts`, `tasks`, `activities`, or `object:<slug>` for a custom object,
+                 *     percent-encoded or not.
+                 * @example accounts
+                 */
+                object: components["parameters"]["RecordObject"];
+                /**
+                 * @description The ID of the source.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d72
+                 */
+                id: components["schemas"]["Uuid"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "into_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d73",
+                 *       "field_choices": {
+                 *         "phone": "source"
+                 *       }
+                 *     }
+                 */
+                "application/json": components["schemas"]["MergeRequest"];
+            };
+        };
+        responses: {
+            /** @description The merge and the merged record. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    ETag: components["headers"]["RecordETag"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "merge": {
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f52",
+                     *           "object": "accounts",
+                     *           "source_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d72",
+                     *           "target_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d73",
+                     *           "moved": {
+                     *             "notes": 2,
+                     *             "tasks": 1,
+                     *             "activities": 0,
+                     *             "messages": 0,
+                     *             "attachments": 0,
+                     *             "links": 1,
+                     *             "tags": 0,
+                     *             "bookings": 0,
+                     *             "drafts": 0,
+                     *             "references": 3
+                     *           },
+                     *           "fields": [
+                     *             {
+                     *               "field": "phone",
+                     *               "source": "+493055501",
+                     *               "target": null,
+                     *               "chosen": "source"
+                     *             }
+                     *           ],
+                     *           "undo_until": "2026-12-20T23:55:00.000Z",
+                     *           "merged_by": {
+                     *             "kind": "api_key",
+                     *             "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d13",
+                     *             "name": "Website forms"
+                     *           },
+                     *           "merged_at": "2026-11-20T23:55:00.000Z",
+                     *           "undone_at": null
+                     *         },
+                     *         "record": {
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d73",
+                     *           "name": "Blue Lake Trading",
+                     *           "email": "office@bluelake.example",
+                     *           "phone": null,
+                     *           "website": null,
+                     *           "industry": "Retail",
+                     *           "employee_count": 45,
+                     *           "annual_revenue_minor": null,
+                     *           "address": null,
+                     *           "city": "Berlin",
+                     *           "state": null,
+                     *           "country": "DE",
+                     *           "postal_code": null,
+                     *           "description": null,
+                     *           "assigned_to": null,
+                     *           "created_at": "2026-11-20T23:55:00.000Z",
+                     *           "updated_at": "2026-11-20T23:55:00.000Z"
+                     *         },
+                     *         "links_left": 0,
+                     *         "dry_run": false
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["MergeResultAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            422: components["responses"]["Unprocessable"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    listMerges: {
+        parameters: {
+            query?: {
+                /**
+                 * @description Returns only merges of records of this object.
+                 * @example accounts
+                 */
+                object?: string;
+                /**
+                 * @description Returns only merges of this record into others.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d70
+                 */
+                source_id?: components["schemas"]["Uuid"];
+                /**
+                 * @description Returns only merges of others into this record.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d71
+                 */
+                target_id?: components["schemas"]["Uuid"];
+                /**
+                 * @description Items per page, 1 to 100. A value outside this range is set to the nearest bound, not rejected.
+                 * @example 25
+                 */
+                limit?: components["parameters"]["Limit"];
+                /**
+                 * @description The start of the page: the `next_cursor` of the previous page, unchanged. A cursor is opaque and valid only for the query
+                 *     that created it. With another sort, filter or object it is rejected with 400.
+                 */
+                cursor?: components["parameters"]["Cursor"];
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A page of merges. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "merges": [
+                     *           {
+                     *             "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f50",
+                     *             "object": "accounts",
+                     *             "source_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d70",
+                     *             "target_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d71",
+                     *             "moved": {
+                     *               "notes": 2,
+                     *               "tasks": 1,
+                     *               "activities": 0,
+                     *               "messages": 0,
+                     *               "attachments": 0,
+                     *               "links": 1,
+                     *               "tags": 0,
+                     *               "bookings": 0,
+                     *               "drafts": 0,
+                     *               "references": 3
+                     *             },
+                     *             "fields": [
+                     *               {
+                     *                 "field": "phone",
+                     *                 "source": "+493055501",
+                     *                 "target": null,
+                     *                 "chosen": "source"
+                     *               }
+                     *             ],
+                     *             "undo_until": "2026-12-20T23:55:00.000Z",
+                     *             "merged_by": {
+                     *               "kind": "api_key",
+                     *               "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d13",
+                     *               "name": "Website forms"
+                     *             },
+                     *             "merged_at": "2026-11-20T23:55:00.000Z",
+                     *             "undone_at": null
+                     *           }
+                     *         ],
+                     *         "next_cursor": null,
+                     *         "has_more": false
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["MergeListAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    getMerge: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The ID of the merge.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f50
+                 */
+                id: components["schemas"]["Uuid"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The merge. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "merge": {
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f50",
+                     *           "object": "accounts",
+                     *           "source_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d70",
+                     *           "target_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d71",
+                     *           "moved": {
+                     *             "notes": 2,
+                     *             "tasks": 1,
+                     *             "activities": 0,
+                     *             "messages": 0,
+                     *             "attachments": 0,
+                     *             "links": 1,
+                     *             "tags": 0,
+                     *             "bookings": 0,
+                     *             "drafts": 0,
+                     *             "references": 3
+                     *           },
+                     *           "fields": [
+                     *             {
+                     *               "field": "phone",
+                     *               "source": "+493055501",
+                     *               "target": null,
+                     *               "chosen": "source"
+                     *             }
+                     *           ],
+                     *           "undo_until": "2026-12-20T23:55:00.000Z",
+                     *           "merged_by": {
+                     *             "kind": "api_key",
+                     *             "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d13",
+                     *             "name": "Website forms"
+                     *           },
+                     *           "merged_at": "2026-11-20T23:55:00.000Z",
+                     *           "undone_at": null
+                     *         }
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["MergeAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    undoMerge: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description Makes retries safe. If you send the same key with the same body again, you get the first response again, byte for byte, with
+                 *     `Idempotent-Replay: true`. Nothing runs twice. Use a new random key for each new operation. 8 to 255 characters from
+                 *     `A-Z a-z 0-9 _ . : @ + -`. Responses are stored for 24 hours.
+                 * @example 7d1c0f5e-import-row-17
+                 */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+                /**
+                 * @description Runs the whole operation and then rolls it back. The response is the one that the call would get, with `meta.dry_run: true`
+                 *     and `meta.would`. Nothing is stored or sent; see [Dry run](#section/Dry-run). The only value is `true`.
+                 * @example true
+                 */
+                "Dry-Run"?: components["parameters"]["DryRun"];
+            };
+            path: {
+                /**
+                 * @description The ID of the merge.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f51
+                 */
+                id: components["schemas"]["Uuid"];
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                /**
+                 * @example {
+                 *       "dry_run": false
+                 *     }
+                 */
+                "application/json": components["schemas"]["MergeUndoRequest"];
+            };
+        };
+        responses: {
+            /** @description The undone merge and both records. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "merge": {
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f51",
+                     *           "object": "accounts",
+                     *           "source_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d74",
+                     *           "target_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d75",
+                     *           "moved": {
+                     *             "notes": 2,
+                     *             "tasks": 1,
+                     *             "activities": 0,
+                     *             "messages": 0,
+                     *             "attachments": 0,
+                     *             "links": 1,
+                     *             "tags": 0,
+                     *             "bookings": 0,
+                     *             "drafts": 0,
+                     *             "references": 3
+                     *           },
+                     *           "fields": [],
+                     *           "undo_until": "2026-12-20T23:55:00.000Z",
+                     *           "merged_by": {
+                     *             "kind": "api_key",
+                     *             "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d13",
+                     *             "name": "Website forms"
+                     *           },
+                     *           "merged_at": "2026-11-20T23:55:00.000Z",
+                     *           "undone_at": "2026-11-20T23:55:00.000Z"
+                     *         },
+                     *         "source": {
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d74",
+                     *           "name": "Blue Lake",
+                     *           "email": "office@bluelake.example",
+                     *           "phone": null,
+                     *           "website": null,
+                     *           "industry": "Retail",
+                     *           "employee_count": 45,
+                     *           "annual_revenue_minor": null,
+                     *           "address": null,
+                     *           "city": "Berlin",
+                     *           "state": null,
+                     *           "country": "DE",
+                     *           "postal_code": null,
+                     *           "description": null,
+                     *           "assigned_to": null,
+                     *           "created_at": "2026-11-20T23:55:00.000Z",
+                     *           "updated_at": "2026-11-20T23:55:00.000Z"
+                     *         },
+                     *         "target": {
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d75",
+                     *           "name": "Blue Lake Trading",
+                     *           "email": "office@bluelake.example",
+                     *           "phone": null,
+                     *           "website": null,
+                     *           "industry": "Retail",
+                     *           "employee_count": 45,
+                     *           "annual_revenue_minor": null,
+                     *           "address": null,
+                     *           "city": "Berlin",
+                     *           "state": null,
+                     *           "country": "DE",
+                     *           "postal_code": null,
+                     *           "description": null,
+                     *           "assigned_to": null,
+                     *           "created_at": "2026-11-20T23:55:00.000Z",
+                     *           "updated_at": "2026-11-20T23:55:00.000Z"
+                     *         },
+                     *         "conflicts": [],
+                     *         "warnings": [],
+                     *         "dry_run": false
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["MergeUndoneAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            422: components["responses"]["Unprocessable"];
             429: components["responses"]["RateLimited"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["Unavailable"];
@@ -29328,6 +32200,109 @@ export interface operations {
             503: components["responses"]["Unavailable"];
         };
     };
+    undoImport: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The ID of the import.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d64
+                 */
+                id: components["parameters"]["ImportToUndo"];
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                /**
+                 * @example {
+                 *       "dry_run": false
+                 *     }
+                 */
+                "application/json": components["schemas"]["ImportUndo"];
+            };
+        };
+        responses: {
+            /** @description The plan of the undo, which a job applies. */
+            202: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "revert": {
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d70",
+                     *           "status": "running",
+                     *           "source": {
+                     *             "request_id": null,
+                     *             "import_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d60",
+                     *             "revert_id": null,
+                     *             "actor_id": null,
+                     *             "from": null,
+                     *             "to": null
+                     *           },
+                     *           "objects": null,
+                     *           "counts": {
+                     *             "records": 1187,
+                     *             "operations": 1187,
+                     *             "reverted": 0,
+                     *             "skipped": 0,
+                     *             "conflicts": 1
+                     *           },
+                     *           "conflicts": [
+                     *             {
+                     *               "object": "accounts",
+                     *               "record_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f30",
+                     *               "field": null,
+                     *               "reason": "changed_since",
+                     *               "action": null
+                     *             }
+                     *           ],
+                     *           "on_conflict": "skip",
+                     *           "percent": 0,
+                     *           "digest": "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855",
+                     *           "expires_at": null,
+                     *           "error": null,
+                     *           "started_at": null,
+                     *           "completed_at": null,
+                     *           "created_by": {
+                     *             "kind": "api_key",
+                     *             "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d13",
+                     *             "name": "Data team"
+                     *           },
+                     *           "test_mode": false,
+                     *           "created_at": "2026-11-20T23:55:00.000Z"
+                     *         }
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["RevertAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            422: components["responses"]["Unprocessable"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
     listImportErrors: {
         parameters: {
             query?: {
@@ -29443,6 +32418,402 @@ export interface operations {
             403: components["responses"]["Forbidden"];
             404: components["responses"]["NotFound"];
             409: components["responses"]["Conflict"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    listReverts: {
+        parameters: {
+            query?: {
+                /**
+                 * @description Items per page, 1 to 100. A value outside this range is set to the nearest bound, not rejected.
+                 * @example 25
+                 */
+                limit?: components["parameters"]["Limit"];
+                /**
+                 * @description The start of the page: the `next_cursor` of the previous page, unchanged. A cursor is opaque and valid only for the query
+                 *     that created it. With another sort, filter or object it is rejected with 400.
+                 */
+                cursor?: components["parameters"]["Cursor"];
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A page of reverts. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "reverts": [
+                     *           {
+                     *             "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d70",
+                     *             "status": "completed",
+                     *             "source": {
+                     *               "request_id": null,
+                     *               "import_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d60",
+                     *               "revert_id": null,
+                     *               "actor_id": null,
+                     *               "from": null,
+                     *               "to": null
+                     *             },
+                     *             "objects": null,
+                     *             "counts": {
+                     *               "records": 1187,
+                     *               "operations": 1187,
+                     *               "reverted": 1186,
+                     *               "skipped": 1,
+                     *               "conflicts": 1
+                     *             },
+                     *             "conflicts": [
+                     *               {
+                     *                 "object": "accounts",
+                     *                 "record_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f30",
+                     *                 "field": null,
+                     *                 "reason": "changed_since",
+                     *                 "action": null
+                     *               }
+                     *             ],
+                     *             "on_conflict": "skip",
+                     *             "percent": 100,
+                     *             "digest": "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855",
+                     *             "expires_at": "2026-11-21T00:55:00.000Z",
+                     *             "error": null,
+                     *             "started_at": "2026-11-20T23:56:00.000Z",
+                     *             "completed_at": "2026-11-20T23:56:01.000Z",
+                     *             "created_by": {
+                     *               "kind": "api_key",
+                     *               "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d13",
+                     *               "name": "Data team"
+                     *             },
+                     *             "test_mode": false,
+                     *             "created_at": "2026-11-20T23:55:00.000Z"
+                     *           }
+                     *         ],
+                     *         "next_cursor": null,
+                     *         "has_more": false
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["RevertListAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    createRevert: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description Makes retries safe. If you send the same key with the same body again, you get the first response again, byte for byte, with
+                 *     `Idempotent-Replay: true`. Nothing runs twice. Use a new random key for each new operation. 8 to 255 characters from
+                 *     `A-Z a-z 0-9 _ . : @ + -`. Responses are stored for 24 hours.
+                 * @example 7d1c0f5e-import-row-17
+                 */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["RevertCreate"];
+            };
+        };
+        responses: {
+            /** @description The plan. */
+            201: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    "Idempotent-Replay": components["headers"]["Idempotent-Replay"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "revert": {
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d70",
+                     *           "status": "planned",
+                     *           "source": {
+                     *             "request_id": null,
+                     *             "import_id": null,
+                     *             "revert_id": null,
+                     *             "actor_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d13",
+                     *             "from": "2026-11-20T00:00:00.000Z",
+                     *             "to": "2026-11-20T23:00:00.000Z"
+                     *           },
+                     *           "objects": null,
+                     *           "counts": {
+                     *             "records": 1187,
+                     *             "operations": 1187,
+                     *             "reverted": 0,
+                     *             "skipped": 0,
+                     *             "conflicts": 1
+                     *           },
+                     *           "conflicts": [
+                     *             {
+                     *               "object": "accounts",
+                     *               "record_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f30",
+                     *               "field": null,
+                     *               "reason": "changed_since",
+                     *               "action": null
+                     *             }
+                     *           ],
+                     *           "on_conflict": null,
+                     *           "percent": 0,
+                     *           "digest": "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855",
+                     *           "expires_at": "2026-11-21T00:55:00.000Z",
+                     *           "error": null,
+                     *           "started_at": null,
+                     *           "completed_at": null,
+                     *           "created_by": {
+                     *             "kind": "api_key",
+                     *             "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d13",
+                     *             "name": "Data team"
+                     *           },
+                     *           "test_mode": false,
+                     *           "created_at": "2026-11-20T23:55:00.000Z"
+                     *         }
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["RevertAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            409: components["responses"]["Conflict"];
+            422: components["responses"]["Unprocessable"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    getRevert: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The ID of the revert.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d70
+                 */
+                id: components["parameters"]["RevertId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The revert. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "revert": {
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d70",
+                     *           "status": "completed",
+                     *           "source": {
+                     *             "request_id": null,
+                     *             "import_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d60",
+                     *             "revert_id": null,
+                     *             "actor_id": null,
+                     *             "from": null,
+                     *             "to": null
+                     *           },
+                     *           "objects": null,
+                     *           "counts": {
+                     *             "records": 1187,
+                     *             "operations": 1187,
+                     *             "reverted": 1186,
+                     *             "skipped": 1,
+                     *             "conflicts": 1
+                     *           },
+                     *           "conflicts": [
+                     *             {
+                     *               "object": "accounts",
+                     *               "record_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f30",
+                     *               "field": null,
+                     *               "reason": "changed_since",
+                     *               "action": null
+                     *             }
+                     *           ],
+                     *           "on_conflict": "skip",
+                     *           "percent": 100,
+                     *           "digest": "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855",
+                     *           "expires_at": "2026-11-21T00:55:00.000Z",
+                     *           "error": null,
+                     *           "started_at": "2026-11-20T23:56:00.000Z",
+                     *           "completed_at": "2026-11-20T23:56:01.000Z",
+                     *           "created_by": {
+                     *             "kind": "api_key",
+                     *             "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d13",
+                     *             "name": "Data team"
+                     *           },
+                     *           "test_mode": false,
+                     *           "created_at": "2026-11-20T23:55:00.000Z"
+                     *         }
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["RevertAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    applyRevert: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The ID of the revert.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d71
+                 */
+                id: components["parameters"]["RevertToApply"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "digest": "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855",
+                 *       "conflicts": "skip"
+                 *     }
+                 */
+                "application/json": components["schemas"]["RevertApply"];
+            };
+        };
+        responses: {
+            /** @description The revert, which a job applies. */
+            202: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "revert": {
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d70",
+                     *           "status": "running",
+                     *           "source": {
+                     *             "request_id": null,
+                     *             "import_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d60",
+                     *             "revert_id": null,
+                     *             "actor_id": null,
+                     *             "from": null,
+                     *             "to": null
+                     *           },
+                     *           "objects": null,
+                     *           "counts": {
+                     *             "records": 1187,
+                     *             "operations": 1187,
+                     *             "reverted": 0,
+                     *             "skipped": 0,
+                     *             "conflicts": 1
+                     *           },
+                     *           "conflicts": [
+                     *             {
+                     *               "object": "accounts",
+                     *               "record_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f30",
+                     *               "field": null,
+                     *               "reason": "changed_since",
+                     *               "action": null
+                     *             }
+                     *           ],
+                     *           "on_conflict": "skip",
+                     *           "percent": 0,
+                     *           "digest": "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855",
+                     *           "expires_at": null,
+                     *           "error": null,
+                     *           "started_at": null,
+                     *           "completed_at": null,
+                     *           "created_by": {
+                     *             "kind": "api_key",
+                     *             "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d13",
+                     *             "name": "Data team"
+                     *           },
+                     *           "test_mode": false,
+                     *           "created_at": "2026-11-20T23:55:00.000Z"
+                     *         }
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["RevertAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            422: components["responses"]["Unprocessable"];
             429: components["responses"]["RateLimited"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["Unavailable"];
@@ -35295,6 +38666,7 @@ export interface operations {
                      *           "messages": 12,
                      *           "exports": 0,
                      *           "imports": 1,
+                     *           "reverts": 1,
                      *           "deliveries": 0,
                      *           "events": 260
                      *         },

@@ -14,6 +14,7 @@ import { applyRunDecisions } from './messaging/run-decisions.ts';
 import type { Exporter } from './records/exports.ts';
 import { type ImportServices, runImports } from './records/imports.ts';
 import { clearPendingReferences } from './records/reference-clearing.ts';
+import { type RevertServices, runReverts } from './records/reverts.ts';
 import type { SweptFiles } from './records/stored-files.ts';
 import type { TenantQueue } from './records/tenant-queue.ts';
 import { emptyTrash, restorePendingReferences } from './records/trash.ts';
@@ -38,6 +39,7 @@ export interface BackgroundServices {
   exporter: Exporter;
   files: SweptFiles;
   imports: ImportServices;
+  reverts: RevertServices;
   mails: MailServices;
   messages: MessageServices;
   calendars: CalendarServices;
@@ -57,6 +59,7 @@ export type BackgroundPool =
   | 'messages'
   | 'calendars'
   | 'imports'
+  | 'reverts'
   | 'payments'
   | 'exports';
 
@@ -162,6 +165,15 @@ export const backgroundJobs: readonly Job<BackgroundServices, BackgroundPool>[] 
     batchSize: 50,
     timeoutMs: 10 * second,
     run: (context, { imports }) => runImports(context, imports),
+  },
+  // Plans and applies reverts in chunks. A batch consists of reverts. Backs off under foreground load.
+  {
+    name: 'reverts',
+    pool: 'reverts',
+    intervalMs: 500,
+    batchSize: 50,
+    timeoutMs: 10 * second,
+    run: (context, { reverts }) => runReverts(context, reverts),
   },
   // Clears references to deleted records. A batch consists of records, which stay locked meanwhile.
   {

@@ -48,6 +48,7 @@ const settings = {
   sources: 'listSources',
   activity_types: 'listActivityTypes',
   task_types: 'listTaskTypes',
+  pipelines: 'listDealPipelines',
   scheduling_pools: 'listSchedulingPools',
 } as const;
 
@@ -75,10 +76,10 @@ export const tools: readonly Tool[] = [
   tool('link_records', 'Link records', 'adds', 'createLink', 'object id link_type record_id idempotency_key', 'Links a record to another one. A wrong link_type lists the types of the object.'),
   tool('list_links', 'List links', 'reads', 'listLinks', 'object id type limit cursor', 'Lists the records that a record is linked to, references included.'),
   tool('create_task', 'Create a task', 'adds', 'createRecordTask', 'object id title scheduled_at task_type description priority assigned_to_email idempotency_key', 'Adds a task to a record, with a due time and an assignee.'),
-  tool('move_deal_stage', 'Move a deal', 'overwrites', 'updateDealStage', 'id stage stage_id fields reason idempotency_key', 'Moves a deal to another stage. If the deal lacks fields that the stage requires, the call fails and names them.'),
+  tool('move_deal_stage', 'Move a deal', 'overwrites', 'updateDealStage', 'id stage stage_id pipeline fields reason idempotency_key', 'Moves a deal to another stage, also of another pipeline. If the deal lacks fields that the stage requires, the call fails and names them.'),
   tool('run_report', 'Run a report', 'reads', 'searchReport', 'object metric field group_by labels bucket date_field from to filter', 'Counts, sums or averages records of an object, in groups.'),
-  tool('pipeline_report', 'Pipeline report', 'reads', 'getPipeline', 'object', 'Shows the number and the value of leads or deals in each status or stage.'),
-  tool('list_settings', 'List settings', 'reads', { by: 'kind', of: settings }, 'kind object limit cursor', 'Lists configured values: lead statuses, deal stages, tags, sources, types and scheduling pools.'),
+  tool('pipeline_report', 'Pipeline report', 'reads', 'getPipeline', 'object pipeline_id', 'Shows the number and the value of leads or deals in each status or stage.'),
+  tool('list_settings', 'List settings', 'reads', { by: 'kind', of: settings }, 'kind object limit cursor', 'Lists configured values: lead statuses, deal stages and pipelines, tags, sources, types and scheduling pools.'),
   tool('find_slots', 'Find slots', 'reads', { given: { pool_id: 'searchSlots', member_ids: 'getSlots' } }, 'pool_id member_ids policy_id from to duration_minutes timezone limit', 'Finds free slots of a pool or of certain users. Slots of a pool have tokens to hold and book them.'),
   tool('hold_slot', 'Hold a slot', 'adds', 'createReservation', 'slot_token ttl_seconds idempotency_key', 'Holds a slot for a few minutes so that nobody else can book it.'),
   tool('book_meeting', 'Book a meeting', 'adds', 'createBooking', 'slot_token reservation_id member_ids policy_id from to attendee meeting object record_id idempotency_key', 'Books a meeting for a held slot, or at a time with certain users.'),

@@ -111,7 +111,14 @@ const topics: Record<string, { title: string; summary: string; headings: string[
   undo: {
     title: 'Undo',
     summary: 'See what changed, and put it back.',
-    headings: ['Undo', 'Undo a deletion', 'What a copy of your data must do', 'Remove data for good'],
+    headings: [
+      'Undo',
+      'Undo a deletion',
+      'Undo operations',
+      'Undo a merge',
+      'What a copy of your data must do',
+      'Remove data for good',
+    ],
   },
   'webhooks-and-feed': {
     title: 'Webhooks and change feed',

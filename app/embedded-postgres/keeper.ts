@@ -19,7 +19,7 @@ export interface Watcher {
    */
   died(reason: string, wait: number): void;
   returned(pid: number): void;
-  /** It keeps dying, and is no longer restarted. */
+  /** It keeps stopping, and is no longer restarted. */
   lost(reason: string): void;
 }
 

@@ -7,6 +7,7 @@ import type { Sql } from '../client/pool.ts';
 import { rowNames } from '../client/row-names.ts';
 import { enterTenant } from '../client/tenant.ts';
 import { lockValues } from '../client/value-locks.ts';
+import { insertPipeline } from '../settings/pipelines.ts';
 
 /**
  * A record with its columns by name. Configured items are named, although the table has their ids.
@@ -43,9 +44,19 @@ export interface DemoConfiguration {
     options: readonly object[] | null;
   }[];
   statuses: readonly object[];
+  pipeline: {
+    id: string;
+    name: string;
+    is_default: boolean;
+    order_position: number;
+    stages: readonly { name: string; outcome: string }[];
+  };
   linkTypes: readonly object[];
   activityTypes: readonly object[];
   slaPolicies: readonly { business_days: readonly number[] }[];
+  /** Shared by the first user, like the saved reports. */
+  views: readonly { filter: object; fields: readonly string[] }[];
+  savedReports: readonly { config: object }[];
 }
 
 export interface DemoRecords {
@@ -206,10 +217,30 @@ export async function insertConfiguration(sql: Sql, company: Company, demo: Demo
   await sql`insert into tags ${sql(tags)}`;
   const withStamps = (rows: readonly object[], stamps: object) => sql(rows.map((row) => ({ ...stamps, ...row })));
   await sql`insert into statuses ${withStamps(demo.statuses, changed)}`;
+  const { stages, is_default: isDefault, order_position: orderPosition, ...pipeline } = demo.pipeline;
+  const dated = { createdAt: founded, updatedAt: founded };
+  await insertPipeline(sql, companyId, { ...pipeline, isDefault, orderPosition, ...dated }, stages);
   await sql`insert into link_types ${withStamps(demo.linkTypes, changed)}`;
   await sql`insert into activity_types ${withStamps(demo.activityTypes, { company_id: companyId })}`;
   const policies = demo.slaPolicies.map((each) => ({ ...each, business_days: listLiteral(each.business_days) }));
   await sql`insert into sla_policies ${withStamps(policies, changed)}`;
+  const [owner] = demo.users;
+  const sharedBy = {
+    ...changed,
+    is_shared: true,
+    created_by_kind: 'user',
+    created_by_id: owner?.id ?? '',
+    created_by_name: owner?.fullName ?? '',
+    created_by_user: owner?.id ?? null,
+  };
+  const views = demo.views.map((view) => ({
+    ...view,
+    filter: sql.json(view.filter as never),
+    fields: listLiteral(view.fields),
+  }));
+  await sql`insert into saved_views ${withStamps(views, sharedBy)}`;
+  const reports = demo.savedReports.map((report) => ({ ...report, config: sql.json(report.config as never) }));
+  await sql`insert into saved_reports ${withStamps(reports, sharedBy)}`;
   await sql`insert into custom_objects ${sql({ ...changed, ...demo.customObject })}`;
   const fields = demo.customFields.map((field, index) => ({
     ...changed,
@@ -263,6 +294,7 @@ export async function insertRecords(sql: Sql, companyId: string, demo: DemoRecor
   const deals = demo.deals.map(({ source, stage, ...deal }) => ({
     ...row(deal),
     source_id: sourceOf(source),
+    pipeline_id: find(ids, 'default pipeline'),
     stage_id: find(ids, `deals ${stage}`),
   }));
   await sql`insert into deals ${sql(deals)}`;
@@ -308,6 +340,7 @@ export async function insertRecords(sql: Sql, companyId: string, demo: DemoRecor
 async function findIdsByName(sql: Sql, companyId: string): Promise<ReadonlyMap<string, string>> {
   const rows = await sql<{ name: string; id: string }[]>`
     select object || ' ' || name as name, id from statuses where company_id = ${companyId}
+    union all select 'default pipeline', id from pipelines where company_id = ${companyId} and is_default
     union all select 'source ' || name, id from sources where company_id = ${companyId}
     union all select 'tag ' || object || ' ' || name, id from tags where company_id = ${companyId}
     union all select 'activity ' || name, id from activity_types where company_id = ${companyId}
@@ -333,4 +366,30 @@ export async function deleteExamples(sql: Sql, companyId: string, ids: readonly 
     select company_id, test_mode, 'accounts', id, to_jsonb(gone), ${sql.json(children)}, ${now}, 'system', 'system', 'Demo',
       ${new Date(now.getTime() + 30 * 86_400_000)}, assigned_to, created_by_kind, created_by_id, created_by_user
     from gone`;
+}
+
+/** Merges accounts on which nothing hangs: the source of each is in the trash already. */
+export async function mergeExamples(
+  sql: Sql,
+  companyId: string,
+  merges: readonly { id: string; sourceId: string; targetId: string }[],
+  now: Date,
+): Promise<void> {
+  const none = { notes: 0, tasks: 0, activities: 0, messages: 0, attachments: 0, links: 0, tags: 0 };
+  const items = { notes: [], messages: [], received_reports: [], attachments: [], bookings: [], message_drafts: [] };
+  const undo = {
+    ...{ values: {}, custom: {}, tagIds: [], references: [] },
+    items: { ...items, activities: [], tasks: [], links: [] },
+  };
+  const rows = merges.map((merge) => ({
+    ...{ companyId, testMode: true, ...merge, object: 'accounts', createdAt: now },
+    moved: sql.json({ ...none, bookings: 0, drafts: 0, references: 0 }),
+    ...{ fields: sql.json([]), undo: sql.json(undo), undoUntil: new Date(now.getTime() + 30 * 86_400_000) },
+    ...{ createdByKind: 'system', createdById: 'system', createdByName: 'Demo' },
+  }));
+  await sql`insert into merges ${sql(rows as never)}`;
+  for (const { sourceId, targetId } of merges)
+    await sql`
+      update deleted_records set merged_into = ${targetId}
+      where company_id = ${companyId} and test_mode and id = ${sourceId}`;
 }

@@ -192,6 +192,8 @@ create index audit_logs_of_record on audit_logs (company_id, test_mode, record_i
 -- The moves of one record through its statuses, among however many other changes.
 create index audit_logs_of_moves on audit_logs (company_id, test_mode, record_id, occurred_at, id)
   where object = 'leads' and changes ? 'lead_status' or object = 'deals' and changes ? 'stage';
+-- The operations of one request, import or revert, in their order.
+create index audit_logs_of_request on audit_logs (company_id, test_mode, request_id, occurred_at, id);
 alter table audit_logs enable row level security, force row level security;
 create policy tenant on audit_logs to crm_app
   using (company_id = current_company())

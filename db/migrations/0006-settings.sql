@@ -2,11 +2,33 @@
 --
 -- The triggers *_version raise the version of the tenant's configuration. Names of a list are unique without case.
 
--- Statuses of leads and stages of deals.
+-- Sequences of stages through which deals move.
+create table pipelines (
+  company_id uuid not null references companies (id) on delete cascade,
+  id uuid not null,
+  name text not null,
+  is_default boolean not null default false,
+  order_position int not null,
+  created_at timestamptz(3) not null,
+  updated_at timestamptz(3) not null,
+  primary key (company_id, id)
+);
+create unique index pipelines_default on pipelines (company_id) where is_default;
+create unique index pipelines_name on pipelines (company_id, fold_name(name));
+alter table pipelines enable row level security, force row level security;
+create policy tenant on pipelines to crm_app
+  using (company_id = current_company())
+  with check (company_id = current_company());
+grant select, insert, update, delete on pipelines to crm_app;
+create trigger pipelines_version after insert or delete or update on pipelines for each row
+  execute function raise_config_version();
+
+-- Statuses of leads and stages of deals. Each stage belongs to a pipeline.
 create table statuses (
   company_id uuid not null references companies (id) on delete cascade,
   id uuid not null,
   object text not null check (object in ('leads', 'deals')),
+  pipeline_id uuid,
   name text not null,
   description text,
   order_position int not null,
@@ -17,9 +39,13 @@ create table statuses (
   pre_condition_rules jsonb not null default '[]',
   created_at timestamptz(3) not null,
   updated_at timestamptz(3) not null,
-  primary key (company_id, id)
+  primary key (company_id, id),
+  -- Deals refer to it, so that their pipeline is always that of their stage.
+  unique (company_id, pipeline_id, id),
+  foreign key (company_id, pipeline_id) references pipelines (company_id, id),
+  check ((object = 'deals') = (pipeline_id is not null))
 );
-create unique index statuses_name on statuses (company_id, object, fold_name(name));
+create unique index statuses_name on statuses (company_id, object, pipeline_id, fold_name(name)) nulls not distinct;
 alter table statuses enable row level security, force row level security;
 create policy tenant on statuses to crm_app
   using (company_id = current_company())

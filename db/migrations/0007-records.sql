@@ -311,7 +311,7 @@ alter table links enable row level security, force row level security;
 create policy tenant on links to crm_app
   using (company_id = current_company() and test_mode = current_test_mode())
   with check (company_id = current_company() and test_mode = current_test_mode());
-grant select, insert, delete on links to crm_app;
+grant select, insert, update (from_id, to_id), delete on links to crm_app;
 
 -- Files in the storage. A row is committed before its file is stored, so that every file has a row.
 -- No key to the company: the list of files outlives a deleted tenant.
@@ -405,6 +405,46 @@ create policy tenant on deleted_items to crm_app
   using (company_id = current_company() and test_mode = current_test_mode())
   with check (company_id = current_company() and test_mode = current_test_mode());
 grant select, insert, update, delete on deleted_items to crm_app;
+
+-- Merges of records. The source of each is in the trash until the merge is undone or its time there is over.
+create table merges (
+  company_id uuid not null references companies (id) on delete cascade,
+  test_mode boolean not null,
+  id uuid not null,
+  object text not null,
+  source_id uuid not null,
+  target_id uuid not null,
+  -- How many items moved, by kind.
+  moved jsonb not null,
+  -- The fields in which the records differed; emptied with `undo`.
+  fields jsonb not null,
+  -- What the undo needs; null once it was undone or can no longer be undone.
+  undo jsonb,
+  undo_until timestamptz(3) not null,
+  created_by_kind text not null,
+  created_by_id text not null,
+  created_by_name text,
+  created_by_user uuid,
+  created_at timestamptz(3) not null,
+  undone_at timestamptz(3),
+  primary key (company_id, test_mode, id)
+);
+alter table merges alter column company_id set (n_distinct = 100);
+-- A record is merged once at a time. Also finds the record into which another one was merged.
+create unique index merges_standing on merges (company_id, test_mode, source_id) where undone_at is null;
+-- Lists, also of one record and of the merges that a caller with a limited visibility can see.
+create index merges_created on merges (company_id, test_mode, object, created_at, id);
+create index merges_of_source on merges (company_id, test_mode, source_id, created_at, id);
+create index merges_of_target on merges (company_id, test_mode, target_id, created_at, id);
+create index merges_in_name_of on merges (company_id, test_mode, object, created_by_user, created_at, id)
+  where created_by_user is not null;
+create index merges_of_key on merges (company_id, test_mode, object, created_by_id)
+  where created_by_kind = 'api_key' and created_by_user is null;
+alter table merges enable row level security, force row level security;
+create policy tenant on merges to crm_app
+  using (company_id = current_company() and test_mode = current_test_mode())
+  with check (company_id = current_company() and test_mode = current_test_mode());
+grant select, insert, update, delete on merges to crm_app;
 
 -- However an attachment is deleted, its file is deleted after it, unless the attachment went to the trash.
 create function release_stored_file() returns trigger language plpgsql as $$
@@ -669,6 +709,8 @@ create table imports (
   created_by_id text not null,
   created_by_name text,
   created_by_user uuid,
+  -- The status that it had before its undo began.
+  status_before_undo text,
   -- When the job may take it. While it runs, its lease; null if there is nothing to do.
   due_at timestamptz(3),
   -- When the files may be removed, after the end or if it was never started.
@@ -747,6 +789,132 @@ create policy platform on import_errors to crm_platform using (true);
 grant select, insert, delete on import_errors to crm_app;
 grant select (company_id, test_mode, import_id, row), delete on import_errors to crm_platform;
 
+-- Reverts of operations: first planned, then applied. A job moves the position in the transaction that reverts the
+-- records, so that an interrupted revert goes on where it was.
+create table reverts (
+  company_id uuid not null references companies (id) on delete cascade,
+  test_mode boolean not null,
+  id uuid not null,
+  status text not null,
+  -- The operations: of a request, an import or a revert, or of an actor in a time.
+  source jsonb not null,
+  objects text[],
+  phase text not null default 'read',
+  -- The last audit row that was read.
+  read_at timestamptz(3),
+  read_id uuid,
+  -- The last item that was checked and, once the revert is applied, reverted.
+  next_step smallint not null default 0,
+  next_object text not null default '',
+  next_record uuid,
+  records int not null default 0,
+  operations int not null default 0,
+  pending int not null default 0,
+  done int not null default 0,
+  reverted int not null default 0,
+  skipped int not null default 0,
+  conflict_count int not null default 0,
+  -- The first conflicts.
+  conflicts jsonb not null default '[]',
+  -- The scopes that applying it takes.
+  scopes text[] not null default '{}',
+  digest text not null,
+  on_conflict text,
+  -- The module whose scope allows it: that of reverts, or that of imports for the undo of one.
+  module text not null,
+  applied_by jsonb,
+  error jsonb,
+  -- Consecutive failures of a chunk.
+  attempts int not null default 0,
+  reach_kind text not null,
+  reach_id uuid,
+  created_by_kind text not null,
+  created_by_id text not null,
+  created_by_name text,
+  created_by_user uuid,
+  expires_at timestamptz(3),
+  -- When the items may be removed, after the end or the expiration.
+  items_until timestamptz(3),
+  -- When the job may take it. While it runs, its lease; null if there is nothing to do.
+  due_at timestamptz(3),
+  started_at timestamptz(3),
+  completed_at timestamptz(3),
+  created_at timestamptz(3) not null,
+  primary key (company_id, test_mode, id)
+);
+alter table reverts alter column company_id set (n_distinct = 100);
+create index reverts_newest on reverts (company_id, test_mode, created_at desc, id desc);
+create index reverts_active on reverts (company_id, test_mode) where due_at is not null;
+create index reverts_due on reverts (due_at) where due_at is not null;
+create index reverts_ended on reverts (items_until) where items_until is not null;
+alter table reverts enable row level security, force row level security;
+create policy tenant on reverts to crm_app
+  using (company_id = current_company() and test_mode = current_test_mode())
+  with check (company_id = current_company() and test_mode = current_test_mode());
+create policy platform on reverts to crm_platform using (true) with check (true);
+grant select, insert, update, delete on reverts to crm_app;
+grant select (company_id, test_mode, id, status, due_at, items_until), update (status, items_until), delete on reverts to crm_platform;
+
+-- What the operations of a revert did to each record, all together.
+create table revert_items (
+  company_id uuid not null,
+  test_mode boolean not null,
+  revert_id uuid not null,
+  object text not null,
+  record_id uuid not null,
+  operations int not null,
+  -- Null if the operations neither created nor deleted the record.
+  existed_before boolean,
+  exists_after boolean,
+  first_at timestamptz(3) not null,
+  last_at timestamptz(3) not null,
+  -- By field: the value before, and the one that the operations left.
+  fields jsonb not null,
+  -- When it is reverted, among the others; null if the plan leaves the record as it is.
+  step smallint,
+  conflicts jsonb not null default '[]',
+  primary key (company_id, test_mode, revert_id, object, record_id),
+  foreign key (company_id, test_mode, revert_id) references reverts (company_id, test_mode, id) on delete cascade
+);
+create index revert_items_in_order on revert_items (company_id, test_mode, revert_id, step, object, record_id)
+  where step is not null;
+alter table revert_items enable row level security, force row level security;
+create policy tenant on revert_items to crm_app
+  using (company_id = current_company() and test_mode = current_test_mode())
+  with check (company_id = current_company() and test_mode = current_test_mode());
+create policy platform on revert_items to crm_platform using (true);
+grant select, insert, update, delete on revert_items to crm_app;
+grant select (company_id, test_mode, revert_id, object, record_id), delete on revert_items to crm_platform;
+
+-- Views of lists of records, in live and test mode alike.
+create table saved_views (
+  company_id uuid not null references companies (id) on delete cascade,
+  id uuid not null,
+  object text not null,
+  name text not null,
+  -- As in lists of records. Null: all records, the default order, all fields.
+  filter jsonb,
+  sort text,
+  fields text[],
+  is_shared boolean not null,
+  created_by_kind text not null,
+  created_by_id text not null,
+  created_by_name text,
+  created_by_user uuid,
+  created_at timestamptz(3) not null,
+  updated_at timestamptz(3) not null,
+  primary key (company_id, id)
+);
+create index saved_views_listed on saved_views (company_id, created_at desc, id desc);
+-- The owner is the user for whom it was made, or the key.
+create unique index saved_views_name
+  on saved_views (company_id, object, coalesce(created_by_user::text, created_by_id), fold_name(name));
+alter table saved_views enable row level security, force row level security;
+create policy tenant on saved_views to crm_app
+  using (company_id = current_company())
+  with check (company_id = current_company());
+grant select, insert, update, delete on saved_views to crm_app;
+
 -- True in a transaction that has noted the records whose references a job clears.
 create function references_are_noted() returns boolean language sql stable
   return coalesce(current_setting('app.references_are_noted', true), '') = 'on';
@@ -755,4 +923,4 @@ call open_to_purge();
 
 -- So that the planner takes these tables for empty, and not for ten pages, until they are analyzed with rows.
 analyze custom_value_hashes, custom_records, tasks, record_tags, notes, attachments, feed_events, deleted_records, deleted_items,
-  exports, imports, import_parts, import_errors;
+  exports, imports, import_parts, import_errors, reverts, revert_items;

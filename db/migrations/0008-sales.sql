@@ -415,6 +415,7 @@ create table deals (
   name text,
   amount_minor bigint,
   currency_code text,
+  pipeline_id uuid,
   stage_id uuid,
   probability int,
   expected_close_date date,
@@ -443,9 +444,10 @@ create table deals (
   lost_reason_hash bigint generated always as (hashtextextended(lost_reason, 0)) stored,
   description_hash bigint generated always as (hashtextextended(description, 0)) stored,
   primary key (company_id, test_mode, id),
-  foreign key (company_id, stage_id) references statuses (company_id, id),
+  foreign key (company_id, pipeline_id, stage_id) references statuses (company_id, pipeline_id, id),
   foreign key (company_id, source_id) references sources (company_id, id),
-  foreign key (company_id, assigned_to) references users (company_id, id)
+  foreign key (company_id, assigned_to) references users (company_id, id),
+  check (stage_id is null or pipeline_id is not null)
 );
 alter table deals alter column company_id set (n_distinct = 100);
 -- Lists.
@@ -461,6 +463,7 @@ create index deals_of_key on deals (company_id, test_mode, created_by_id)
 create index deals_of_account on deals (company_id, test_mode, account_id, created_at, id) where account_id is not null;
 create index deals_of_customer on deals (company_id, test_mode, customer_id, created_at, id) where customer_id is not null;
 create index deals_of_lead on deals (company_id, test_mode, lead_id, created_at, id) where lead_id is not null;
+create index deals_of_pipeline on deals (company_id, test_mode, pipeline_id, created_at, id);
 create index deals_of_source on deals (company_id, source_id) where source_id is not null;
 create index deals_of_stage on deals (company_id, test_mode, stage_id, created_at, id);
 -- Filters and sorting by a field.

@@ -13,13 +13,14 @@ return case
   else (div(total * 100, numbers) + sign(total)) / 100
 end;
 
--- Reports that people saved.
+-- Definitions of reports, of live and test mode alike.
 create table saved_reports (
   company_id uuid not null references companies (id) on delete cascade,
   id uuid not null,
   name text not null,
   -- leads, or object:visits.
   object text not null,
+  -- Part of the body of POST /v1/reports/query, and the kind of the chart.
   config jsonb not null default '{}',
   is_shared boolean not null default false,
   created_by_kind text not null,
@@ -31,11 +32,14 @@ create table saved_reports (
   primary key (company_id, id)
 );
 create index saved_reports_listed on saved_reports (company_id, created_at desc, id desc);
+-- The owner is the user for whom it was made, or the key.
+create unique index saved_reports_name
+  on saved_reports (company_id, object, coalesce(created_by_user::text, created_by_id), fold_name(name));
 alter table saved_reports enable row level security, force row level security;
 create policy tenant on saved_reports to crm_app
   using (company_id = current_company())
   with check (company_id = current_company());
-grant select on saved_reports to crm_app;
+grant select, insert, update, delete on saved_reports to crm_app;
 
 -- Queue: records whose texts were added, changed or removed since they were last copied to a block. No key to the
 -- company: every write would pay for it.

@@ -10,11 +10,15 @@ export async function loadWorkspaceRows(sql: Sql, companyId: string): Promise<Wo
       'currency', c.currency,
       'timezone', c.timezone,
       'country', c.country,
+      'pipelines', coalesce((
+        select json_agg(json_build_object('id', id, 'name', name, 'isDefault', is_default, 'isActive', true) order by order_position, id)
+        from pipelines where company_id = c.id), '[]'),
       'statuses', coalesce((
-        select json_agg(json_build_object('id', id, 'object', object, 'name', name, 'outcome', outcome, 'isActive', is_active, 'position', order_position,
-          'preConditionFields', pre_condition_fields, 'preConditionRules', pre_condition_rules)
-          order by object, order_position, id)
-        from statuses where company_id = c.id), '[]'),
+        select json_agg(json_build_object('id', s.id, 'object', s.object, 'pipelineId', s.pipeline_id, 'name', s.name, 'outcome', s.outcome,
+          'isActive', s.is_active, 'position', s.order_position, 'preConditionFields', s.pre_condition_fields, 'preConditionRules', s.pre_condition_rules)
+          order by s.object, p.order_position, s.order_position, s.id)
+        from statuses s left join pipelines p on p.company_id = s.company_id and p.id = s.pipeline_id
+        where s.company_id = c.id), '[]'),
       'sources', coalesce((
         select json_agg(json_build_object('id', id, 'name', name, 'isActive', is_enabled) order by name, id)
         from sources where company_id = c.id), '[]'),

@@ -6,6 +6,7 @@ import type { Sql } from '../client/pool.ts';
 import { enterTenant } from '../client/tenant.ts';
 import { insertMail } from '../messaging/mails.ts';
 import { insertPolicy } from '../scheduling/policies.ts';
+import { insertPipeline } from '../settings/pipelines.ts';
 
 export interface NewCompany {
   id: string;
@@ -36,6 +37,8 @@ export interface NewAdmin {
 }
 
 export interface Defaults {
+  /** The name of the default pipeline, which has the stages `dealStatuses`. */
+  pipelineName: string;
   dealStatuses: readonly { name: string; outcome: string }[];
   leadStatuses: readonly { name: string; outcome: string }[];
   activityTypes: readonly string[];
@@ -77,7 +80,9 @@ export async function createCompany(
   await sql`
     insert into user_roles (company_id, user_id, role_id)
     select ${company.id}, ${admin.id}, id from roles where name = 'Company_Admin'`;
-  await insertStatuses(sql, company.id, defaults, now);
+  const pipeline = { id: uuidv7(), name: defaults.pipelineName, isDefault: true, orderPosition: 1 };
+  await insertPipeline(sql, company.id, { ...pipeline, createdAt: now, updatedAt: now }, defaults.dealStatuses);
+  await insertLeadStatuses(sql, company.id, defaults, now);
   await insertPolicy(sql, company.id, { id: uuidv7(), ...defaults.policy, createdAt: now, updatedAt: now });
   const types = defaults.activityTypes.map((name, index) => ({
     companyId: company.id,
@@ -115,11 +120,16 @@ export async function createCompany(
   return (await insertUserPlace(sql, company.id, admin.id, admin.email)) ? { branchId } : null;
 }
 
-async function insertStatuses(sql: Sql, companyId: string, defaults: Defaults, now: Date): Promise<void> {
-  const rows = [
-    ...defaults.dealStatuses.map((status, index) => ({ ...status, object: 'deals', orderPosition: index + 1 })),
-    ...defaults.leadStatuses.map((status, index) => ({ ...status, object: 'leads', orderPosition: index + 1 })),
-  ].map((status) => ({ companyId, id: uuidv7(), ...status, createdAt: now, updatedAt: now }));
+async function insertLeadStatuses(sql: Sql, companyId: string, defaults: Defaults, now: Date): Promise<void> {
+  const rows = defaults.leadStatuses.map((status, index) => ({
+    companyId,
+    id: uuidv7(),
+    ...status,
+    object: 'leads',
+    orderPosition: index + 1,
+    createdAt: now,
+    updatedAt: now,
+  }));
   await sql`insert into statuses ${sql(rows)}`;
 }
 

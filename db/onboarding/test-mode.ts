@@ -96,12 +96,16 @@ const otherTables = [
   ['import_parts', null],
   ['imports', 'imports'],
   ['request_log', null],
+  ['revert_items', null],
+  ['reverts', 'reverts'],
+  ['merges', null],
 ] as const;
 
 /** The keys of tables without an id. */
 const keyColumns: Partial<Record<string, string[]>> = {
   scheduling_turns: ['pool_id', 'user_id'],
   import_errors: ['import_id', 'row'],
+  revert_items: ['revert_id', 'object', 'record_id'],
   import_parts: ['import_id', 'number'],
 };
 

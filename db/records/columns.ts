@@ -6,7 +6,7 @@ export type ColumnType = 'text' | 'uuid' | 'number' | 'date' | 'timestamp';
 /**
  * A table to whose rows a column refers by id. The field shows the row's `name`, and sorts by it.
  */
-type NamesTable = 'sources' | 'statuses' | 'task_types' | 'activity_types';
+type NamesTable = 'sources' | 'pipelines' | 'statuses' | 'task_types' | 'activity_types';
 
 export interface Column {
   name: string;
@@ -92,9 +92,10 @@ const columnsOf: Readonly<Record<string, readonly [string, Column][]>> = {
     ...hashedText('lost_reason', 'description'),
     ...numbers('amount_minor', 'probability', 'priority'),
     ...of('date', { indexed: true })('expected_close_date'),
+    listed('pipeline', 'pipelines', byAge),
     listed('stage', 'statuses', byAge),
     listed('source', 'sources'),
-    ...idsByAge('stage_id', 'assigned_to'),
+    ...idsByAge('pipeline_id', 'stage_id', 'assigned_to'),
     ...ids('source_id', 'customer_id', 'account_id', 'lead_id'),
     ...times('stage_changed_at', 'won_at', 'lost_at', 'last_contacted_at', 'next_followup_at'),
   ],

@@ -9,7 +9,15 @@ import type { TenantScope } from '../client/tenant.ts';
 import { lockValues } from '../client/value-locks.ts';
 import type { Scope } from '../client/visibility.ts';
 
-type ImportStatus = 'awaiting_file' | 'queued' | 'running' | 'completed' | 'failed' | 'cancelled';
+type ImportStatus =
+  | 'awaiting_file'
+  | 'queued'
+  | 'running'
+  | 'completed'
+  | 'failed'
+  | 'cancelled'
+  | 'undoing'
+  | 'undone';
 
 export interface ImportRow extends CreatedByRow {
   id: string;
@@ -35,6 +43,7 @@ export interface ImportRow extends CreatedByRow {
   reachKind: Scope['reach']['kind'];
   reachId: string | null;
   createdByUser: string | null;
+  statusBeforeUndo: ImportStatus | null;
   startedAt: Date | null;
   completedAt: Date | null;
   dueAt: Date | null;
@@ -70,6 +79,7 @@ const columns = [
   'created_by_id',
   'created_by_name',
   'created_by_user',
+  'status_before_undo',
   'started_at',
   'completed_at',
   'due_at',
@@ -224,6 +234,7 @@ export type ImportChange = Partial<
     | 'failed'
     | 'attempts'
     | 'errorsFileId'
+    | 'statusBeforeUndo'
     | 'errorsBytes'
     | 'startedAt'
     | 'completedAt'
@@ -353,7 +364,7 @@ export async function listImportErrors(
 }
 
 /** Where the next row begins. */
-export const placeOf = ({ nextByte, nextRow, nextLine }: ImportRow): RowPlace => ({
+export const toRowPlace = ({ nextByte, nextRow, nextLine }: ImportRow): RowPlace => ({
   byte: nextByte,
   row: nextRow,
   line: nextLine,

@@ -1,8 +1,7 @@
-// Figures about records: reports in groups, the pipeline, and saved definitions.
+// Figures about records: reports in groups, and the pipeline.
 import type { Fragment } from 'postgres';
 import type { Field } from '../../domain/objects/workspace.ts';
 import type { Report } from '../../domain/reports/reports.ts';
-import type { CreatedByRow } from '../client/created-by.ts';
 import { type Sql, unprepared } from '../client/pipeline.ts';
 import type { TenantScope } from '../client/tenant.ts';
 import type { Scope } from '../client/visibility.ts';
@@ -160,8 +159,16 @@ export interface PipelineRow {
   amount: number | null;
 }
 
-/** Returns how many visible records are in each status. */
-export async function countByStatus(sql: Sql, scope: Scope, object: 'leads' | 'deals'): Promise<PipelineRow[]> {
+/**
+ * Returns how many visible records are in each status.
+ * @param pipelineId only deals of this pipeline
+ */
+export async function countByStatus(
+  sql: Sql,
+  scope: Scope,
+  object: 'leads' | 'deals',
+  pipelineId?: string,
+): Promise<PipelineRow[]> {
   if (object === 'leads' && scope.reach.kind === 'company') return countLeads(sql, scope);
   const table = recordTable(object);
   const status = object === 'leads' ? sql`r.lead_status_id` : sql`r.stage_id`;
@@ -170,6 +177,7 @@ export async function countByStatus(sql: Sql, scope: Scope, object: 'leads' | 'd
     select ${status} as status_id, count(*) as count, ${object === 'leads' ? sql`null::bigint` : sql`sum(r.amount_minor)`} as amount
     from ${source.rows}
     where ${source.where}
+      ${pipelineId === undefined ? sql`` : sql`and r.pipeline_id = ${pipelineId}::uuid`}
     group by 1`;
 }
 
@@ -187,36 +195,4 @@ async function countLeads(sql: Sql, { companyId, testMode }: TenantScope): Promi
     union all
     select null, ${count(sql`is null`)}, null`;
   return rows.filter((row) => row.count > 0);
-}
-
-export interface SavedReportRow extends CreatedByRow {
-  id: string;
-  name: string;
-  object: string;
-  config: Record<string, unknown>;
-  isShared: boolean;
-  createdAt: Date;
-  updatedAt: Date;
-}
-
-/**
- * Returns definitions of these objects that are shared or belong to the user, newest first.
- * @param after created_at and id of the last row of the previous page
- */
-export function listSavedReports(
-  sql: Sql,
-  { companyId, userId }: Pick<Scope, 'companyId' | 'userId'>,
-  objects: readonly string[],
-  after: readonly [string, string] | undefined,
-  limit: number,
-): Promise<SavedReportRow[]> {
-  return sql<SavedReportRow[]>`
-    select id, name, object, config, is_shared, created_by_kind, created_by_id, created_by_name,
-      created_at, updated_at
-    from saved_reports
-    where company_id = ${companyId} and object = any(${objects}::text[])
-      and (is_shared or created_by_user = ${userId}::uuid)
-      ${after ? sql`and (created_at, id) < (${after[0]}::timestamptz, ${after[1]}::uuid)` : sql``}
-    order by created_at desc, id desc
-    limit ${limit}`;
 }

@@ -15,7 +15,7 @@ export interface References {
 
 interface Reference {
   object: 'leads' | 'deals' | 'customers';
-  column: 'lead_status_id' | 'stage_id' | 'source_id';
+  column: 'lead_status_id' | 'pipeline_id' | 'stage_id' | 'source_id';
 }
 
 export const referencesTo = {
@@ -26,6 +26,7 @@ export const referencesTo = {
   ],
   leads: [{ object: 'leads', column: 'lead_status_id' }],
   deals: [{ object: 'deals', column: 'stage_id' }],
+  pipelines: [{ object: 'deals', column: 'pipeline_id' }],
 } as const satisfies Record<string, readonly Reference[]>;
 
 /**
@@ -35,12 +36,15 @@ export const referencesTo = {
 export async function countReferences(
   sql: Sql,
   scope: Scope,
-  list: 'sources' | 'statuses',
+  list: 'sources' | 'pipelines' | 'statuses',
   id: string,
   references: readonly Reference[],
 ): Promise<References> {
   const { companyId, testMode } = scope;
-  const locked = sql`select from ${sql(list)} where company_id = ${companyId} and id = ${id} for update`.execute();
+  // Deals refer to a pipeline through their stage.
+  const [table, column] = list === 'pipelines' ? ['statuses', 'pipeline_id'] : [list, 'id'];
+  const locked =
+    sql`select from ${sql(table)} where company_id = ${companyId} and ${sql(column)} = ${id} for update`.execute();
   const counts = Object.fromEntries(references.map(({ object }) => [object, 0]));
   const counting = [testMode, !testMode].flatMap((mode) => [
     // Row-level security shows the records of one mode at a time.

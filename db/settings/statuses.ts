@@ -4,6 +4,8 @@ import type { Sql } from '../client/pool.ts';
 export interface StatusRow {
   id: string;
   object: 'leads' | 'deals';
+  /** The pipeline of a stage of deals; null for a status of leads. */
+  pipelineId: string | null;
   name: string;
   description: string | null;
   orderPosition: number;
@@ -20,6 +22,7 @@ export interface StatusRow {
 const columns = [
   'id',
   'object',
+  'pipeline_id',
   'name',
   'description',
   'order_position',
@@ -32,13 +35,14 @@ const columns = [
   'updated_at',
 ] as const;
 
-/** Returns all statuses of an object in their order. */
+/** Returns all statuses of an object in their order; stages in the order of their pipelines. */
 export async function listStatuses(sql: Sql, companyId: string, object: string): Promise<StatusRow[]> {
   return await sql<StatusRow[]>`
-    select ${sql(columns)}
-    from statuses
-    where company_id = ${companyId} and object = ${object}
-    order by order_position, id`;
+    select ${sql(columns.map((column) => `s.${column}`))}
+    from statuses s
+    left join pipelines p on p.company_id = s.company_id and p.id = s.pipeline_id
+    where s.company_id = ${companyId} and s.object = ${object}
+    order by p.order_position, s.order_position, s.id`;
 }
 
 export async function insertStatus(sql: Sql, companyId: string, status: StatusRow): Promise<void> {
@@ -46,7 +50,7 @@ export async function insertStatus(sql: Sql, companyId: string, status: StatusRo
 }
 
 export async function updateStatus(sql: Sql, companyId: string, status: StatusRow): Promise<void> {
-  const { id, object, createdAt: _, ...changed } = toRow(sql, status);
+  const { id, object, pipelineId: _pipeline, createdAt: _created, ...changed } = toRow(sql, status);
   await sql`update statuses set ${sql(changed)} where company_id = ${companyId} and object = ${object} and id = ${id}`;
 }
 

@@ -45,7 +45,7 @@ const systemRoles: Readonly<Record<string, SystemRole>> = {
     description: 'Works with all records of the branch, and sees its users and their permissions.',
     actions: {
       records: [...work, 'delete'],
-      reports: view,
+      reports: work,
       users: view,
       access_control: view,
       settings: view,
@@ -64,7 +64,7 @@ const systemRoles: Readonly<Record<string, SystemRole>> = {
     description: 'Works with all records of the team, and sees its users.',
     actions: {
       records: [...work, 'delete'],
-      reports: view,
+      reports: work,
       users: view,
       settings: view,
       attachments: ['view', 'create', 'configure'],
@@ -81,7 +81,7 @@ const systemRoles: Readonly<Record<string, SystemRole>> = {
     description: 'Works with their own records.',
     actions: {
       records: work,
-      reports: view,
+      reports: work,
       users: view,
       settings: view,
       attachments: ['view', 'create'],
@@ -101,6 +101,7 @@ const systemRoles: Readonly<Record<string, SystemRole>> = {
       attachments: view,
       exports: view,
       imports: view,
+      reverts: view,
       bookings: view,
       inbox: view,
       campaigns: view,

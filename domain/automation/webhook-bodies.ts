@@ -49,12 +49,12 @@ export function composeBody(happened: HappenedEvent, testMode: boolean, include:
 
 /** What caused the event of a record, if it was not a call. */
 interface EventOrigin {
-  kind: 'import';
+  kind: 'import' | 'revert';
   id: string;
 }
 
 /** Returns what caused an event, as the transaction noted it in the data. */
-export function originOf({ origin = null }: { origin?: unknown }): EventOrigin | null {
+export function readOrigin({ origin = null }: { origin?: unknown }): EventOrigin | null {
   return origin as EventOrigin | null;
 }
 
@@ -73,7 +73,7 @@ function writeBody(happened: HappenedEvent, testMode: boolean, data: Record<stri
     test_mode: testMode,
     actor,
     request_id: requestId,
-    origin: originOf(happened.data),
+    origin: readOrigin(happened.data),
     data,
   });
 }

@@ -60,6 +60,15 @@ export function demoImports(now: Date) {
     others: [
       { ...shared, id: exampleIds.importToStart },
       { ...shared, id: exampleIds.importToCancel },
+      {
+        ...shared,
+        status: 'completed',
+        layout,
+        created: 1,
+        started_at: now,
+        completed_at: now,
+        id: exampleIds.importToUndo,
+      },
     ],
     error: {
       import_id: exampleIds.import,

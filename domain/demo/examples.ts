@@ -14,6 +14,18 @@ export const exampleStatus = {
   outcome: 'open',
 } as const;
 
+export const examplePipeline = {
+  id: exampleIds.pipeline,
+  name: 'Partners',
+  is_default: false,
+  order_position: 2,
+  stages: [
+    { name: 'Introduced', outcome: 'open' },
+    { name: 'Signed', outcome: 'won' },
+    { name: 'Declined', outcome: 'lost' },
+  ],
+} as const;
+
 export const exampleActivityType = {
   id: exampleIds.activityType,
   name: 'Roof inspection',
@@ -57,6 +69,32 @@ export function exampleLinks(customers: readonly Customer[], createdBy: string, 
     return [{ id, ...type, ...ends, created_by: createdBy, created_at: at }];
   });
 }
+
+/** Shared, because the printed key did not create them. */
+export const exampleViews = [
+  {
+    id: exampleIds.view,
+    object: 'accounts',
+    name: 'Large accounts in Berlin',
+    filter: {
+      and: [
+        { field: 'city', op: 'eq', value: 'Berlin' },
+        { field: 'employee_count', op: 'gte', value: 50 },
+      ],
+    },
+    sort: '-employee_count,name',
+    fields: ['name', 'city', 'employee_count'],
+  },
+] as const;
+
+export const exampleSavedReports = [
+  {
+    id: exampleIds.savedReport,
+    object: 'deals',
+    name: 'Deals by stage',
+    config: { metric: 'count', group_by: 'stage', chart_type: 'bar' },
+  },
+] as const;
 
 export const exampleTeam = { id: exampleIds.team, name: 'Inside sales' } as const;
 
@@ -200,6 +238,17 @@ export function exampleDeletedAccounts(accounts: readonly Account[]): Account[] 
   const names = ['Black Forest Bikes', 'Silver Coast Travel', 'Amber Street Bakery'];
   return exampleIds.deletedAccounts.flatMap((id, index) =>
     model ? [{ ...model, id, name: names[index] ?? model.name, email: `trash-${index}@example.com` }] : [],
+  );
+}
+
+/** Accounts for the examples of merges: copies of the first example under other names. */
+export function exampleAccountsOfMerges(accounts: readonly Account[]): Account[] {
+  const model = accounts.find(({ id }) => id === exampleIds.account);
+  const ids = [...exampleIds.mergedAccounts, ...exampleIds.mergeTargets, ...exampleIds.accountsToMerge];
+  return ids.flatMap((id, index) =>
+    model
+      ? [{ ...model, id, name: `Blue Lake Branch ${index + 1}`, email: `branch-${index + 1}@bluelake.example` }]
+      : [],
   );
 }
 

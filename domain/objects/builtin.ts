@@ -14,7 +14,7 @@ export type FieldType =
   | 'select';
 
 /** A configured list with the options of a select. Values are names, matched without case. */
-export type Lookup = 'sources' | 'lead_statuses' | 'deal_stages' | 'task_types' | 'activity_types';
+export type Lookup = 'sources' | 'lead_statuses' | 'deal_pipelines' | 'deal_stages' | 'task_types' | 'activity_types';
 
 /** The target of a text field. */
 type Reference = 'user' | 'lead' | 'customer' | 'account';
@@ -128,6 +128,7 @@ export const builtinObjects: readonly BuiltinObject[] = [
       text('name', 'Name', { required: true, locked: true, minLength: 1, maxLength: 200 }),
       { name: 'amount_minor', label: 'Amount', type: 'currency', integer: true },
       text('currency_code', 'Currency', { minLength: 3, maxLength: 3 }),
+      { name: 'pipeline', label: 'Pipeline', type: 'select', lookup: 'deal_pipelines' },
       { name: 'stage', label: 'Stage', type: 'select', lookup: 'deal_stages' },
       { name: 'probability', label: 'Probability', type: 'number', integer: true, min: 0, max: 100 },
       { name: 'expected_close_date', label: 'Expected close', type: 'date' },
@@ -139,6 +140,7 @@ export const builtinObjects: readonly BuiltinObject[] = [
       text('account_id', 'Account', { reference: 'account' }),
       text('lead_id', 'Lead', { reference: 'lead' }),
       assignedTo,
+      readOnly('pipeline_id', 'Pipeline id'),
       readOnly('stage_id', 'Stage id'),
       readOnly('source_id', 'Source id'),
       readOnly('stage_changed_at', 'Stage changed', 'datetime'),

@@ -15,6 +15,7 @@ import {
   textForm,
   type ValueFault,
 } from './filter-values.ts';
+import { foldName } from './name-folding.ts';
 import { isRelativeName, relativeNames } from './relative-dates.ts';
 import { findClosest } from './suggestions.ts';
 import type { Field, WorkspaceObject } from './workspace.ts';
@@ -61,15 +62,27 @@ export function readComparison(given: Field, operator: unknown, value: unknown, 
       for (const item of value) {
         const read = filterValue(field, op, item);
         if ('fault' in read) return fail(read.fault);
-        values.push(read.value);
+        values.push(...withSameName(field, read.value));
       }
       return { condition: { ...same, op, values } };
     }
     default: {
       const read = givenValue(field, op, value);
-      return 'fault' in read ? fail(read.fault) : { condition: { ...same, op, value: read.value } };
+      if ('fault' in read) return fail(read.fault);
+      const isOption = (op === 'eq' || op === 'neq') && typeof read.value === 'string';
+      const values = isOption ? withSameName(field, String(read.value)) : [];
+      if (values.length > 1) return { condition: { ...same, op: op === 'eq' ? 'in' : 'not_in', values } };
+      return { condition: { ...same, op, value: read.value } };
     }
   }
+}
+
+/** Returns the value and, of a stage, the stages of other pipelines with its name, ignoring case. */
+function withSameName({ lookup, items = [] }: Field, value: string | number): (string | number)[] {
+  const item = lookup === 'deal_stages' ? items.find(({ id }) => id === value) : undefined;
+  if (!item) return [value];
+  const name = foldName(item.name);
+  return items.filter((each) => foldName(each.name) === name).map(({ id }) => id);
 }
 
 const faultOfReading = (reading: Reading | undefined): ValueFault =>

@@ -32,9 +32,17 @@ export type SingleRule =
 /** A rule of a status; alternatives are not nested. */
 type PreConditionRule = SingleRule | { or: readonly SingleRule[] };
 
+/** A sequence of stages through which deals move. */
+export interface Pipeline extends NamedItem {
+  /** New deals belong to it unless they name another one. One pipeline is the default. */
+  isDefault: boolean;
+}
+
 export interface Status {
   id: string;
   object: 'leads' | 'deals';
+  /** The pipeline of a stage of deals; null for a status of leads. */
+  pipelineId: string | null;
   name: string;
   outcome: string;
   isActive: boolean;
@@ -117,6 +125,9 @@ export interface WorkspaceRows {
   timezone: string;
   /** As given at onboarding: free text, often an ISO code. */
   country: string | null;
+  /** In display order. */
+  pipelines: Pipeline[];
+  /** Stages are in the order of their pipelines. */
   statuses: Status[];
   sources: NamedItem[];
   /** In display order. Tags without conditions are only applied by hand. */

@@ -135,10 +135,7 @@ function optionValue({ items, options = [], keptOptions = options }: Field, give
   if (items) {
     const item = findByName(items, given);
     if (item) return { value: item.id };
-    return noSuchValue(
-      given,
-      items.map((each) => each.name),
-    );
+    return noSuchValue(given, [...new Set(items.map((each) => each.name))]);
   }
   if (keptOptions.some((option) => option.value === given)) return { value: given };
   return noSuchValue(

@@ -170,8 +170,15 @@ function publishedFields(object: string, rows: WorkspaceRows): ReadonlyMap<strin
   return new Map(enabled.map((field) => [field.name, field]));
 }
 
+/** Stages of different pipelines can have the same name, which is one option. */
 function optionsOf(items: readonly NamedItem[]): FieldOption[] {
-  return items.filter((item) => item.isActive).map((item) => ({ label: item.name, value: item.name }));
+  const names = new Set(items.filter((item) => item.isActive).map(({ name }) => name));
+  return [...names].map((name) => ({ label: name, value: name }));
+}
+
+/** Returns a field with a part of its items. */
+export function withItems(field: Field, items: readonly NamedItem[]): Field {
+  return { ...field, items, options: optionsOf(items) };
 }
 
 /** Returns the items of a configured list, active or not, in their order. */
@@ -181,6 +188,8 @@ function lookupItems(lookup: Lookup, rows: WorkspaceRows): readonly NamedItem[] 
       return rows.sources;
     case 'lead_statuses':
       return rows.statuses.filter((status) => status.object === 'leads');
+    case 'deal_pipelines':
+      return rows.pipelines;
     case 'deal_stages':
       return rows.statuses.filter((status) => status.object === 'deals');
     case 'task_types':

@@ -5,6 +5,10 @@ export interface DefaultStatus {
   outcome: string;
 }
 
+/** The default pipeline, with the stages `dealStatuses`. */
+export const pipelineName = 'Sales';
+
+/** The stages of every new pipeline. */
 export const dealStatuses: readonly DefaultStatus[] = [
   { name: 'New', outcome: 'open' },
   { name: 'Contacted', outcome: 'open' },

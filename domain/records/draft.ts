@@ -43,6 +43,8 @@ export interface Draft extends CheckedRecord {
   now: Date;
   /** On update: the stored built-in values of the record. */
   stored: Readonly<Record<string, StoredValue>>;
+  /** The pipeline that a deal is in after the write; undefined if the body names an unknown one. */
+  pipelineId: string | undefined;
   /** Fields in the body, valid or not. */
   sent: ReadonlySet<string>;
   /**

@@ -1,6 +1,7 @@
 // What a record can no longer have when it is restored, and what a restoration leaves behind.
 import type { StoredValue } from '../objects/field-values.ts';
 import type { Workspace, WorkspaceObject } from '../objects/workspace.ts';
+import { findFirstStatus, getDefaultPipeline } from '../settings/pipelines.ts';
 import { listStatuses } from '../settings/status-effects.ts';
 import type { NeededReference, StoredRecord } from './draft.ts';
 import { type EntityType, objectOfEntity } from './entity-types.ts';
@@ -37,13 +38,13 @@ export function ownReferences(object: string, { values }: StoredRecord): OwnRefe
 }
 
 /** Returns the record that an activity was logged on. The activity cannot exist without it. */
-export function entityOf(object: string, { values }: StoredRecord): { object: string; id: string } | undefined {
+export function findEntity(object: string, { values }: StoredRecord): { object: string; id: string } | undefined {
   if (object !== 'activities') return undefined;
   return { object: objectOfEntity(values.entity_type as EntityType), id: String(values.entity_id) };
 }
 
 /** Returns the owner of a record, to be looked up. */
-export function ownerOf({ values }: StoredRecord): NeededReference | undefined {
+export function findOwner({ values }: StoredRecord): NeededReference | undefined {
   const owner = values.assigned_to ?? null;
   return owner === null ? undefined : { field: 'assigned_to', kind: 'user', value: String(owner) };
 }
@@ -70,11 +71,16 @@ export function adaptRestored(
   const status = statusField === undefined ? null : (record.values[statusField] ?? null);
   const statuses = listStatuses(object.object, workspace);
   if (statusField !== undefined && status !== null && !statuses.some(({ id }) => id === status)) {
-    const first = statuses.find(({ isActive }) => isActive);
+    const pipeline = workspace.pipelines.find(({ id }) => id === record.values.pipeline);
+    const first = findFirstStatus(object.object, workspace, pipeline?.id);
     values[statusField] = first?.id ?? null;
     warnings.push(
       warn('status_gone', statusField, `The ${statusField} was deleted. The record has ${first?.name ?? 'none'}.`),
     );
+    if (object.object === 'deals' && !pipeline) {
+      const { name } = getDefaultPipeline(workspace);
+      warnings.push(warn('option_gone', 'pipeline', `The pipeline was deleted. The deal is in ${name}.`));
+    }
   }
   const source = record.values.source ?? null;
   if (source !== null && !workspace.sources.some(({ id }) => id === source)) {
@@ -115,7 +121,7 @@ export function changesOfRestored(
 }
 
 /** A reference that came back with the record to which it is. */
-export function fillingOf(
+export function describeFilling(
   object: WorkspaceObject,
   { id, field, changedAt }: { id: string; field: string; changedAt: Date },
   to: string,

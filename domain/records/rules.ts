@@ -3,6 +3,7 @@
 import { fieldProblem, type StoredValue, toUuid } from '../objects/field-values.ts';
 import type { Workspace } from '../objects/workspace.ts';
 import { isCurrency } from '../service/zones-and-currencies.ts';
+import { listStages } from '../settings/pipelines.ts';
 import { enteredStatus, findProbability, statusItem } from '../settings/status-effects.ts';
 import type { CheckedRecord, Draft } from './draft.ts';
 import { isEntityType } from './entity-types.ts';
@@ -20,6 +21,7 @@ export function checkRules(draft: Draft): void {
 
 function checkDeal(draft: Draft): void {
   checkCurrency(draft);
+  checkPipelineChange(draft);
   checkProbability(draft, draft.stored, draft.workspace);
 }
 
@@ -39,6 +41,14 @@ export function checkProbability(
   if (wanted === undefined || sent === null || sent === wanted) return;
   const rule = `must be ${wanted} or omitted if the deal enters the stage ${name}, which has the outcome ${outcome}`;
   problems.push(fieldProblem('probability', 'CONFLICTING_FIELDS', rule, { allowed: [String(wanted)] }));
+}
+
+/** Adds a problem if an update moves a deal to another pipeline without naming a stage of it. */
+function checkPipelineChange({ mode, values, stored, sent, workspace, problems }: Draft): void {
+  const { pipeline } = values;
+  if (mode === 'create' || typeof pipeline !== 'string' || pipeline === stored.pipeline || sent.has('stage')) return;
+  const allowed = listStages(pipeline, workspace).flatMap(({ name, isActive }) => (isActive ? [name] : []));
+  problems.push(fieldProblem('stage', 'REQUIRED', 'is required to move the deal to another pipeline', { allowed }));
 }
 
 function checkCurrency(draft: Draft): void {

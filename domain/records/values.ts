@@ -10,10 +10,10 @@ import {
   toUuid,
 } from '../objects/field-values.ts';
 import { findClosest } from '../objects/suggestions.ts';
-import type { Field, Workspace, WorkspaceObject } from '../objects/workspace.ts';
+import { type Field, findByName, type Workspace, type WorkspaceObject, withItems } from '../objects/workspace.ts';
 import { sendAtLeastOneOf, sendOnlyOneOf } from '../service/messages.ts';
+import { findFirstStatus, getDefaultPipeline, listStages } from '../settings/pipelines.ts';
 import { readTagNames } from '../settings/record-tags.ts';
-import { listStatuses } from '../settings/status-effects.ts';
 import type { CheckedRecord, Draft } from './draft.ts';
 import { checkRules } from './rules.ts';
 
@@ -46,6 +46,7 @@ export function checkRecord(
     now,
     stored,
     sent,
+    pipelineId: findPipelineId(object, body, stored, workspace),
     joined: (name) => (refused(name) ? undefined : name in draft.values ? draft.values[name] : (stored[name] ?? null)),
   };
   for (const [name, given] of Object.entries(body)) {
@@ -58,6 +59,26 @@ export function checkRecord(
   checkRules(draft);
   const { values, custom, references, problems, defaulted, tagIds } = draft;
   return { values, custom, references, problems, defaulted, ...(tagIds ? { tagIds } : {}) };
+}
+
+/** Returns the pipeline that a deal is in after the write; undefined if the body names an unknown one. */
+function findPipelineId(
+  object: WorkspaceObject,
+  { pipeline: given }: Record<string, unknown>,
+  stored: Record<string, StoredValue>,
+  workspace: Workspace,
+): string | undefined {
+  if (object.object !== 'deals') return undefined;
+  if (!object.fields.has('pipeline') || isNoValue(given))
+    return String(stored.pipeline ?? getDefaultPipeline(workspace).id);
+  return typeof given === 'string' ? findByName(workspace.pipelines, given)?.id : undefined;
+}
+
+/** Returns the field of a stage with the stages of the deal's pipeline, because names can repeat in others. */
+function limitToPipeline(field: Field, { object, workspace, pipelineId }: Draft): Field {
+  const isStage = object.object === 'deals' && field.name === 'stage';
+  if (!isStage || pipelineId === undefined || workspace.pipelines.length === 1) return field;
+  return withItems(field, listStages(pipelineId, workspace));
 }
 
 function checkTags(draft: Draft, given: unknown): void {
@@ -120,9 +141,12 @@ function checkField(draft: Draft, name: string, given: unknown): void {
     problems.push(fieldProblem(name, 'IMMUTABLE', 'cannot be changed'));
     return;
   }
-  const checked = checkValue(field, given);
+  const limited = limitToPipeline(field, draft);
+  const checked = checkValue(limited, given);
   if ('fault' in checked) {
-    problems.push(fieldProblem(name, checked.fault.code, checked.fault.rule, checked.fault));
+    const isElsewhere = limited !== field && !draft.sent.has('pipeline') && !('fault' in checkValue(field, given));
+    const hint = isElsewhere ? { hint: 'Also send pipeline to name a stage of another pipeline.' } : {};
+    problems.push(fieldProblem(name, checked.fault.code, checked.fault.rule, { ...checked.fault, ...hint }));
     return;
   }
   const { value } = checked;
@@ -186,9 +210,11 @@ function defaultOf(draft: Draft, field: BuiltinField): StoredValue {
   if (field.default !== undefined) return field.default;
   const { workspace } = draft;
   switch (`${draft.object.object}.${field.name}`) {
+    case 'deals.pipeline':
+      return draft.pipelineId ?? null;
     case 'leads.lead_status':
     case 'deals.stage':
-      return listStatuses(draft.object.object, workspace).find((status) => status.isActive)?.id ?? null;
+      return findFirstStatus(draft.object.object, workspace, draft.pipelineId)?.id ?? null;
     case 'deals.currency_code':
       return workspace.currency;
     case 'activities.performed_at':

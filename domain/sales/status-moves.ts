@@ -9,6 +9,7 @@ import { checkProbability } from '../records/rules.ts';
 import { checkRecord } from '../records/values.ts';
 import { builtinValues } from '../records/view.ts';
 import { sendOneOf, sendOnlyOneOf } from '../service/messages.ts';
+import { getDefaultPipeline } from '../settings/pipelines.ts';
 import { listStatuses } from '../settings/status-effects.ts';
 
 export const statusField = { deals: 'stage', leads: 'lead_status' } as const;
@@ -39,12 +40,15 @@ export function checkMove(
   now: Date,
 ): CheckedMove {
   const field = object.object === 'deals' ? statusField.deals : statusField.leads;
-  const { status, problems, shape } = namedStatus(object, field, body, workspace);
-  const { [field]: other, ...fields } = isObject(body.fields) ? body.fields : {};
-  if (other !== undefined)
-    problems.push(
-      fieldProblem(`fields.${field}`, 'CONFLICTING_FIELDS', `is not allowed. Send ${field} outside of fields`),
-    );
+  const { status, problems, shape } = namedStatus(object, field, body, before, workspace);
+  const fields = { ...(isObject(body.fields) ? body.fields : {}) };
+  for (const name of field === 'stage' ? [field, 'pipeline'] : [field]) {
+    if (fields[name] !== undefined)
+      problems.push(
+        fieldProblem(`fields.${name}`, 'CONFLICTING_FIELDS', `is not allowed. Send ${name} outside of fields`),
+      );
+    delete fields[name];
+  }
   const { reason } = body;
   if (status?.outcome === 'lost' && object.fields.has('lost_reason') && !isNoValue(reason)) {
     if (isNoValue(fields.lost_reason)) fields.lost_reason = reason;
@@ -65,6 +69,7 @@ function namedStatus(
   object: WorkspaceObject,
   field: string,
   body: Readonly<Record<string, unknown>>,
+  before: StoredRecord,
   workspace: Workspace,
 ): Pick<CheckedMove, 'status' | 'problems' | 'shape'> {
   const [name, id] = [body[field], body[`${field}_id`]];
@@ -75,13 +80,17 @@ function namedStatus(
     const conflict = { field, code: 'CONFLICTING_FIELDS', message: sendOnlyOneOf(names) } as const;
     return { status: undefined, problems: [], shape: [conflict] };
   }
-  const statuses = listStatuses(object.object, workspace);
+  const { statuses, problems } = listTargets(object, body, before, workspace);
+  if (!statuses) return { status: undefined, problems, shape: [] };
   const active = statuses.filter((status) => status.isActive);
   if (typeof name === 'string') {
     const status = findByName(statuses, name);
     const allowed = active.map((each) => each.name);
     const meant = findClosest(name, allowed);
-    const unknown = fieldProblem(field, 'INVALID_OPTION', 'must be one of the allowed values', { allowed, meant });
+    const isElsewhere = body.pipeline === undefined && findByName(listStatuses(object.object, workspace), name);
+    const hint = isElsewhere ? { hint: 'Also send pipeline to name a stage of another pipeline.' } : {};
+    const more = { allowed, meant, ...hint };
+    const unknown = fieldProblem(field, 'INVALID_OPTION', 'must be one of the allowed values', more);
     return { status, problems: status ? [] : [unknown], shape: [] };
   }
   const wanted = typeof id === 'string' ? toUuid(id) : undefined;
@@ -91,6 +100,31 @@ function namedStatus(
   const allowed = active.map((each) => each.id);
   const unknown = fieldProblem(`${field}_id`, 'INVALID_OPTION', 'must be one of the allowed values', { allowed });
   return { status, problems: status ? [] : [unknown], shape: [] };
+}
+
+/**
+ * Returns the statuses that the body can name: of a deal, the stages of the named pipeline. Without
+ * a pipeline, a name is one of the deal's own pipeline, and an id is one of any pipeline.
+ */
+function listTargets(
+  object: WorkspaceObject,
+  body: Readonly<Record<string, unknown>>,
+  before: StoredRecord,
+  workspace: Workspace,
+): { statuses?: readonly Status[]; problems: FieldProblem[] } {
+  const statuses = listStatuses(object.object, workspace);
+  if (object.object !== 'deals') return { statuses, problems: [] };
+  const { pipeline: given } = body;
+  const ofPipeline = (id: unknown) => statuses.filter((status) => status.pipelineId === id);
+  if (typeof given === 'string') {
+    const pipeline = findByName(workspace.pipelines, given);
+    if (pipeline) return { statuses: ofPipeline(pipeline.id), problems: [] };
+    const allowed = workspace.pipelines.map((each) => each.name);
+    const more = { allowed, meant: findClosest(given, allowed) };
+    return { problems: [fieldProblem('pipeline', 'INVALID_OPTION', 'must be one of the allowed values', more)] };
+  }
+  if (body.stage_id !== undefined) return { statuses, problems: [] };
+  return { statuses: ofPipeline(before.values.pipeline ?? getDefaultPipeline(workspace).id), problems: [] };
 }
 
 function isObject(value: unknown): value is Record<string, unknown> {

@@ -27,6 +27,9 @@ export const maxBatchItems = 100;
  */
 export const uploadLimits = { bytes: 10_485_760, around: 65_536, paceSeconds: 10 } as const;
 
+/** Of reverts: those of a workspace that run at once, and those that run, are planned by a job or wait. Days of an actor's operations. */
+export const revertLimits = { running: 1, active: 10, days: 31 };
+
 /**
  * Of imports: bytes of a part and of a whole file, parts, rows of a chunk; and imports of a workspace that run at once, and that wait.
  */
@@ -66,6 +69,8 @@ export const configurationLimits = {
   fieldsOfObject: 100,
   /** Including retired fields: each write locks and looks up a value of each. */
   uniqueFieldsOfObject: 5,
+  pipelines: 20,
+  /** Of leads, and of each pipeline of deals. */
   statusesOfObject: 100,
   tagsOfObject: 500,
   /** Of all its tags: each write evaluates all of them. */
@@ -82,4 +87,7 @@ export const configurationLimits = {
   schedulingPools: 200,
   /** In each mode. */
   phoneNumbers: 200,
+  /** Shared ones of the workspace, and others of each owner. */
+  savedViews: 200,
+  savedReports: 200,
 } as const;

@@ -36,11 +36,14 @@ export interface ListItem {
 function findLookup(noun: string, object: string | undefined): Lookup | undefined {
   if (noun === 'source') return 'sources';
   if (noun === 'activity_type') return 'activity_types';
+  if (noun === 'pipeline') return 'deal_pipelines';
   if (noun === 'status') return object === 'leads' ? 'lead_statuses' : 'deal_stages';
   return undefined;
 }
 
-const isOption = (item: ListItem | undefined): boolean => item?.is_active === true || item?.is_enabled === true;
+/** Pipelines cannot be inactive. */
+const isOption = (item: ListItem | undefined): boolean =>
+  item !== undefined && item.is_active !== false && item.is_enabled !== false;
 
 /**
  * Returns the objects whose schema has other options after a change of a setting.

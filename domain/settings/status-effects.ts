@@ -66,7 +66,12 @@ export function statusEffects(
 ): Record<string, StoredValue> {
   const rule = statusFields[object];
   if (!rule || status === undefined) return {};
-  return rule.effects(findOutcome(object, status, workspace), now.toISOString());
+  const pipelineId = statusItem(object, status, workspace)?.pipelineId ?? null;
+  return {
+    ...rule.effects(findOutcome(object, status, workspace), now.toISOString()),
+    // The stage determines the pipeline of a deal.
+    ...(pipelineId === null ? {} : { pipeline: pipelineId }),
+  };
 }
 
 /**
@@ -103,7 +108,7 @@ function findOutcome(object: string, status: string, workspace: Workspace): stri
   return object === 'tasks' ? status : (statusItem(object, status, workspace)?.outcome ?? 'open');
 }
 
-/** Returns the statuses of leads or the stages of deals, in their order. */
+/** Returns the statuses of leads, or the stages of deals in all pipelines, in their order. */
 export function listStatuses(object: string, workspace: Workspace): readonly Status[] {
   return workspace.statuses.filter((status) => status.object === object);
 }

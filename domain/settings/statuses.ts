@@ -1,8 +1,9 @@
 // Statuses of leads and stages of deals: order, outcomes and pre-conditions.
 import type { SingleRule } from '../objects/configuration.ts';
-import { type FieldProblem, fieldProblem } from '../objects/field-values.ts';
+import { type FieldProblem, fieldProblem, toUuid } from '../objects/field-values.ts';
 import { checkComparison, toResponseComparisonValue } from '../objects/kept-conditions.ts';
 import { findByName, type Workspace, type WorkspaceObject } from '../objects/workspace.ts';
+import { getDefaultPipeline } from './pipelines.ts';
 
 /** A parsed rule. The OpenAPI document rejects nested alternatives. */
 export type KeptRule = SingleRule | { or: KeptRule[] };
@@ -19,6 +20,29 @@ export function findOutcomeProblem(object: 'leads' | 'deals', given: unknown): F
   // The OpenAPI document rejects unknown outcomes.
   if (!known || allowed.includes(given as string)) return undefined;
   return fieldProblem('outcome', 'INVALID_OPTION', `must be one of ${allowed.join(', ')} for ${object}`, { allowed });
+}
+
+/**
+ * Returns the pipeline of a new status: null for leads, the default one for a stage that names none.
+ * @param given the pipeline's id in the body
+ */
+export function readPipelineId(
+  object: 'leads' | 'deals',
+  given: unknown,
+  workspace: Workspace,
+): { pipelineId: string | null; problem?: FieldProblem } {
+  const isGiven = given !== undefined && given !== null;
+  if (object === 'leads') {
+    if (!isGiven) return { pipelineId: null };
+    const rule = 'is not allowed for leads, whose statuses belong to no pipeline';
+    return { pipelineId: null, problem: fieldProblem('pipeline_id', 'CONFLICTING_FIELDS', rule) };
+  }
+  const { id: defaultId } = getDefaultPipeline(workspace);
+  // The OpenAPI document rejects a value that is not an id.
+  const wanted = isGiven && typeof given === 'string' ? toUuid(given) : defaultId;
+  if (wanted === undefined || workspace.pipelines.some(({ id }) => id === wanted))
+    return { pipelineId: wanted ?? defaultId };
+  return { pipelineId: defaultId, problem: fieldProblem('pipeline_id', 'NOT_FOUND', 'must be the id of a pipeline') };
 }
 
 /** Returns problems with names of fields that records must have values in to enter the status. */

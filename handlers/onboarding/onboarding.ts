@@ -6,6 +6,7 @@ import {
   activityTypes,
   dealStatuses,
   leadStatuses,
+  pipelineName,
   regions,
   sources,
   taskTypes,
@@ -66,7 +67,16 @@ async function onboard(
     call.db.sql,
     company,
     admin,
-    { dealStatuses, leadStatuses, activityTypes, taskTypes, sources, trial, policy: standardPolicy(company.timezone) },
+    {
+      pipelineName,
+      dealStatuses,
+      leadStatuses,
+      activityTypes,
+      taskTypes,
+      sources,
+      trial,
+      policy: standardPolicy(company.timezone),
+    },
     now,
   );
   if (!created) throw rejection();

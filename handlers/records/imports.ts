@@ -41,6 +41,8 @@ import {
 import { FileBody } from '../../runtime/files/files.ts';
 import type { Handler } from '../../runtime/handler.ts';
 import { readPage } from '../../runtime/paging.ts';
+import { requireUndoable, undoUntil } from '../../services/records/import-undo.ts';
+import { beginRevert, toApplier, toRevert } from '../../services/records/revert-calls.ts';
 
 export const listImports: Handler<'listImports'> = async (call) => {
   const { caller } = call;
@@ -224,6 +226,31 @@ export const cancelImport: Handler<'cancelImport'> = async (call) => {
   return { status: 202, data: { import: toImport(cancelled, caller, now) } };
 };
 
+export const undoImport: Handler<'undoImport'> = async (call) => {
+  const { caller, now } = call;
+  const { sql } = call.db;
+  const seen = orNotFound(await findImport(sql, caller, call.request.path.id));
+  const row = orNotFound(await lockImport(sql, caller, seen.id));
+  requireUndoable(row, now);
+  const { object, created, updated } = row;
+  const actions = [...(created > 0 ? ['delete'] : []), ...(updated > 0 ? ['edit'] : [])];
+  const scopes = actions.map((action) => `${object}:${action}`);
+  for (const scope of scopes) call.authorize(scope);
+  const isDryRun = call.request.body?.dry_run ?? false;
+  const revert = await beginRevert(call, {
+    source: { importId: row.id },
+    objects: null,
+    module: 'imports',
+    onConflict: isDryRun ? null : 'skip',
+    appliedBy: isDryRun ? null : toApplier(call, scopes),
+  });
+  if (!isDryRun) {
+    await updateImport(sql, caller, row.id, { status: 'undoing', statusBeforeUndo: row.status });
+    call.db.record({ action: 'import.undo', metadata: { import_id: row.id, object, revert_id: revert.id } });
+  }
+  return { status: 202, data: { revert: toRevert(revert, caller.testMode, now) } };
+};
+
 export const listImportErrors: Handler<'listImportErrors'> = async (call) => {
   const { caller } = call;
   const row = orNotFound(await findImport(call.db.sql, caller, call.request.path.id));
@@ -240,7 +267,7 @@ export const getImportErrorFile: Handler<'getImportErrorFile'> = async (call) =>
   const { caller } = call;
   const row = orNotFound(await findImport(call.db.sql, caller, call.request.path.id));
   const name = `import-${row.id}-errors.csv`;
-  const isEnded = ['completed', 'failed', 'cancelled'].includes(row.status);
+  const isEnded = ['completed', 'failed', 'cancelled', 'undoing', 'undone'].includes(row.status);
   if (!isEnded || (row.failed > 0 && row.errorsFileId === null && row.dueAt !== null))
     throw conflict(
       'import_not_ended',
@@ -316,8 +343,7 @@ function toImport(row: ImportRow, { testMode }: Caller, now: Date): components['
     error: row.error,
     started_at: row.startedAt?.toISOString() ?? null,
     completed_at: row.completedAt?.toISOString() ?? null,
-    // Undo is not offered yet.
-    undo_until: null,
+    undo_until: undoUntil(row)?.toISOString() ?? null,
     created_by: toActor(row),
     test_mode: testMode,
     created_at: row.createdAt.toISOString(),
@@ -325,8 +351,8 @@ function toImport(row: ImportRow, { testMode }: Caller, now: Date): components['
 }
 
 /** UTF-16 has about twice the bytes of the UTF-8 in which positions are counted. */
-function percentOf({ status, nextByte, bytes, layout }: ImportRow): number {
-  if (status === 'completed') return 100;
+function percentOf({ status, statusBeforeUndo, nextByte, bytes, layout }: ImportRow): number {
+  if ((statusBeforeUndo ?? status) === 'completed') return 100;
   const total = layout?.encoding.startsWith('utf-16') ? bytes / 2 : bytes;
   return Math.max(0, Math.min(99, Math.floor((nextByte / Math.max(1, total)) * 100)));
 }

@@ -3,38 +3,46 @@
 import { findExpansion } from '../../db/records/expansion.ts';
 import { countRecords, findRecord, listRecords as listStored } from '../../db/records/records.ts';
 import { lockEntity } from '../../db/sales/activity-effects.ts';
-import { parseFilter } from '../../domain/objects/filter.ts';
 import { resolveRelativeDates } from '../../domain/objects/relative-dates.ts';
-import { parseSort } from '../../domain/objects/sort.ts';
 import { isVisible, parseReading, showRead, toExpansionRequest } from '../../domain/records/reading.ts';
+import { readListQuery } from '../../domain/records/saved-views.ts';
 import { isMatch, toEtag } from '../../domain/records/version.ts';
 import { showRecord } from '../../domain/records/view.ts';
 import { maxCounted } from '../../domain/service/request-limits.ts';
-import { orNotFound, validationFailed, versionMismatch } from '../../runtime/errors.ts';
+import { orNotFound, problem, validationFailed, versionMismatch } from '../../runtime/errors.ts';
 import type { Handler } from '../../runtime/handler.ts';
 import { readPage } from '../../runtime/paging.ts';
 import { openObject } from '../../services/records/record-target.ts';
 import { deleteEach, noteDeletions } from '../../services/records/record-writes.ts';
+import { findViewToApply, viewOutdated } from '../../services/records/saved-views.ts';
 import { change, create } from '../../services/records/single-record.ts';
 
 export const listRecords: Handler<'listRecords'> = async (call) => {
   const { caller } = call;
   const { query } = call.request;
   const { workspace, object } = await openObject(call);
-  const sort = parseSort(query.sort, object);
-  const filter = parseFilter(query.filter, object, {
+  const view = query.view === undefined ? undefined : await findViewToApply(call, workspace, query.view);
+  const context = { workspace, canView: (name: string) => isVisible(name, workspace, caller) };
+  const isOfOther = view !== undefined && view.object !== object.object;
+  const list = readListQuery(query, isOfOther ? undefined : view, object, context);
+  const { reading, problems: unread } = parseReading(
+    list.fields === undefined ? query : { ...query, fields: list.fields },
+    object,
     workspace,
-    canView: (name) => isVisible(name, workspace, caller),
-  });
-  const { reading, problems: unread } = parseReading(query, object, workspace);
-  const problems = [...sort.problems, ...filter.problems, ...unread];
+  );
+  const problems = [...list.problems, ...unread];
+  if (isOfOther)
+    problems.push(
+      problem('view', 'CONFLICTING_FIELDS', `view must be a view of ${object.object}; this one is of ${view.object}`),
+    );
   if (problems.length > 0) throw validationFailed(problems, 400);
+  if (view && list.inView.length > 0) throw viewOutdated(view, list.inView);
 
   const { sql } = call.db;
   // A cursor stays valid when a day ends: it belongs to the relative date, not to its current days.
-  const asked = { sort: sort.keys, filter: filter.filter };
+  const asked = { sort: list.sort, filter: list.filter };
   const clock = { now: call.now, timezone: workspace.timezone };
-  const meant = { sort: sort.keys, filter: filter.filter && resolveRelativeDates(filter.filter, clock) };
+  const meant = { sort: list.sort, filter: list.filter && resolveRelativeDates(list.filter, clock) };
   const [{ rows, ...rest }, counted] = await Promise.all([
     readPage(
       call,

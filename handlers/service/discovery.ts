@@ -120,6 +120,7 @@ export const getLimits: Handler<'getLimits'> = async ({ caller, now, db: { sql }
           active_api_keys: configurationLimits.activeApiKeys,
           custom_objects: configurationLimits.customObjects,
           fields_of_object: configurationLimits.fieldsOfObject,
+          pipelines: configurationLimits.pipelines,
           statuses_of_object: configurationLimits.statusesOfObject,
           tags_of_object: configurationLimits.tagsOfObject,
           tag_conditions_of_object: configurationLimits.tagConditionsOfObject,

@@ -17,10 +17,11 @@ import {
   findOutcomeProblem,
   findPreConditionFieldProblems,
   type KeptRule,
+  readPipelineId,
   toRuleResponse,
 } from '../../domain/settings/statuses.ts';
 import type { components } from '../../generated/api.ts';
-import { conflict, orNotFound } from '../../runtime/errors.ts';
+import { conflict, type FieldProblem, orNotFound } from '../../runtime/errors.ts';
 import type { Call, Handler } from '../../runtime/handler.ts';
 import { pageOfWhole } from '../../runtime/paging.ts';
 import { lockSettings, recordChange, refuseFull, refuseTwin } from '../../services/settings/setting-changes.ts';
@@ -45,20 +46,30 @@ export const createStatus: Handler<'createStatus'> = async (call) => {
   const { object } = call.request.path;
   const { companyId } = call.caller;
   const { workspace, statuses } = await lock(call);
-  const rules = checkBody(call, workspace);
+  const { pipelineId, problem } = readPipelineId(object, body.pipeline_id, workspace);
+  const rules = checkBody(call, workspace, problem ? [problem] : []);
+  const list = statuses.filter((status) => status.pipelineId === pipelineId);
   const name = body.name.trim();
-  refuseTwin('A status', name, statuses);
-  refuseFull(statuses.length, configurationLimits.statusesOfObject, 'status_limit_reached', `statuses for ${object}`);
+  refuseTwin('A status', name, list);
+  const owner = pipelineId === null ? 'A workspace' : 'A pipeline';
+  refuseFull(
+    list.length,
+    configurationLimits.statusesOfObject,
+    'status_limit_reached',
+    `statuses for ${object}`,
+    owner,
+  );
 
   const id = uuidv7();
   const order = placeAt(
-    statuses.map((status) => status.id),
+    list.map((status) => status.id),
     id,
     body.order_position,
   );
   const status: StatusRow = {
     id,
     object,
+    pipelineId,
     name,
     description: body.description ?? null,
     orderPosition: order.indexOf(id) + 1,
@@ -84,7 +95,8 @@ export const updateStatus: Handler<'updateStatus'> = async (call) => {
   const { companyId } = call.caller;
   const { workspace, statuses } = await lock(call);
   const before = findStatus(statuses, call.request.path.id);
-  const others = statuses.filter((status) => status !== before);
+  const list = statuses.filter((status) => status.pipelineId === before.pipelineId);
+  const others = list.filter((status) => status !== before);
   const rules = checkBody(call, workspace);
   const name = body.name?.trim() ?? before.name;
   refuseTwin('A status', name, others);
@@ -92,9 +104,9 @@ export const updateStatus: Handler<'updateStatus'> = async (call) => {
   if (before.isActive && !isActive) assertOtherActive(others);
 
   const order = placeAt(
-    statuses.map((status) => status.id),
+    list.map((status) => status.id),
     before.id,
-    body.order_position ?? statuses.indexOf(before) + 1,
+    body.order_position ?? list.indexOf(before) + 1,
   );
   const after: StatusRow = {
     ...before,
@@ -121,7 +133,7 @@ export const deleteStatus: Handler<'deleteStatus'> = async (call) => {
   const { object } = call.request.path;
   const { workspace, statuses } = await lock(call);
   const status = findStatus(statuses, call.request.path.id);
-  const others = statuses.filter((each) => each !== status);
+  const others = statuses.filter((each) => each !== status && each.pipelineId === status.pipelineId);
   const { counts, capped } = await countReferences(sql, caller, 'statuses', status.id, referencesTo[object]);
   if (Object.values(counts).some((count) => count > 0)) {
     throw conflict(
@@ -161,16 +173,21 @@ async function lock(call: WriteCall): Promise<{ workspace: Workspace; statuses: 
 
 /**
  * Checks what depends on the workspace.
+ * @param others problems of fields that only this operation has
  * @returns the rules to store; undefined if the body has none
  * @throws ApiError 400 or 422 with every problem, including those of the OpenAPI document
  */
-function checkBody(call: Call<'createStatus'> | Call<'updateStatus'>, workspace: Workspace): KeptRule[] | undefined {
+function checkBody(
+  call: Call<'createStatus'> | Call<'updateStatus'>,
+  workspace: Workspace,
+  others: FieldProblem[] = [],
+): KeptRule[] | undefined {
   const { body } = call.request;
   const object = getBuiltinObject(call.request.path.object, workspace);
   const checked = checkRules(object, workspace, body.pre_condition_rules);
   const outcome = findOutcomeProblem(call.request.path.object, body.outcome);
   const documented = [...checked.missing, ...(outcome ? [outcome] : [])];
-  const found = [...findPreConditionFieldProblems(object, body.pre_condition_fields), ...checked.problems];
+  const found = [...others, ...findPreConditionFieldProblems(object, body.pre_condition_fields), ...checked.problems];
   if (call.request.problems.length + documented.length + found.length > 0)
     throw call.request.rejection(found, documented);
   return body.pre_condition_rules === undefined ? undefined : checked.rules;
@@ -193,6 +210,7 @@ function toStatus(row: StatusRow, workspace: Workspace): Status {
   return {
     id: row.id,
     object: row.object,
+    pipeline_id: row.pipelineId,
     name: row.name,
     description: row.description,
     order_position: row.orderPosition,

@@ -14,16 +14,18 @@ import { errorHeader, errorLine, furtherColumns } from '../../domain/records/imp
 import type { FileLayout } from '../../domain/records/import-layout.ts';
 import { type FileRow, type RowPlace, RowReader } from '../../domain/records/import-rows.ts';
 import { importLimits } from '../../domain/service/request-limits.ts';
+import { withOrigin } from '../../services/records/change-origin.ts';
 import { type ReadLine, writeImportChunk } from '../../services/records/import-chunks.ts';
 import type { WriteCall } from '../../services/records/record-target.ts';
 import type { LoadShedder } from '../load-shedder.ts';
 import type { TenantJobContext } from '../runner.ts';
+import { leaseMs, mostAttempts, retryMs, waitMs } from './chunk-timing.ts';
 
 type Caller = WriteCall['caller'];
 type Change = Parameters<WriteCall['db']['record']>[0];
 
 /** Why an import cannot go on. */
-export interface ImportFailure {
+interface ImportFailure {
   code: string;
   message: string;
 }
@@ -46,14 +48,6 @@ export interface ImportServices {
   onEvents(): void;
 }
 
-/** Milliseconds for which an import is leased, longer than a chunk takes. */
-const leaseMs = 15_000;
-/** Milliseconds after which an import that waits for others is looked at again. */
-const waitMs = 500;
-/** Milliseconds before a failed chunk is tried again, times the number of failures. */
-const retryMs = 1000;
-/** Consecutive failures of a chunk after which an import fails. */
-const mostAttempts = 6;
 /** Imports that a server runs at once. */
 const importsAtOnce = 2;
 /** Bytes of rows in a chunk, and rows of it under load. */
@@ -127,7 +121,7 @@ class ImportRun {
     if (this.#row.completedAt) return this.#storeErrors();
     if (this.#row.attempts >= mostAttempts)
       return this.#end('failed', { code: 'INTERNAL_ERROR', message: 'A chunk of rows could not be written.' });
-    const source = new RowSource(this.#readFile(layout, this.#row.nextByte), layout, imports.placeOf(this.#row));
+    const source = new RowSource(this.#readFile(layout, this.#row.nextByte), layout, imports.toRowPlace(this.#row));
     try {
       while (!signal.aborted) {
         const isUnderLoad = await this.#services.loadShedder.waitForTurn(signal);
@@ -165,7 +159,7 @@ class ImportRun {
   async #write(rows: readonly FileRow[], next: RowPlace, layout: FileLayout, caller: Caller): Promise<ChunkOutcome> {
     const { id, options, dryRun } = this.#row;
     const scope = this.#scope;
-    const before = imports.placeOf(this.#row);
+    const before = imports.toRowPlace(this.#row);
     const outcome = await this.#context.transaction(scope, async (sql, emit, audit) => {
       const row = await imports.lockImport(sql, scope, id);
       if (row?.status !== 'running' || row.nextByte !== before.byte || row.nextRow !== before.row) return undefined;
@@ -200,7 +194,7 @@ class ImportRun {
       if (dryRun) await sql`rollback to savepoint import_chunk`;
       else
         for (const change of changes) {
-          const made = this.#services.toRows(ofImport(change, id), caller, now);
+          const made = this.#services.toRows(withOrigin(change, 'import', id), caller, now);
           audit(made.audit);
           for (const event of made.events) emit(event);
         }
@@ -384,19 +378,4 @@ class RowSource {
   async close(): Promise<void> {
     await this.#bytes.return(undefined);
   }
-}
-
-/** Marks a change as one of an import, by which its records can be found. */
-function ofImport(change: Change, id: string): Change {
-  const origin = { kind: 'import', id };
-  const withOrigin = <E extends { data: Record<string, unknown> }>(event: E): E => ({
-    ...event,
-    data: { ...event.data, origin },
-  });
-  return {
-    ...change,
-    metadata: { ...change.metadata, import_id: id },
-    ...(change.event ? { event: withOrigin(change.event) } : {}),
-    ...(change.furtherEvents ? { furtherEvents: change.furtherEvents.map(withOrigin) } : {}),
-  };
 }

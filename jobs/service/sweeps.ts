@@ -16,6 +16,7 @@ import { sweepReports } from '../../db/messaging/received-reports.ts';
 import { sweepExports } from '../../db/records/exports.ts';
 import { sweepEvents } from '../../db/records/feed.ts';
 import { sweepImports } from '../../db/records/imports.ts';
+import { sweepReverts } from '../../db/records/reverts.ts';
 import { sweepHeldTimes, sweepReservations } from '../../db/scheduling/reservations.ts';
 import { sweepClocks, sweepNotifications } from '../../db/settings/sla-due.ts';
 import { type SweptFiles, sweepFiles, sweepUploads } from '../records/stored-files.ts';
@@ -50,6 +51,7 @@ export async function sweepAll(context: JobContext, files: SweptFiles): Promise<
     workforce_runs: await removeAll(context, sweepRuns),
     reports: await removeAll(context, sweepReports),
     imports: await removeAll(context, sweepImports),
+    reverts: await removeAll(context, sweepReverts),
   };
   const swept = {
     files: await sweepFiles(context, files.remove),

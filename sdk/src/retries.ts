@@ -6,7 +6,7 @@ export interface RetryPolicy {
   retries: number;
   /** Milliseconds. A failure that requires a longer wait is thrown immediately. */
   longestWait: number;
-  /** True if repeating the call is safe: it only reads, or it has an Idempotency-Key. */
+  /** True if repeating the call is safe: it reads, is a dry run, or has an Idempotency-Key. */
   repeatable: boolean;
   signal?: AbortSignal | undefined;
 }

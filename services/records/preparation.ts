@@ -7,6 +7,7 @@ import type { Status } from '../../domain/objects/configuration.ts';
 import { invalidFailure, repeatedFailure, takenFailure, unmetFailure } from '../../domain/records/batch.ts';
 import type { CheckedRecord, NewRecord, StoredRecord } from '../../domain/records/draft.ts';
 import { type DuplicateField, duplicateSets, findRepeats } from '../../domain/records/duplicates.ts';
+import { changeTime } from '../../domain/records/version.ts';
 import { mergedRecord, namedReferences, newRecord, resolveReferences } from '../../domain/records/writes.ts';
 import { neededFacts, noFacts, unmetByNew, unmetPreConditions } from '../../domain/settings/pre-conditions.ts';
 import { changedManualTags } from '../../domain/settings/record-tags.ts';
@@ -328,6 +329,62 @@ export function prepareTags(
   const merged = mergedRecord(object, before, { values: {}, custom: {} }, workspace, call.currentTime(), true);
   if (!merged) throw new Error('a change of tags is a change of the record');
   return new Prepared({ before, merged, manualTagIds });
+}
+
+/**
+ * Prepares locked records to get former values back. Rules about values do not apply, since the records had these values before.
+ * @returns the changes, and the records that cannot be changed because others have a value of theirs in a unique field
+ */
+export async function prepareReversals(
+  call: WriteCall,
+  place: RecordTarget,
+  reversals: readonly {
+    before: StoredRecord;
+    decision: Pick<CheckedRecord, 'values' | 'custom'> & { tagIds: readonly string[] | undefined };
+  }[],
+): Promise<{ prepared: PreparedChange[]; taken: string[] }> {
+  const now = call.currentTime();
+  const changes = reversals.flatMap(({ before, decision: { values, custom, tagIds } }): ChangedRecord[] => {
+    const merged = {
+      ...before,
+      updatedAt: changeTime(before, now),
+      values: { ...before.values, ...values },
+      custom: { ...before.custom, ...custom },
+    };
+    const manualTagIds = changedManualTags(place.object, before.tags, tagIds);
+    // Tags with conditions are not added by hand, so they can be all that differs.
+    const isUnchanged = !manualTagIds && Object.keys(values).length + Object.keys(custom).length === 0;
+    return isUnchanged ? [] : [{ before, merged, ...(manualTagIds ? { manualTagIds } : {}) }];
+  });
+  const writes = changes.map(({ before, merged }, index) => ({ index, before, after: merged }));
+  const conflicts = await findUniqueConflicts(call, place, writes);
+  return {
+    prepared: changes.filter((_, index) => !conflicts.has(index)).map((change) => new Prepared(change)),
+    taken: changes.filter((_, index) => conflicts.has(index)).map(({ before }) => before.id),
+  };
+}
+
+/**
+ * Prepares a change of values that other records of the object had, so that only uniqueness is checked.
+ * @param before the record, locked
+ * @returns undefined if nothing would change
+ */
+export async function prepareStored(
+  call: WriteCall,
+  place: RecordTarget,
+  before: StoredRecord,
+  { values, custom }: Pick<StoredRecord, 'values' | 'custom'>,
+  manualTagIds: readonly string[] | undefined,
+): Promise<PreparedChange | undefined> {
+  if (Object.keys(values).length + Object.keys(custom).length === 0 && !manualTagIds) return undefined;
+  const merged = {
+    ...before,
+    values: { ...before.values, ...values },
+    custom: { ...before.custom, ...custom },
+    updatedAt: changeTime(before, call.currentTime()),
+  };
+  await refuseTaken(call, place, [merged], before);
+  return new Prepared({ before, merged, ...(manualTagIds ? { manualTagIds } : {}) });
 }
 
 /** Joins an update with the record, which is locked; undefined if nothing would change. */

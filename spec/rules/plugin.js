@@ -30,6 +30,8 @@ const verbs = [
   'reactivate',
   'extend',
   'reschedule',
+  'merge',
+  'undo',
   'withdraw',
   'release',
   'enroll',
@@ -38,6 +40,8 @@ const verbs = [
   'pause',
   'resume',
   'connect',
+  'apply',
+  'undo',
   'upload',
   'start',
 ];

@@ -128,7 +128,7 @@ describe('POST /v1/api-keys', () => {
     'nonsense:view',
     'Leads:view',
     ' leads:view',
-    'reports:edit',
+    'reports:delete',
     'access_control:configure',
     'object:*',
     'object:visits',

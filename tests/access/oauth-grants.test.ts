@@ -77,6 +77,7 @@ describe('the scopes of a token', () => {
         attachments: 'view',
         exports: 'view',
         imports: 'view',
+        reverts: 'view',
         bookings: 'view',
         inbox: 'view',
         campaigns: 'view',
@@ -88,7 +89,7 @@ describe('the scopes of a token', () => {
       'own',
       {
         records: 'view create edit',
-        reports: 'view',
+        reports: 'view create edit',
         users: 'view',
         settings: 'view',
         attachments: 'view create',
@@ -102,7 +103,7 @@ describe('the scopes of a token', () => {
       'own',
       {
         records: 'view create edit delete',
-        reports: 'view',
+        reports: 'view create edit',
         users: 'view',
         settings: 'view',
         attachments: 'view create configure',
@@ -119,7 +120,7 @@ describe('the scopes of a token', () => {
       'branch',
       {
         records: 'view create edit delete',
-        reports: 'view',
+        reports: 'view create edit',
         users: 'view',
         access_control: 'view',
         settings: 'view',
@@ -138,7 +139,7 @@ describe('the scopes of a token', () => {
       'company',
       {
         records: 'view create edit delete',
-        reports: 'view',
+        reports: 'view create edit',
         users: 'view configure',
         access_control: 'view',
         settings: 'view configure',
@@ -147,6 +148,7 @@ describe('the scopes of a token', () => {
         attachments: 'view create configure',
         exports: 'view create',
         imports: 'view create',
+        reverts: 'view create',
         bookings: 'view create edit configure',
         inbox: 'view create',
         campaigns: 'view create',

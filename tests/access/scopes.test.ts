@@ -16,7 +16,7 @@ const catalogue: Record<string, string> = {
   tasks: 'view create edit delete',
   activities: 'view create edit delete',
   'object:visits': 'view create edit delete',
-  reports: 'view',
+  reports: 'view create edit',
   users: 'view configure',
   access_control: 'view',
   settings: 'view configure',

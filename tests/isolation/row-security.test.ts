@@ -164,6 +164,7 @@ test('has a row in every table that tenants can read, so that the tests below ha
           'field_overrides',
           'custom_value_hashes',
           'saved_reports',
+          'saved_views',
           'sla_clocks',
           'notifications',
           'api_key_days',
@@ -171,10 +172,13 @@ test('has a row in every table that tenants can read, so that the tests below ha
           'reference_clearings',
           'deleted_records',
           'deleted_items',
+          'merges',
           'exports',
           'imports',
           'import_parts',
           'import_errors',
+          'reverts',
+          'revert_items',
         ].includes(table),
     ),
   ).toEqual([]);
@@ -318,10 +322,10 @@ describe('the roles of the server', () => {
       'request_log',
     ];
     // Whose events and deleted records wait, and which are past their time; not what they tell.
-    const told = ['event', 'data', 'actor', 'changes'];
+    const recorded = ['event', 'data', 'actor', 'changes'];
     for (const [table, columns] of [
-      ['outbox_events', told],
-      ['feed_events', told],
+      ['outbox_events', recorded],
+      ['feed_events', recorded],
       ['deleted_records', ['document', 'deleted_by_id', 'restored_by']],
     ] as const)
       for (const column of columns)

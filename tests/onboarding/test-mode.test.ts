@@ -153,6 +153,7 @@ describe('a reset', () => {
       'messages',
       'exports',
       'imports',
+      'reverts',
       'deliveries',
       'events',
     ];

@@ -222,8 +222,8 @@ describe('a deleted record', () => {
 
     const changes = await changesAfter(of.key, cursor);
     expect(changes.find(({ event }: Json) => event === 'record.restored')).toMatchObject({ record });
-    const told = changes.map(({ event, object }: Json) => `${event} ${object}`);
-    expect(told).toEqual([
+    const recorded = changes.map(({ event, object }: Json) => `${event} ${object}`);
+    expect(recorded).toEqual([
       ...['record.deleted leads', 'record.deleted activities', 'record.deleted tasks', 'record.deleted tasks'],
       'record.updated deals',
       ...['record.restored leads', 'record.restored activities', 'record.restored tasks', 'record.restored tasks'],
@@ -730,8 +730,8 @@ test('more than a thousand references are cleared and restored by jobs, and a de
   const { id: customer } = await createRecord(key, 'customers', { first_name: 'C' });
   const { id: deal } = await createRecord(key, 'deals', { name: 'D', customer_id: customer });
   await database()`
-    insert into deals (company_id, test_mode, id, name, stage_id, customer_id, created_by_kind, created_by_id, created_at, updated_at)
-    select company_id, test_mode, gen_random_uuid(), name, stage_id, customer_id, created_by_kind, created_by_id, created_at, updated_at
+    insert into deals (company_id, test_mode, id, name, pipeline_id, stage_id, customer_id, created_by_kind, created_by_id, created_at, updated_at)
+    select company_id, test_mode, gen_random_uuid(), name, pipeline_id, stage_id, customer_id, created_by_kind, created_by_id, created_at, updated_at
     from deals r, generate_series(1, 2200) where r.id = ${deal}`;
   const referring = async () =>
     (

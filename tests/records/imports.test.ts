@@ -329,6 +329,127 @@ describe('rights', () => {
   });
 });
 
+describe('undo', () => {
+  const undo = (id: string, body: object = {}, credential = key): Promise<Answer> =>
+    call('POST', `${path}/${id}/undo`, { key: credential, body });
+  const undone = (id: string): Promise<Json> =>
+    vi.waitUntil(
+      async () => {
+        const found = await read(id);
+        return found.status === 'undone' && found;
+      },
+      { timeout: 20_000, interval: 50 },
+    );
+  const reasonOf = ({ status, body }: Answer): unknown => [status, body.error?.details.reason];
+
+  test('moves created records to the trash, gives fields their former values, and keeps what others wrote', async () => {
+    const [a, b, mail] = [unique(), unique(), `${unique()}@x.example`];
+    const there = await createRecord(key, 'accounts', { name: 'There', email: mail, city: 'Berlin' });
+    const done = await run(
+      `email,name,city\n${mail},There,Rome\n${a}@x.example,${a},Rome\n${b}@x.example,${b},Rome\n`,
+      {
+        mode: 'upsert',
+        match_on: ['email'],
+      },
+    );
+    expect(new Date(done.undo_until).getTime() - new Date(done.completed_at).getTime()).toBe(30 * 86_400_000);
+    const [kept] = await named(b);
+    await expectStatus(200, 'PATCH', `/v1/objects/accounts/records/${kept.id}`, { key, body: { city: 'Oslo' } });
+    const dry = await undo(done.id, { dry_run: true });
+    expect(dry.body.data.revert).toMatchObject({
+      status: 'planned',
+      source: { import_id: done.id },
+      counts: { records: 3, operations: 3, conflicts: 1 },
+      conflicts: [{ record_id: kept.id, field: null, reason: 'changed_since' }],
+    });
+    expect(await read(done.id)).toMatchObject({ status: 'completed' });
+    const cursor = await now(key);
+    const answer = await undo(done.id);
+    expect([answer.status, answer.body.data.revert.status]).toEqual([202, 'running']);
+    expect(reasonOf(await undo(done.id))).toEqual([409, 'nothing_to_undo']);
+    expect(await undone(done.id)).toMatchObject({ undo_until: null, percent: 100 });
+    expect(await named(a)).toEqual([]);
+    expect(await named(b)).toHaveLength(1);
+    expect(await readRecord(key, 'accounts', there.id)).toMatchObject({ city: 'Berlin' });
+    const revert = await expectStatus(200, 'GET', `/v1/reverts/${answer.body.data.revert.id}`, { key });
+    expect(revert.body.data.revert).toMatchObject({ status: 'completed', counts: { reverted: 2, skipped: 1 } });
+    expect(reasonOf(await undo(done.id))).toEqual([409, 'nothing_to_undo']);
+    const late = { digest: dry.body.data.revert.digest, conflicts: 'skip' };
+    const applied = await call('POST', `/v1/reverts/${dry.body.data.revert.id}/apply`, { key, body: late });
+    expect(reasonOf(applied)).toEqual([409, 'nothing_to_undo']);
+    const events = await vi.waitUntil(async () => {
+      const found = await changesAfter(key, cursor);
+      return found.some(({ event }) => event === 'import.undone') && found;
+    });
+    expect(events.find(({ event }) => event === 'import.undone').data).toMatchObject({
+      import_id: done.id,
+      reverted: 2,
+      skipped: 1,
+    });
+    expect(events.find(({ record_id: id }) => id === there.id)).toMatchObject({ origin: { kind: 'revert' } });
+    expect(await errorFile(done.id)).toContain('_error_code');
+  });
+
+  test('needs an import that has ended, wrote something, and ended within 30 days', async () => {
+    const dry = await run(`name\n${unique()}\n`, { dry_run: true });
+    expect(dry.undo_until).toBeNull();
+    expect(reasonOf(await undo(dry.id))).toEqual([409, 'nothing_to_undo']);
+    const { id } = await create({});
+    expect(reasonOf(await undo(id))).toEqual([409, 'import_not_ended']);
+    const { revert } = (await expectStatus(201, 'POST', '/v1/reverts', { key, body: { import_id: id } })).body.data;
+    const body = { digest: revert.digest, conflicts: 'skip' };
+    expect(reasonOf(await call('POST', `/v1/reverts/${revert.id}/apply`, { key, body }))).toEqual([
+      409,
+      'import_not_ended',
+    ]);
+    await expectStatus(202, 'POST', `${path}/${id}/cancel`, { key });
+    expect(reasonOf(await undo(id))).toEqual([409, 'nothing_to_undo']);
+    const old = await run(`name\n${unique()}\n`);
+    await database()`
+      update imports set completed_at = completed_at - interval '30 days' where company_id = ${tenant.companyId} and id = ${old.id}`;
+    expect(reasonOf(await undo(old.id))).toEqual([409, 'undo_expired']);
+    await expectStatus(404, 'POST', `${path}/${old.id}/undo`, { key: (await newTenant()).key });
+    await expectStatus(404, 'POST', `${path}/${old.id}/undo`, { key: tenant.testKey });
+  });
+
+  test('needs the delete scope for created records, and can be tried again if it failed', async () => {
+    const name = unique();
+    const done = await run(`name\n${name}\n`);
+    const scoped = await newKey(tenant, { scopes: ['imports:*', 'accounts:view', 'accounts:edit'] });
+    expect((await undo(done.id, {}, scoped)).status).toBe(403);
+    const bad = await newKey(tenant, { scopes: ['imports:*', 'accounts:*'] });
+    const sql = database();
+    // The job must not be faster than the revocation.
+    await sql`
+      insert into reverts (company_id, test_mode, id, status, source, digest, module, reach_kind, created_by_kind, created_by_id,
+        due_at, started_at, created_at)
+      values (${tenant.companyId}, false, ${randomUUID()}, 'paused', '{}', '', 'reverts', 'company', 'system', 'test',
+        now() + interval '1 hour', now(), now())`;
+    const { id } = (await undo(done.id, {}, bad)).body.data.revert;
+    await sql`
+      update api_keys set revoked_at = now()
+      where company_id = ${tenant.companyId} and id = (select created_by_id::uuid from reverts where id = ${id})`;
+    await sql`delete from reverts where company_id = ${tenant.companyId} and status = 'paused'`;
+    await vi.waitUntil(async () => (await read(done.id)).status === 'completed', { timeout: 20_000, interval: 50 });
+    expect(await named(name)).toHaveLength(1);
+    expect((await undo(done.id)).status).toBe(202);
+    await undone(done.id);
+    expect(await named(name)).toEqual([]);
+  });
+
+  test('of many rows is planned by the job', async () => {
+    const name = unique();
+    const rows = Array.from({ length: 1200 }, () => name).join('\n');
+    const done = await run(`name\n${rows}\n`);
+    const answer = await undo(done.id);
+    expect(answer.body.data.revert).toMatchObject({ status: 'planning', digest: null });
+    await undone(done.id);
+    expect(await named(name)).toEqual([]);
+    const revert = await expectStatus(200, 'GET', `/v1/reverts/${answer.body.data.revert.id}`, { key });
+    expect(revert.body.data.revert.counts).toMatchObject({ records: 1200, reverted: 1200, skipped: 0, conflicts: 0 });
+  });
+});
+
 describe('limits', () => {
   test('an import counts as one call per 100 rows, and ends if there are none left', async () => {
     const own = await newTenant();

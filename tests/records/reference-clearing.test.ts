@@ -102,8 +102,8 @@ async function addDeals(customer: string, count: number): Promise<string> {
   const { id } = await createRecord(key, 'deals', { name: 'D', customer_id: customer });
   const sql = database();
   const copies = await sql<{ id: string }[]>`
-    insert into deals (company_id, test_mode, id, name, stage_id, customer_id, created_by_kind, created_by_id, created_at, updated_at)
-    select company_id, test_mode, gen_random_uuid(), name, stage_id, customer_id, created_by_kind, created_by_id, created_at, updated_at
+    insert into deals (company_id, test_mode, id, name, pipeline_id, stage_id, customer_id, created_by_kind, created_by_id, created_at, updated_at)
+    select company_id, test_mode, gen_random_uuid(), name, pipeline_id, stage_id, customer_id, created_by_kind, created_by_id, created_at, updated_at
     from deals r, generate_series(1, ${count - 1}::int) where r.id = ${id}
     returning id`;
   return copies[0]?.id ?? '';

@@ -12,12 +12,13 @@ const rows: WorkspaceRows = {
   currency: 'EUR',
   timezone: 'Europe/Berlin',
   country: 'Germany',
+  pipelines: [{ id: 'p1', name: 'Sales', isDefault: true, isActive: true }],
   statuses: (
     [
-      { id: 'l0', object: 'leads', name: 'Retired', outcome: 'open', isActive: false, position: 1 },
-      { id: 'l1', object: 'leads', name: 'New', outcome: 'open', isActive: true, position: 2 },
-      { id: 'l2', object: 'leads', name: 'Contacted', outcome: 'open', isActive: true, position: 3 },
-      { id: 'd1', object: 'deals', name: 'Proposal', outcome: 'open', isActive: true, position: 1 },
+      { id: 'l0', object: 'leads', pipelineId: null, name: 'Retired', outcome: 'open', isActive: false, position: 1 },
+      { id: 'l1', object: 'leads', pipelineId: null, name: 'New', outcome: 'open', isActive: true, position: 2 },
+      { id: 'l2', object: 'leads', pipelineId: null, name: 'Contacted', outcome: 'open', isActive: true, position: 3 },
+      { id: 'd1', object: 'deals', pipelineId: 'p1', name: 'Proposal', outcome: 'open', isActive: true, position: 1 },
     ] as const
   ).map((status) => ({ ...status, preConditionFields: [], preConditionRules: [] })),
   sources: [
@@ -187,7 +188,12 @@ describe('fields of an object', () => {
 
   test('fills in defaults on create, with the first active status as default', () => {
     expect(create('leads', lead).values).toEqual({ ...lead, priority: 3, lead_status: 'l1' });
-    expect(create('deals', { name: 'D' }).values).toEqual({ name: 'D', stage: 'd1', currency_code: 'EUR' });
+    expect(create('deals', { name: 'D' }).values).toEqual({
+      name: 'D',
+      pipeline: 'p1',
+      stage: 'd1',
+      currency_code: 'EUR',
+    });
     expect(create('leads', { ...lead, priority: null }).values.priority).toBe(3);
     const disabled = buildWorkspace({
       ...rows,

@@ -1,7 +1,6 @@
 // Reports: exact figures in groups, windows, filters, limits, and visibility.
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
-import { newBearer } from '../support/access-tokens.ts';
 import { type CallOptions, expectStatus, type Json, useServer } from '../support/client.ts';
 import { dropAllDatabases, newDatabase } from '../support/databases.ts';
 import { createRecord, createRecords, newCustomField, newCustomObject, refusedFields } from '../support/records.ts';
@@ -702,52 +701,5 @@ describe('the pipeline', () => {
   test.each([[{}], [{ object: 'accounts' }], [{ object: '' }]])('rejects a pipeline of %j', async (query) => {
     const { key } = await newTenant();
     await expectStatus(400, 'GET', '/v1/reports/pipeline', { key, query: query as Record<string, string> });
-  });
-});
-
-describe('saved reports', () => {
-  const save = async (
-    tenant: Tenant,
-    name: string,
-    more: { user?: string; shared?: boolean; object?: string } = {},
-  ) => {
-    const id = randomUUID();
-    const config = { metric: 'count', group_by: 'stage', chart_type: 'bar' };
-    await database()`
-      insert into saved_reports (company_id, id, name, object, config, is_shared, created_by_kind, created_by_id, created_by_name, created_by_user, created_at, updated_at)
-      values (${tenant.companyId}, ${id}, ${name}, ${more.object ?? 'deals'}, ${database().json(config)}, ${more.shared ?? false}, 'user', ${more.user ?? 'x'}, 'Uma', ${more.user ?? null}, now(), now())`;
-    return id;
-  };
-  const names = async (options: CallOptions): Promise<string[]> =>
-    (await expectStatus(200, 'GET', '/v1/reports/saved', options)).body.data.reports.map((each: Json) => each.name);
-
-  test('lists shared reports for a key, and also their own for a user', async () => {
-    const tenant = await newTenant();
-    const user = await newUser(tenant);
-    await save(await newTenant(), 'foreign', { shared: true });
-    await save(tenant, 'shared', { shared: true });
-    await save(tenant, 'of another', { user: user.id });
-    await save(tenant, 'of the admin', { user: tenant.admin.id });
-    await save(tenant, 'of an object that is gone', { shared: true, object: 'object:gone' });
-    expect(await names({ key: tenant.key })).toEqual(['shared']);
-    expect(await names({ key: tenant.testKey })).toEqual(['shared']);
-    const ofAdmin = await newBearer(tenant, ['reports:view']);
-    expect((await names({ token: ofAdmin })).toSorted()).toEqual(['of the admin', 'shared']);
-  });
-
-  test('lists saved reports with their whole definition in pages', async () => {
-    const tenant = await newTenant();
-    for (const name of ['a', 'b', 'c']) await save(tenant, name, { shared: true });
-    const first = (await expectStatus(200, 'GET', '/v1/reports/saved', { key: tenant.key, query: { limit: 2 } })).body
-      .data;
-    expect(first.has_more).toBe(true);
-    expect(first.reports[0]).toMatchObject({
-      object_id: 'deals',
-      config: { metric: 'count', field: null, group_by: 'stage', bucket: null, filter: null, chart_type: 'bar' },
-      is_shared: true,
-      created_by: { kind: 'user', id: 'x', name: 'Uma' },
-    });
-    const rest = await names({ key: tenant.key, query: { limit: 2, cursor: first.next_cursor } });
-    expect([...first.reports.map((each: Json) => each.name), ...rest].toSorted()).toEqual(['a', 'b', 'c']);
   });
 });

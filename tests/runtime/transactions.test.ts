@@ -98,6 +98,51 @@ describe('a call that passed its deadline', () => {
   });
 });
 
+describe.each([
+  ['pipelined', true],
+  ['simple', false],
+])('a checked rollback in %s messages', (_, prepare) => {
+  let own: Pool;
+  beforeAll(() => {
+    const role = tried('crm_app');
+    const url = inject('databaseUrl');
+    own = new Pool({ url, role, lanes: 1, prepare, spread: false, wait: 1000, statementTimeout: 1000 });
+  });
+  afterAll(() => own.close(1));
+
+  const beginOwn = () => Transaction.open(own, { companyId: tenant.companyId, testMode: false });
+  const readName = async () => {
+    const next = await beginOwn();
+    const [row] = await next.sql<{ name: string }[]>`select name from companies where id = ${tenant.companyId}`;
+    next.endRead();
+    return row?.name;
+  };
+
+  test('rolls back and leaves a connection that works', async () => {
+    const name = await readName();
+    const dry = await beginOwn();
+    dry.awaitAtCommit(dry.sql`update companies set name = 'Tried' where id = ${tenant.companyId}`.execute());
+    await dry.checkAndRollBack(1000);
+    expect(() => dry.sql).toThrow(TransactionEnded);
+    expect(await readName()).toBe(name);
+  });
+
+  test('makes the checks that a commit would make, and reports the first failure', async () => {
+    const dry = await beginOwn();
+    await dry.sql`create temporary table tried (id integer unique deferrable initially deferred)`;
+    await dry.sql`insert into tried values (1), (1)`;
+    await expect(dry.checkAndRollBack(1000)).rejects.toMatchObject({ code: '23505' });
+    const unawaited = await beginOwn();
+    unawaited.awaitAtCommit(unawaited.sql`select 1 / 0`.execute());
+    await expect(unawaited.checkAndRollBack(1000)).rejects.toMatchObject({ code: '22012' });
+    const late = await beginOwn();
+    await companies(late.sql);
+    await expect(late.checkAndRollBack(0)).rejects.toMatchObject({ code: '57014' });
+    expect(await readName()).toBe('Tenant');
+    expect(own.usage).toMatchObject({ lanes: 1, free: 1 });
+  });
+});
+
 describe('waiting without a connection', () => {
   test('releases the connection during a wait if nothing was written', async () => {
     const first = await begin(tenant);

@@ -87,6 +87,7 @@ test('returns the limits of files, seats and workspace configuration', async () 
   expect(limits.workspace).toMatchObject({
     seats: 7,
     active_users: 2,
+    pipelines: 20,
     statuses_of_object: 100,
     tag_conditions_of_object: 1000,
   });

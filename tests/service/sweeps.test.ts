@@ -13,6 +13,7 @@ import { sweepMails, takeMails } from '../../db/messaging/mails.ts';
 import { sweepReports } from '../../db/messaging/received-reports.ts';
 import { sweepExports } from '../../db/records/exports.ts';
 import { sweepImports } from '../../db/records/imports.ts';
+import { sweepReverts } from '../../db/records/reverts.ts';
 import { completeBookings } from '../../db/scheduling/bookings.ts';
 import { sweepHeldTimes, sweepReservations } from '../../db/scheduling/reservations.ts';
 import { sweepClocks, sweepNotifications } from '../../db/settings/sla-due.ts';
@@ -78,6 +79,21 @@ const addFailedRow: Add = async ({ companyId }, testMode, days) => {
   await sql`
     insert into import_errors (company_id, test_mode, import_id, row, line, code, message, fields, content)
     values (${companyId}, ${testMode}, ${id}, 1, 2, 'VALIDATION_ERROR', 'No.', '[]', '[]')`;
+  return id;
+};
+
+/** An item of a plan. The revert itself stays. */
+const addRevertItem: Add = async ({ companyId }, testMode, days) => {
+  const id = randomUUID();
+  const sql = database();
+  await sql`
+    insert into reverts (company_id, test_mode, id, status, source, digest, module, reach_kind, created_by_kind, created_by_id,
+      created_at, items_until)
+    values (${companyId}, ${testMode}, ${id}, 'planned', '{}', '', 'reverts', 'company', 'system', 'test', now(),
+      now() - make_interval(days => ${days}))`;
+  await sql`
+    insert into revert_items (company_id, test_mode, revert_id, object, record_id, operations, first_at, last_at, fields)
+    values (${companyId}, ${testMode}, ${id}, 'leads', ${randomUUID()}, 1, now(), now(), '{}')`;
   return id;
 };
 
@@ -184,6 +200,7 @@ test.each<[string, string, number, Add, Sweep]>([
   ['exports', 'id', 30, addExport, sweepExports],
   ['import_errors', 'import_id', 0, addFailedRow, sweepImports],
   ['request_log', 'id', 30, addRequest, sweepOtherRequests],
+  ['revert_items', 'revert_id', 0, addRevertItem, sweepReverts],
 ])('removes rows of %s after their retention, and not before', async (table, name, days, add, remove) => {
   const old: string[] = [];
   const kept: string[] = [];

@@ -49,3 +49,21 @@ test.each(lists)(
     expect(await changedObjects(() => expectStatus(200, 'DELETE', `${path}/${id}`, { key }))).toEqual([]);
   },
 );
+
+test('emits schema.changed for deals if a pipeline is created, renamed, moved or deleted, not if it becomes the default', async () => {
+  const path = '/v1/settings/pipelines';
+  let id = '';
+  const change = (on: string, body: object) =>
+    changedObjects(() => expectStatus(200, 'PATCH', `${path}/${on}`, { key, body }));
+  const added = await changedObjects(async () => {
+    const { body } = await expectStatus(201, 'POST', path, { key, body: { name: 'Fresh' } });
+    id = body.data.pipeline.id;
+  });
+  expect(added).toEqual(['deals']);
+  expect(await change(id, { name: 'Fresher' })).toEqual(['deals']);
+  expect(await change(id, { order_position: 1 })).toEqual(['deals']);
+  expect(await change(id, { is_default: true })).toEqual([]);
+  const { body } = await expectStatus(200, 'GET', path, { key });
+  await change(body.data.pipelines[1].id, { is_default: true });
+  expect(await changedObjects(() => expectStatus(200, 'DELETE', `${path}/${id}`, { key }))).toEqual(['deals']);
+});

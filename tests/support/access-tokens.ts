@@ -24,6 +24,7 @@ export const everyModule = [
   'attachments',
   'exports',
   'imports',
+  'reverts',
   'bookings',
   'inbox',
   'campaigns',

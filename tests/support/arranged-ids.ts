@@ -51,6 +51,13 @@ const aDeletedAccount: ArrangedPath = {
     return { object: 'accounts', id };
   },
 };
+const newMerge = async (tenant: Tenant, mode: Mode): Promise<string> => {
+  const [source, target] = [await newRecord(tenant, mode, 'accounts'), await newRecord(tenant, mode, 'accounts')];
+  const path = `/v1/objects/accounts/records/${source}/merge`;
+  const { body } = await expectStatus(200, 'POST', path, { key: keyOf(tenant, mode), body: { into_id: target } });
+  return body.data.merge.id;
+};
+const aMerge: ArrangedPath = { exists: async (tenant, mode) => ({ id: await newMerge(tenant, mode) }) };
 /** @param content of its file, which is uploaded; null: it was cancelled */
 const anImport = (content?: string | null): ArrangedPath => ({
   exists: async (tenant, mode) => {
@@ -63,6 +70,23 @@ const anImport = (content?: string | null): ArrangedPath => ({
     return { id };
   },
 });
+/** An import that wrote records of which nothing is known, so that its undo is complete at once. */
+const anEndedImport: ArrangedPath = {
+  exists: async (tenant, mode) => {
+    const found = await anImport().exists(tenant, mode);
+    await database()`
+      update imports set status = 'completed', created = 1, started_at = now(), completed_at = now()
+      where company_id = ${tenant.companyId} and id = ${found.id ?? ''}`;
+    return found;
+  },
+};
+const aRevert: ArrangedPath = {
+  exists: async (tenant, mode) => {
+    const body = { request_id: randomUUID() };
+    const answer = await expectStatus(201, 'POST', '/v1/reverts', { key: keyOf(tenant, mode), body });
+    return { id: answer.body.data.revert.id };
+  },
+};
 const aWebhook: ArrangedPath = {
   exists: async (tenant, mode) => ({ id: (await newWebhook(tenant, mode, withoutDeliveries)).id }),
 };
@@ -137,6 +161,10 @@ const aPool: ArrangedPath = {
   shared: true,
 };
 const aPolicy: ArrangedPath = { exists: async (tenant) => ({ id: (await newPolicy(tenant)).id }), shared: true };
+const aSavedReport: ArrangedPath = {
+  exists: async (tenant) => ({ id: await newShared(tenant, 'saved_reports') }),
+  shared: true,
+};
 const aUser: ArrangedPath = { exists: async (tenant) => ({ id: (await newUser(tenant)).id }), shared: true };
 const aKey: ArrangedPath = { exists: async (tenant) => ({ id: await newKeyId(tenant) }), shared: true };
 
@@ -183,6 +211,9 @@ export const arrangedPaths: Record<string, ArrangedPath> = {
     exists: async (tenant, mode) => ({ object: 'accounts', id: await newRecord(tenant, mode, 'accounts') }),
     recordsOf: 'accounts',
   },
+  '/v1/objects/{object}/records/{id}/merge': onRecord,
+  '/v1/merges/{id}': aMerge,
+  '/v1/merges/{id}/undo': aMerge,
   '/v1/objects/{object}/deleted-records': inObject,
   '/v1/objects/{object}/deleted-records/{id}': aDeletedAccount,
   '/v1/objects/{object}/deleted-records/{id}/restore': aDeletedAccount,
@@ -217,8 +248,11 @@ export const arrangedPaths: Record<string, ArrangedPath> = {
   '/v1/imports/{id}/parts': anImport(),
   '/v1/imports/{id}/start': anImport('name\nBlue Lake Trading\n'),
   '/v1/imports/{id}/cancel': anImport(),
+  '/v1/imports/{id}/undo': anEndedImport,
   '/v1/imports/{id}/errors': anImport(),
   '/v1/imports/{id}/errors.csv': anImport(null),
+  '/v1/reverts/{id}': aRevert,
+  '/v1/reverts/{id}/apply': aRevert,
   '/v1/attachments/{id}': {
     exists: async (tenant, mode) => ({ id: await newAttachment(tenant, mode) }),
     recordsOf: 'attachments',
@@ -258,6 +292,10 @@ export const arrangedPaths: Record<string, ArrangedPath> = {
     }),
     shared: true,
   },
+  '/v1/settings/pipelines/{id}': {
+    exists: async (tenant) => ({ id: await someOtherPipeline(tenant) }),
+    shared: true,
+  },
   '/v1/settings/tags/{object}': aList,
   '/v1/settings/tags/{object}/{id}': {
     exists: async (tenant) => ({ object: 'leads', id: await newListItem(tenant, 'tags', { object: 'leads' }) }),
@@ -271,6 +309,9 @@ export const arrangedPaths: Record<string, ArrangedPath> = {
     exists: async (tenant) => ({ id: await newListItem(tenant, 'sources') }),
     shared: true,
   },
+  '/v1/views/{id}': { exists: async (tenant) => ({ id: await newShared(tenant, 'saved_views') }), shared: true },
+  '/v1/reports/saved/{id}': aSavedReport,
+  '/v1/reports/saved/{id}/results': aSavedReport,
   '/v1/settings/duplicate-check/{object}': aList,
   '/v1/settings/sla-policies/{id}': {
     exists: async (tenant) => ({ id: await newSlaPolicy(tenant) }),
@@ -379,6 +420,7 @@ export const arrangedBodies: Record<
     const name = `type_${randomUUID().slice(0, 8)}`;
     return { ...example, name, inverse_name: `${name}_of` };
   },
+  mergeRecord: async (_, tenant, mode) => ({ into_id: await newRecord(tenant, mode, 'accounts') }),
   createLink: async (_, tenant, mode) => ({
     link_type: 'contacts',
     record_id: await newRecord(tenant, mode, 'customers'),
@@ -455,6 +497,9 @@ export const arrangedBodies: Record<
   createStatus: withFreshName,
   createTag: withFreshName,
   createSource: withFreshName,
+  createView: withFreshName,
+  createSavedReport: withFreshName,
+  createDealPipeline: withFreshName,
   createActivity: async (example, tenant, mode) => ({
     ...example,
     entity_type: 'lead',
@@ -521,15 +566,35 @@ export const arrangedQueries: Record<
   }),
   getSlots: async (_, tenant) => ({ member_ids: (await usualPool(tenant)).member_ids[0], ...later() }),
   getAttachmentContent: async (_, tenant) => (await linkOf(tenant)).query,
+  getPipeline: async (_, tenant) => ({ object: 'deals', pipeline_id: await defaultPipelineOf(tenant) }),
   getExportContent: async (_, tenant) => (await exportLinkOf(tenant)).query,
   getCustomerByEmail: async (_, tenant, mode) => ({
     email: `${await newRecord(tenant, mode, 'customers')}@example.com`,
   }),
 };
 
+/** By operationId and parameter: values of optional query parameters, if not those of the examples. */
+export const arrangedOptions: Record<string, Record<string, (tenant: Tenant) => Promise<string>>> = {
+  listRecords: { view: (tenant) => newShared(tenant, 'saved_views') },
+};
+
 function newSignup(example: Example): Example {
   const admin = example.admin_user as Example;
   return { ...example, admin_user: { ...admin, email: `${randomUUID()}@bluelake.example` } };
+}
+
+/** Returns a pipeline that is not the default. A new one per request would soon exceed their limit. */
+async function someOtherPipeline(tenant: Tenant): Promise<string> {
+  const [known] = await database()<{ id: string }[]>`
+    select id from pipelines
+    where company_id = ${tenant.companyId} and not is_default order by created_at, id limit 1`;
+  return known?.id ?? newListItem(tenant, 'pipelines', { order_position: 9 });
+}
+
+async function defaultPipelineOf({ companyId }: Tenant): Promise<string> {
+  const [row] = await database()<{ id: string }[]>`
+    select id from pipelines where company_id = ${companyId} and is_default`;
+  return row?.id ?? '';
 }
 
 const links = new WeakMap<Tenant, Promise<{ id: string; query: Record<string, string> }>>();
@@ -710,7 +775,7 @@ export async function linkedAccount(tenant: Tenant, mode: Mode): Promise<{ id: s
  */
 export async function newListItem(
   tenant: Tenant,
-  list: 'statuses' | 'tags' | 'sources',
+  list: 'pipelines' | 'statuses' | 'tags' | 'sources',
   more: Example = {},
 ): Promise<string> {
   const sql = database();
@@ -718,6 +783,18 @@ export async function newListItem(
   const now = new Date();
   const row = { company_id: tenant.companyId, id, name: `Item ${id}`, created_at: now, updated_at: now, ...more };
   await sql`insert into ${sql(list)} ${sql(row)}`;
+  return id;
+}
+
+/** Creates a shared view of accounts or saved report of deals, which every key of the tenant sees. */
+async function newShared(tenant: Tenant, table: 'saved_views' | 'saved_reports'): Promise<string> {
+  const sql = database();
+  const id = uuidv7();
+  const now = new Date();
+  const object = table === 'saved_views' ? 'accounts' : 'deals';
+  const by = { created_by_kind: 'system', created_by_id: 'test', created_at: now, updated_at: now };
+  const row = { company_id: tenant.companyId, id, object, name: `Item ${id}`, is_shared: true, ...by };
+  await sql`insert into ${sql(table)} ${sql(row)}`;
   return id;
 }
 
@@ -745,9 +822,10 @@ export async function newRecord(
 export async function newDeal(tenant: Tenant, mode: Mode): Promise<string> {
   const id = uuidv7();
   await database()`
-    insert into deals (company_id, test_mode, id, name, stage_id, created_by_kind, created_by_id, created_at, updated_at)
-    select company_id, ${mode === 'test'}, ${id}, 'Deal', id, 'system', 'test', now(), now()
-    from statuses where company_id = ${tenant.companyId} and object = 'deals' and name = 'New'`;
+    insert into deals (company_id, test_mode, id, name, pipeline_id, stage_id, created_by_kind, created_by_id, created_at, updated_at)
+    select p.company_id, ${mode === 'test'}, ${id}, 'Deal', p.id, s.id, 'system', 'test', now(), now()
+    from pipelines p join statuses s on s.company_id = p.company_id and s.pipeline_id = p.id
+    where p.company_id = ${tenant.companyId} and p.is_default and s.name = 'New'`;
   return id;
 }
 

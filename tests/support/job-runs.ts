@@ -47,6 +47,7 @@ export function startNamedJobs(
     messages: pools,
     calendars: pools,
     imports: pools,
+    reverts: pools,
     payments: pools,
     exports: pools,
   };

@@ -4,10 +4,12 @@ import { database, type Tenant } from './tenants.ts';
 
 export type WithStatuses = 'leads' | 'deals';
 
-/** Returns the id of a status. */
+/** Returns the id of a status; of deals, of a stage of the default pipeline. */
 export async function statusId(tenant: Tenant, object: WithStatuses, name: string): Promise<string> {
   const [row] = await database()<{ id: string }[]>`
-    select id from statuses where company_id = ${tenant.companyId} and object = ${object} and name = ${name}`;
+    select s.id
+    from statuses s left join pipelines p on p.company_id = s.company_id and p.id = s.pipeline_id
+    where s.company_id = ${tenant.companyId} and s.object = ${object} and s.name = ${name} and p.is_default is not false`;
   if (!row) throw new Error(`there is no status ${name} of ${object}`);
   return row.id;
 }

@@ -5,7 +5,13 @@ import { v7 as uuidv7 } from 'uuid';
 import { inject } from 'vitest';
 import { rowNames } from '../../db/client/row-names.ts';
 import { createCompany } from '../../db/onboarding/onboarding.ts';
-import { activityTypes, dealStatuses, leadStatuses, taskTypes } from '../../domain/onboarding/defaults.ts';
+import {
+  activityTypes,
+  dealStatuses,
+  leadStatuses,
+  pipelineName,
+  taskTypes,
+} from '../../domain/onboarding/defaults.ts';
 import { standardPolicy } from '../../domain/scheduling/policies.ts';
 import { newApiKey, sha256 } from '../../runtime/credentials/secrets.ts';
 
@@ -87,6 +93,7 @@ export async function newTenant(name = 'Tenant'): Promise<Tenant> {
         metadata: {},
       },
       {
+        pipelineName,
         dealStatuses,
         leadStatuses,
         activityTypes,

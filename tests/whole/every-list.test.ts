@@ -88,14 +88,23 @@ async function fill({ key, companyId, branchId }: Tenant, number: number): Promi
   await sql`
     insert into campaign_runs (company_id, test_mode, id, campaign_id, status, content, created_by_kind, created_by_id, created_at)
     values (${companyId}, false, ${uuidv7()}, ${campaign}, 'completed', '{}', 'system', 'test', now())`;
+  await create('/v1/views', { object: 'accounts', name });
+  await create('/v1/settings/pipelines', { name });
   await create('/v1/settings/sources', { name });
   await create('/v1/settings/tags/leads', { name, fields: [{ field: 'priority', operator: 'eq', value: number }] });
   await create(onLead('tags'), { name });
+  const [source, target] = [
+    await createRecord(key, 'accounts', { name }),
+    await createRecord(key, 'accounts', { name }),
+  ];
+  const merging = { key, body: { into_id: target.id } };
+  await expectStatus(200, 'POST', `${recordsPath('accounts', source.id)}/merge`, merging);
   const { body } = await create('/v1/imports', { object: 'accounts' });
   imported ??= body.data.import.id;
   await sql`
     insert into import_errors (company_id, test_mode, import_id, row, line, code, message, fields, content)
     values (${companyId}, false, ${imported}, ${number + 1}, ${number + 2}, 'VALIDATION_ERROR', ${name}, '[]', '[]')`;
+  await create('/v1/reverts', { request_id: uuidv7() });
   await create('/v1/settings/sla-policies', { name, entity_type: 'lead', first_response_time: 60 });
 }
 

@@ -150,7 +150,6 @@ const failures: Record<string, number> = { createRecordBatch: 1 };
 /** Lists that are empty after the first start. */
 const uncalled = 'lists calls, and the demo workspace is created without any';
 const empty: Record<string, string> = {
-  listSavedReports: 'saved in the web app, and not through the API',
   listChanges: uncalled,
   listAuditLogs: uncalled,
   listRecordHistory: uncalled,
@@ -189,7 +188,8 @@ test('runs the samples of the introduction with the printed key and sign-in', as
   expect(outputs.map(({ statuses }) => statuses)).toEqual([
     ['201', '200'],
     ['200', '201'],
-    // Filters, bulk data, an import, an export, a dry run, undo, debugging, billing, and the same migration twice.
+    // Filters, bulk data, an import, an export, dry runs, undo, debugging, billing, and the same
+    // migration twice.
     ['200', '200'],
     ['200'],
     ['201', '200', '202', '200'],

@@ -183,6 +183,7 @@ export interface Operations {
    * | Filter | Evaluated | Not accepted |
    * |---|---|---|
    * | GET /v1/objects/{object}/records | for each page | |
+   * | saved views | when a list is read with the view | |
    * | POST /v1/reports/query, and `config` of saved reports | when the report runs | |
    * | campaigns | for the time that the run was created | related records |
    * | `stop_when` of workforces | before each step | related records |
@@ -215,6 +216,17 @@ export interface Operations {
    *
    * A query that takes longer than 1.5 seconds fails with **503** and `details.reason` `query_timeout`.
    *
+   * **view** applies a [saved view](#operation/createView) of the object: its filter, sort order and fields.
+   *
+   * - `filter` narrows the view: a record must pass both filters. The limits of combinators and conditions apply to both
+   *   together. An `and` at the top of either counts once.
+   * - `sort` and `fields` replace those of the view.
+   * - A cursor belongs to the filter and the order that it began with. If the view changes meanwhile, the cursor returns
+   *   **400**: begin again without it.
+   * - **404**: the view does not exist, or its owner does not share it. **400**: it is a view of another object. **422** with
+   *   `details.reason` `view_outdated`: it no longer fits the object, for example because a field was disabled.
+   *   `details.fields` says what to fix in the view; `sort` or `fields` of the request also replaces a faulty one.
+   *
    * **fields** selects the fields to return. **expand** adds the objects that fields refer to, in `expanded`, with
    * `expand=tags` the tags of leads and customers, and with `expand=links.<name>` related records. `count=true` adds `total`, the number of records that pass the filter
    * on all pages. Counting stops at 10,000; `total_capped` says whether there are more. `versions` has the version of each record, for `If-Match`.
@@ -233,6 +245,8 @@ export interface Operations {
    *   status gets the first active one.
    * - `assigned_to` is the ID of an active user; you can send `assigned_to_email` instead. Without either, the record is
    *   unassigned.
+   * - A deal belongs to the default [pipeline](#operation/listDealPipelines) unless it names another `pipeline`. `stage` is
+   *   the name of one of its stages. Without it, the deal starts in the first active stage.
    * - A status or stage that you name can have pre-conditions that the record must meet. Unmet pre-conditions return 422
    *   with `details.reason` `pre_conditions_not_met` and `REQUIRED` or `RULE_FAILED` in `details.fields`. If you name no
    *   status, the pre-conditions of the first status are not checked.
@@ -269,6 +283,10 @@ export interface Operations {
    * you leave out goes. Tags that conditions added stay, whether you name them or not, so you can send back the names from
    * `expanded.tags`. A tag with conditions stays added by hand if it was and you name it. If you do not send `tags`, they
    * stay.
+   *
+   * **Pipeline.** `stage` is the name of a stage of the deal's own pipeline. To move a deal to another
+   * [pipeline](#operation/listDealPipelines), send `pipeline` and a `stage` of it. `pipeline` without `stage` returns 422
+   * (`REQUIRED`), and a stage of another pipeline without `pipeline` returns 422 (`INVALID_OPTION`).
    *
    * **Status and stage.** A new status or stage sets `won_at`, `lost_at` or `converted_at` by its outcome, and clears them
    * when the record leaves it. A deal that enters a won stage, or is created in one, gets `probability` 100 and no
@@ -546,7 +564,8 @@ export interface Operations {
    *   existing customer. Without a company name, there is no account.
    * - **Deal.** A deal is created if you send `create_deal`, or simply `deal`, with fields as for POST
    *   /v1/objects/deals/records. By default, the name is the company or the person, and source and assignee are the
-   *   lead's. `customer_id`, `account_id` and `lead_id` are set.
+   *   lead's. `customer_id`, `account_id` and `lead_id` are set. It starts in the first active stage of the
+   *   default pipeline unless `deal` names a `pipeline` or a `stage`.
    * - **Lead.** The lead moves to the first active status with the outcome `converted`, unless it is already in such a
    *   status. It gets `converted_at` and `converted_customer_id`.
    *
@@ -582,6 +601,10 @@ export interface Operations {
    * `stage_id`; GET /v1/objects/deals/schema lists the names. Requires the scope `deals:edit`. Send an `Idempotency-Key`,
    * so that a retry after a lost response gets the original response.
    *
+   * **Pipelines.** `stage` is the name of a stage of the deal's own pipeline. To move the deal to another
+   * [pipeline](#operation/listDealPipelines), also send its name as `pipeline`. A `stage_id` can be one of any pipeline;
+   * together with `pipeline`, it must be one of that pipeline.
+   *
    * **fields** sets fields of the deal in the same call, before the pre-conditions of the stage are checked. Either
    * everything is stored or nothing. The rules of PATCH /v1/objects/deals/records/{id} apply.
    *
@@ -606,8 +629,9 @@ export interface Operations {
    * - **400**: neither or both of `stage` and `stage_id`, or a `reason` of the wrong length.
    * - **404**: the deal does not exist, or the key cannot see it.
    * - **409** `CONFLICT`: the stage is not active (`details.reason`: `stage_inactive`).
-   * - **422**: the stage does not exist (`INVALID_OPTION`; `allowed` lists the active ones), a field is unknown or has the
-   *   wrong JSON type, or `fields` has problems, listed as `fields.<name>`.
+   * - **422**: the pipeline does not exist, or the stage does not exist in the pipeline (`INVALID_OPTION`; `allowed` lists
+   *   the active ones), a field is unknown or has the wrong JSON type, or `fields` has problems, listed as
+   *   `fields.<name>`.
    *
    * Emits `record.updated` with `changed_fields` and, if the stage changed, `deal.stage_changed` with the names `from` and
    * `to` and the IDs `from_id` and `to_id`.
@@ -1212,7 +1236,8 @@ export interface Operations {
   /**
    * List the statuses of leads or the stages of deals
    *
-   * Returns all statuses of the object in order, including inactive ones.
+   * Returns all statuses of the object in order, including inactive ones. Stages are in the order of their
+   * [pipelines](#operation/listDealPipelines).
    *
    * Requires `settings:view`. Live and test keys see the same statuses. **404**: the object has no statuses.
    */
@@ -1221,6 +1246,10 @@ export interface Operations {
    * Create a status or a stage
    *
    * Creates a status. The very next call can use it.
+   *
+   * **Pipelines.** A stage belongs to a [pipeline](#operation/listDealPipelines): to the one that `pipeline_id` names,
+   * or to the default one. It stays there. Names and positions are those of the pipeline, so that stages of two pipelines
+   * can have the same name. Statuses of leads have no pipeline.
    *
    * **Order.** `order_position` counts from 1 without gaps. If you omit it, the status is added at the end. At a position,
    * the statuses from there on move back by one. A number beyond the end means the end.
@@ -1243,10 +1272,10 @@ export interface Operations {
    * If sources, statuses or activity types are renamed, rules keep referring to them.
    *
    * Requires `settings:configure` and a live key, because live and test mode share the list. **409** `ALREADY_EXISTS`: the
-   * list already has this name, ignoring case; `details.existing_id` is the existing status. `CONFLICT` with the reason
-   * `status_limit_reached`: an object can have at most 100 statuses. **422**: a field is unknown or read-only, has the
-   * wrong JSON type, or names a field, source, status or activity type that does not exist. **400**: any other invalid
-   * value. The response lists every problem.
+   * list or pipeline already has this name, ignoring case; `details.existing_id` is the existing status. `CONFLICT` with the
+   * reason `status_limit_reached`: leads, and each pipeline of deals, can have at most 100 statuses. **422**: a field is
+   * unknown or read-only, has the wrong JSON type, or names a field, source, status, pipeline or activity type that does
+   * not exist. **400**: any other invalid value, or `pipeline_id` for leads. The response lists every problem.
    */
   createStatus: DryRunMethod<'createStatus'>;
   /**
@@ -1282,8 +1311,8 @@ export interface Operations {
    * If sources, statuses or activity types are renamed, rules keep referring to them.
    *
    * Requires `settings:configure` and a live key. **404**: the object has no such status. **409** `ALREADY_EXISTS`:
-   * another status has the name. `CONFLICT` with the reason `last_active`: at least one status must stay active. **400**
-   * and **422** as on creation.
+   * another status, of the same pipeline, has the name. `CONFLICT` with the reason `last_active`: at least one status of
+   * leads, and of each pipeline, must stay active. **400** and **422** as on creation.
    */
   updateStatus: DryRunMethod<'updateStatus'>;
   /**
@@ -1295,7 +1324,7 @@ export interface Operations {
    * reason `in_use`: records are in the status. `details.references` counts them, e.g. `{"deals": 12}`, including live and
    * test records, regardless of who can see them. Counting stops at 10,000; `details.references_capped` is then true. Move
    * the records first, or deactivate the status with PATCH. `CONFLICT` with the reason `last_active`: it is the last
-   * active status.
+   * active status of leads or of its pipeline.
    */
   deleteStatus: DryRunMethod<'deleteStatus'>;
   /**
@@ -1434,6 +1463,67 @@ export interface Operations {
    * `details.references_capped` is then true. Delete the links first, or disable the link type with PATCH.
    */
   deleteLinkType: DryRunMethod<'deleteLinkType'>;
+  /**
+   * List the pipelines of deals
+   *
+   * Returns all pipelines in order. A new workspace has one, the default pipeline. The stages of a pipeline are the
+   * [statuses](#operation/listStatuses) of deals with its `pipeline_id`.
+   *
+   * Requires `settings:view`. Live and test keys see the same pipelines.
+   */
+  listDealPipelines: ListMethod<'listDealPipelines', 'pipelines'>;
+  /**
+   * Create a pipeline
+   *
+   * Creates a pipeline with the stages New, Contacted, Qualified, Proposal, Won and Lost. Add, rename and delete stages
+   * with the [statuses](#operation/createStatus) of deals. The very next call can create deals in the pipeline: they name
+   * it in their field `pipeline`.
+   *
+   * **Default.** Deals that name no pipeline are created in the default one, also when a lead is converted. With
+   * `is_default`, the pipeline replaces the current default. Existing deals stay where they are.
+   *
+   * **Order.** `order_position` counts from 1 without gaps. If you omit it, the pipeline is added at the end. At a
+   * position, the pipelines from there on move back by one. A number beyond the end means the end.
+   *
+   * Requires `settings:configure` and a live key, because live and test mode share the list. **409** `ALREADY_EXISTS`: the
+   * list already has this name, ignoring case; `details.existing_id` is the existing pipeline. `CONFLICT` with the reason
+   * `pipeline_limit_reached`: a workspace can have at most 20 pipelines. **422**: a field is unknown or read-only, or has
+   * the wrong JSON type. **400**: any other invalid value.
+   */
+  createDealPipeline: DryRunMethod<'createDealPipeline'>;
+  /**
+   * Get a pipeline
+   *
+   * Returns one pipeline. Requires `settings:view`. **404**: the pipeline does not exist.
+   */
+  getDealPipeline: Method<'getDealPipeline'>;
+  /**
+   * Update a pipeline
+   *
+   * Changes only the fields that you send. Deals show the new name. Moving a pipeline shifts the pipelines in between.
+   *
+   * **Default.** `is_default: true` makes the pipeline the default instead of the current one. There is always exactly one
+   * default pipeline, also after concurrent calls.
+   *
+   * Requires `settings:configure` and a live key. **404**: the pipeline does not exist. **409** `ALREADY_EXISTS`: another
+   * pipeline has the name. `CONFLICT` with the reason `default_pipeline`: `is_default: false` for the default pipeline.
+   * Make another pipeline the default instead. **422**: a field is unknown or read-only, or has the wrong JSON type.
+   * **400**: any other invalid value.
+   */
+  updateDealPipeline: DryRunMethod<'updateDealPipeline'>;
+  /**
+   * Delete a pipeline
+   *
+   * Deletes a pipeline that has no deals, and its stages. The pipelines after it move up. A deal in the trash that was in
+   * it is restored in the default pipeline.
+   *
+   * Requires `settings:configure` and a live key. **404**: the pipeline does not exist. **409** `CONFLICT` with the reason
+   * `in_use`: the pipeline has deals. `details.references` counts them, e.g. `{"deals": 12}`, including live and test
+   * records, regardless of who can see them. Counting stops at 10,000; `details.references_capped` is then true. Move the
+   * deals to another pipeline first. `CONFLICT` with the reason `default_pipeline`: it is the default. Make another
+   * pipeline the default first.
+   */
+  deleteDealPipeline: DryRunMethod<'deleteDealPipeline'>;
   /**
    * List sources
    *
@@ -1599,24 +1689,256 @@ export interface Operations {
    * Returns the number of leads or deals in each status, in pipeline order. It counts all records that the key can see,
    * not a sample. Statuses without records are included with 0. Records without a status follow under `status_id` null.
    *
+   * If a workspace has several [pipelines](#operation/listDealPipelines) of deals, their stages follow one another in the
+   * order of the pipelines, each with its `pipeline_id`. The parameter `pipeline_id` selects one pipeline.
+   *
    * For deals, `amount_minor` is the sum of their amounts, regardless of currency. For leads, `converted` counts those
    * whose status has the outcome `converted`, and `conversion_rate` is their share of all leads, 0 to 1 with four
    * decimals.
    *
-   * Requires `reports:view`. **403** `MODULE_DISABLED`: the module of the object is switched off. **503** with
-   * `details.reason` `query_timeout`: the call took longer than 1.5 seconds.
+   * Requires `reports:view`. **400**: `pipeline_id` is sent for leads. **403** `MODULE_DISABLED`: the module of the object
+   * is switched off. **404**: the pipeline does not exist. **503** with `details.reason` `query_timeout`: the call took
+   * longer than 1.5 seconds.
    */
   getPipeline: Method<'getPipeline'>;
   /**
    * List saved reports
    *
-   * Returns the report definitions saved in this workspace, newest first: the shared ones and, for an OAuth token, also
-   * the user's own. Definitions for objects that the workspace no longer has, or whose module is switched off, are absent.
-   * To run a definition, send `config` and the object to POST /v1/reports/query.
+   * Returns the report definitions saved in this workspace, newest first: the shared ones and the caller's own. A user and
+   * the apps that act for the user own the same reports; an API key owns those that it created. Definitions for objects that
+   * the workspace no longer has, or whose module is switched off, are absent.
    *
-   * Requires `reports:view`. Saved reports cannot be created or changed through this API.
+   * Requires `reports:view`. Live and test keys see the same reports.
    */
   listSavedReports: ListMethod<'listSavedReports', 'reports'>;
+  /**
+   * Create a saved report
+   *
+   * Saves the definition of a report under a name. [Its results](#operation/getSavedReportResults) are computed each time
+   * they are read.
+   *
+   * - `object_id` and `config` together are the body of [POST /v1/reports/query](#operation/searchReport), and are checked in
+   *   the same way. Relative dates in the filter stay relative; `from` and `to` stay as they are. `chart_type` is for the
+   *   client: the API stores it and does nothing with it.
+   * - Everyone with `reports:view` sees a report with `is_shared`. Only its owner can change it, and callers with
+   *   `settings:configure`. Its figures cover the records that the reader can see.
+   * - In a JSON body, objects can be nested 5 levels deep, and `config` is one of them. So combinators of its filter can be
+   *   nested two levels deep, not three, and a relative date can stand below one.
+   *
+   * Requires `reports:create` and a live key, because live and test mode share the definitions. As for running the report, the
+   * caller may also need the view scope of the object. A workspace can have at most 200 shared reports, and each owner at most
+   * 200 others.
+   *
+   * - **400**: the filter is invalid, or another value is.
+   * - **403**: a scope is missing, or the module of the object is switched off.
+   * - **409** `ALREADY_EXISTS`: the owner already has a report on the object with this name, ignoring case;
+   *   `details.existing_id` is that report. `CONFLICT` with the reason `report_limit`: there are too many saved reports.
+   * - **422**: the object does not exist, `config` names an unknown field, a field of the body is unknown or read-only, or a
+   *   value has the wrong JSON type.
+   */
+  createSavedReport: Method<'createSavedReport'>;
+  /**
+   * Get a saved report
+   *
+   * Returns one saved report, without its results. Requires `reports:view`.
+   *
+   * **404**: the report does not exist, belongs to someone else who does not share it, or is of an object that the workspace
+   * no longer has or whose module is switched off.
+   */
+  getSavedReport: Method<'getSavedReport'>;
+  /**
+   * Update a saved report
+   *
+   * Changes only the fields that you send. `config` is replaced as a whole. The object and the owner stay.
+   *
+   * Requires `reports:edit` and a live key. The owner can change the report. Others can change a shared one if they have
+   * `settings:configure`; otherwise **403** names that scope. The other errors are those of
+   * [creating a report](#operation/createSavedReport).
+   *
+   * **404**: the report does not exist, belongs to someone else who does not share it, or is of an object that the workspace
+   * no longer has or whose module is switched off.
+   */
+  updateSavedReport: Method<'updateSavedReport'>;
+  /**
+   * Delete a saved report
+   *
+   * Deletes a saved report. Records stay as they are.
+   *
+   * Requires `reports:edit` and a live key. The owner can delete the report. Others can delete a shared one if they have
+   * `settings:configure`; otherwise **403** names that scope.
+   *
+   * **404**: the report does not exist, belongs to someone else who does not share it, or is of an object that the workspace
+   * no longer has or whose module is switched off.
+   */
+  deleteSavedReport: Method<'deleteSavedReport'>;
+  /**
+   * Get the results of a saved report
+   *
+   * Runs a saved report over the records that the key can see, live or test, and returns what
+   * [POST /v1/reports/query](#operation/searchReport) returns for the same definition, with the ID and the name of the report
+   * in `saved_report`.
+   *
+   * Requires `reports:view`, and the view scope of the object if the report reveals texts or IDs, as for running a report.
+   *
+   * - **403**: a scope is missing, or `MODULE_DISABLED`: the module of the object is switched off.
+   * - **404**: the report does not exist, belongs to someone else who does not share it, or is of an object that the workspace
+   *   no longer has.
+   * - **422** `details.reason` `saved_report_outdated`: the definition no longer fits the object, for example because a field
+   *   was disabled. `details.fields` says what to fix.
+   * - **503** `details.reason` `query_timeout`: the report took longer than 1.5 seconds.
+   */
+  getSavedReportResults: Method<'getSavedReportResults'>;
+  /**
+   * List saved views
+   *
+   * Returns the saved views that the caller owns and the shared ones of others, newest first. A user and the apps that act
+   * for the user own the same views; an API key owns those that it created. Views of objects that the caller cannot view are
+   * absent.
+   *
+   * `problems` says what no longer fits the object, for example a field that was disabled. A view with problems cannot be
+   * used until they are fixed.
+   *
+   * Needs no scope of its own: the list has the views of the objects whose view scope the caller has. Live and test keys see
+   * the same views.
+   */
+  listViews: ListMethod<'listViews', 'views'>;
+  /**
+   * Create a saved view
+   *
+   * Saves a filter, a sort order and a list of fields under a name. To use the view, pass its ID as `view` when you
+   * [list records](#operation/listRecords).
+   *
+   * - `filter`, `sort` and `fields` are those of lists of records, and are checked in the same way. Relative dates stay
+   *   relative: they are evaluated each time the view is used.
+   * - Everyone who can view the object can use a view with `is_shared`. Only its owner can change it, and callers with
+   *   `settings:configure`.
+   * - In a JSON body, objects can be nested 5 levels deep, of which the body itself is one. A relative date is one of these
+   *   levels.
+   *
+   * Needs no scope of its own but the view scope of the object, and a live key, because live and test mode share the views.
+   * A workspace can have at most 200 shared views, and each owner at most 200 others.
+   *
+   * - **400**: the filter is invalid, or another value is.
+   * - **403**: the caller cannot view the object, or its module is switched off.
+   * - **409** `ALREADY_EXISTS`: the owner already has a view of the object with this name, ignoring case;
+   *   `details.existing_id` is that view. `CONFLICT` with the reason `view_limit`: there are too many views.
+   * - **422**: the object does not exist, `sort` or `fields` names an unknown field, a field of the body is unknown or
+   *   read-only, or a value has the wrong JSON type.
+   */
+  createView: Method<'createView'>;
+  /**
+   * Get a saved view
+   *
+   * Returns one saved view.
+   *
+   * Needs no scope of its own but the view scope of the object. **404**: the view does not exist, belongs to someone else
+   * who does not share it, or is of an object that the caller cannot view.
+   */
+  getView: Method<'getView'>;
+  /**
+   * Update a saved view
+   *
+   * Changes only the fields that you send. `filter`, `sort` and `fields` are replaced as a whole; null removes them. The
+   * object and the owner stay.
+   *
+   * All of the view must fit the object after the change, so this also reports what no longer fitted before. Pages that were
+   * begun with the view before its filter or sort order changed cannot be continued: their cursors return 400.
+   *
+   * Needs no scope of its own but the view scope of the object, and a live key. The owner can change the view. Others can
+   * change a shared one if they have `settings:configure`; otherwise **403** names that scope. **404**: the view does not exist
+   * for the caller. The other errors are those of [creating a view](#operation/createView).
+   */
+  updateView: Method<'updateView'>;
+  /**
+   * Delete a saved view
+   *
+   * Deletes a saved view. Lists with its ID return 404 from then on.
+   *
+   * Needs no scope of its own but the view scope of the object, and a live key. The owner can delete the view. Others can
+   * delete a shared one if they have `settings:configure`; otherwise **403** names that scope. **404**: the view does not exist
+   * for the caller.
+   */
+  deleteView: Method<'deleteView'>;
+  /**
+   * Merge a record into another
+   *
+   * Merges the record of the path, the source, into the record `into_id`, the target. Both are leads, deals, customers,
+   * accounts or records of the same custom object. The target stays, with its `id`, `created_at` and creator. The source
+   * goes to the trash for 30 days, and the merge can be [undone](#operation/undoMerge) until then.
+   *
+   * **Fields.** The target keeps its values, and its empty fields get those of the source. `field_choices` decides
+   * otherwise, field by field: `source` takes the value of the source, even if that is empty; `target` keeps the value of
+   * the target, even if that is empty. `fields` in the response lists the fields in which the two differed. A stage of the
+   * source brings its `stage_changed_at`, `won_at` and `lost_at`. `last_contacted_at` becomes the later of both and
+   * `next_followup_at` the earlier one that is still to come. Duplicate checks and the pre-conditions of statuses do not
+   * apply.
+   *
+   * **Items.** Notes, tasks, activities, messages, attachments, links, bookings and message drafts move to the target with
+   * their IDs, and its tags are joined. Records that referred to the source refer to the target. A link that the target
+   * cannot have, because it has the same link or its cardinality allows no more, is left with the source: `links_left`
+   * counts these. The running SLA clocks of the source end. The do-not-call and the suppression list contain numbers and
+   * addresses, so a merge changes neither.
+   *
+   * **Limits.** A merge moves up to 5,000 items and 1,000 references.
+   *
+   * With `dry_run: true` the whole merge runs and is rolled back: the response is the same, with `id` null, and nothing
+   * changes.
+   *
+   * Requires the view, edit and delete scopes of the object. The source can be merged only once, so the call needs no
+   * `Idempotency-Key`, but you can send one. `If-Match` is about the target.
+   *
+   * - **404**: the object does not exist or its records cannot be merged; the source does not exist, or the key cannot see
+   *   it. If the source was merged, `details.merged_into` is the record that it is part of now.
+   * - **409** `CONFLICT`: `self_merge`: `into_id` is the record itself; `version_mismatch`: the target does not match
+   *   `If-Match`; `merge_too_large`: more has to move than above, and `details` has the `limit`.
+   * - **422**: `into_id` is no record of the object that the key can see; `field_choices` has a field that does not exist,
+   *   is read-only, or would be empty although it is required.
+   *
+   * Emits `record.merged`, `record.updated` for the target if its fields changed, and `record.updated` for each activity
+   * and task that moved and each record that referred to the source.
+   */
+  mergeRecord: DryRunMethod<'mergeRecord'>;
+  /**
+   * List merges
+   *
+   * Returns merges, newest first, also those that were undone.
+   *
+   * The call itself requires no scope. It returns merges of the objects that the key can view. A key that does not see
+   * all records sees the merges that it made itself and those of the users that it can see.
+   *
+   * **400**: a cursor of another list. **404**: the workspace has no such object, or the key cannot view it.
+   */
+  listMerges: ListMethod<'listMerges', 'merges'>;
+  /**
+   * Get a merge
+   *
+   * Returns one merge. The call itself requires no scope. **404**: there is no such merge, the key cannot view its object,
+   * or it made neither the merge itself nor sees the user who did.
+   */
+  getMerge: Method<'getMerge'>;
+  /**
+   * Undo a merge
+   *
+   * Undoes a merge within 30 days: the source comes back from the trash as it was, with its ID, and gets back what moved
+   * to the target, as far as it is still there. The fields of the target get the values from before the merge. If a field
+   * was written since, it keeps the newer value, and `conflicts` lists it. Items added to the target since stay there.
+   *
+   * `warnings` says what the source can no longer have, as when [restoring](#operation/restoreDeletedRecord) a record.
+   * With `dry_run: true` the whole undo runs and is rolled back: the response is the same, and nothing changes.
+   *
+   * The call itself requires no scope. It requires the view, edit and delete scopes of the object of the merge. A merge is
+   * undone once, so the call needs no `Idempotency-Key`, but you can send one.
+   *
+   * - **404**: as for reading the merge; or the key cannot see the target or the source.
+   * - **409** `CONFLICT`: `not_merged`: the merge was undone; `undo_expired`: 30 days are over, or the source was removed
+   *   from the trash; `merge_superseded`: the target was merged itself, or a later merge into it changed the same fields,
+   *   so undo the merge `details.by` first; `related_record_deleted`: the target was deleted, so restore it first.
+   * - **409** `ALREADY_EXISTS`: another record has a value of a unique field by now.
+   *
+   * Emits `record.unmerged`, `record.updated` for the target if its fields changed, and `record.updated` for each activity
+   * and task that moves back and each record that refers to the source again.
+   */
+  undoMerge: DryRunMethod<'undoMerge'>;
   /**
    * List deleted records
    *
@@ -1665,7 +1987,7 @@ export interface Operations {
    * | code | meaning |
    * |---|---|
    * | `owner_inactive` | The assigned user is no longer active. `assigned_to` is null. |
-   * | `status_gone` | The status or stage was deleted. The record has the first active one. |
+   * | `status_gone` | The status or stage was deleted. The record has the first active one: a deal of its pipeline or, if that was deleted too, of the default one. |
    * | `option_gone` | The source was deleted. The field is null. |
    * | `reference_gone` | The record that a field refers to was deleted. The field is null. If that record is in the trash, the reference comes back when it is restored, except for the record of a task. |
    * | `link_gone` | A link cannot come back: its link type was deleted, or one of the records has another link that takes its place. |
@@ -2312,7 +2634,8 @@ export interface Operations {
    *
    * **Deleted records.** If a record is deleted, the activities and tasks deleted with it each have their own
    * `record.deleted`, after that of the record. Its notes, messages, attachments and tags have none: remove them together
-   * with the record. Records that referred to it have a `record.updated`.
+   * with the record. Records that referred to it have a `record.updated`. A record that was merged has `record.merged`
+   * instead, with `into_id`: remove it, and give its notes, messages, attachments and tags to that record.
    *
    * **Visibility.** The call requires no scope of its own. It returns events of the objects that the key can view
    * (`leads:view`, `object:visits:view`) and of the records that it can see. This includes events for records that are
@@ -2584,6 +2907,25 @@ export interface Operations {
    */
   cancelImport: Method<'cancelImport'>;
   /**
+   * Undo an import
+   *
+   * Undoes an import that has ended, within 30 days (`undo_until`). Created records go to the trash, and changed fields get
+   * their former values. What others have changed since stays as it is, and is in `conflicts`; the
+   * [reasons](#operation/createRevert) are those of reverts. The undo is a [revert](#tag/Reverts): `data.revert` has its plan and
+   * [its progress](#operation/getRevert) by `id`. Until it ends, the import is `undoing`, and then `undone`; if it fails, the
+   * import has its former status again and can be undone once more. A plan of more than about 500 rows is made by a background
+   * job (`planning`).
+   *
+   * With `dry_run`, only the plan is made, and the import stays as it is. The plan can be
+   * [applied](#operation/applyRevert) within an hour.
+   *
+   * The body is optional. Requires `imports:create`, the delete scope of the object if the import created records, and the edit scope if it changed
+   * some. Errors: **404**: the import does not exist. **403**: a scope is missing. **409** with the reason
+   * `import_not_ended`; `nothing_to_undo`: it was a dry run, wrote nothing, or is undone already; `undo_expired`: it ended more
+   * than 30 days ago; `revert_limit`: ten reverts of the workspace run or wait.
+   */
+  undoImport: Method<'undoImport'>;
+  /**
    * List the failed rows of an import
    *
    * Returns the rows that failed so far, in the order of the file. Requires `imports:view`. **404**: the import does not
@@ -2601,6 +2943,76 @@ export interface Operations {
    * the reason `import_not_ended`: the import has not ended.
    */
   getImportErrorFile: Method<'getImportErrorFile'>;
+  /**
+   * List reverts
+   *
+   * Returns the reverts of the workspace, newest first, also those of undone imports. Requires `reverts:view`, and a
+   * credential that can see the whole workspace (403, `details.reason` `company_reach_required`).
+   */
+  listReverts: ListMethod<'listReverts', 'reverts'>;
+  /**
+   * Create a revert
+   *
+   * Plans what undoes some operations, and changes nothing. Read `counts` and `conflicts`, and then
+   * [apply the plan](#operation/applyRevert) within an hour.
+   *
+   * The operations are those of one call (`request_id`, as in `meta.request_id`), of an import (`import_id`), of an earlier
+   * revert (`revert_id`), or of one key, user or app in a time of up to 31 days (`actor_id`, `from`, `to`; both times are
+   * included). `objects` limits them to records of some objects. A batch is one call. The audit log is the source of the
+   * operations, so they can be 400 days old; deleted records can be restored for 30 days.
+   *
+   * Records that the operations created go to the trash. Changed fields and tags get their former values. Deleted records
+   * are restored from the trash, and merges are undone. If operations changed a record several times, their changes are undone together. The rules
+   * for values and the pre-conditions of statuses do not apply, since the records had these values before.
+   *
+   * A conflict is something that stays as it is:
+   *
+   * | reason | meaning |
+   * |---|---|
+   * | `changed_since` | a field no longer has the value that the operations wrote, or others have written to a record since it was created or deleted, or another record has a unique value by now |
+   * | `deleted_since` | the record was deleted after the operations, or is no longer in the trash, or a former value refers to a record or user that is gone |
+   * | `not_revertible` | the operation cannot be undone: the undo of a merge, messages, bookings, payments, notes, attachments, links and settings; also a phone number, of which the audit log keeps only the last digits, and a field or object that is disabled |
+   *
+   * `conflicts` has the first 100, and `counts.conflicts` the number of all. A plan of more than about 500 operations is made
+   * by a background job: its status is `planning` until then. `digest` stands for the plan.
+   *
+   * Requires `reverts:create`, and a credential that can see the whole workspace (403, `details.reason`
+   * `company_reach_required`). Send an `Idempotency-Key`, so that a retry does not create a second plan.
+   *
+   * Errors: **400**: no operations are named, or a time is invalid. **422** with `details.fields`: more than one kind of
+   * operations is named, the import or revert does not exist, `to` is before `from` or more than 31 days after it, or an
+   * object does not exist. **409** with the reason `revert_limit`: ten reverts of the workspace run or wait.
+   */
+  createRevert: Method<'createRevert'>;
+  /**
+   * Get a revert
+   *
+   * Returns a revert with its plan and progress. Requires `reverts:view`, and a credential that can see the whole workspace
+   * (403, `details.reason` `company_reach_required`). **404**: the revert does not exist.
+   */
+  getRevert: Method<'getRevert'>;
+  /**
+   * Apply a revert
+   *
+   * Undoes the operations as planned. A background job puts the records back in chunks, and resumes by itself after an
+   * interruption. Each record is checked again when it is locked, so that changes of others survive; such conflicts are added
+   * to `conflicts`. With `conflicts: skip`, everything with a conflict stays as it is. With `conflicts: fail`, the call is
+   * rejected if the plan has conflicts, and the revert ends as `failed` at the first new one; what was reverted before stays
+   * reverted.
+   *
+   * The job acts as the credential that sends this call. The audit rows of the changes have the ID of the revert as their
+   * `request_id` and in `metadata.revert_id`, and their events have the `origin` `{"kind": "revert", "id": …}`. The revert can
+   * be reverted by its `revert_id`. If it undoes an import as a whole, the import becomes `undone`.
+   *
+   * Requires `reverts:create`, a credential that can see the whole workspace, and the scopes of what is undone: `edit` of an
+   * object for its changed records, `delete` for created ones, `create`, `edit` and `delete` for deleted ones.
+   *
+   * Errors: **404**: the revert does not exist. **403**: a scope is missing. **409** with the reason `digest_mismatch`: the
+   * digest is not that of the plan; `already_applied`; `still_planning`; `expired`: the plan is older than an hour;
+   * `conflicts`: there are conflicts, and `conflicts` is `fail`; `nothing_to_undo`: the import is undone already; `import_not_ended`;
+   * `revert_limit`: ten reverts of the workspace run or wait.
+   */
+  applyRevert: Method<'applyRevert'>;
   /**
    * List SLA policies
    *
@@ -2819,7 +3231,7 @@ export interface Operations {
    *   event lacks a field, only `is_null` matches, and `not` of any other condition. `contains` on `changed_fields` matches
    *   one changed field. Relative dates and `as` are not accepted. Events that do not match are not sent.
    * - **include**: `imports` adds the events of records that [imports](#operation/createImport) write, which have
-   *   `origin` `{"kind": "import", "id": …}`; without it, only `import.completed` and `import.failed` are sent. `changes` adds the old and new values of the fields to `record.updated`. A body stays below 64 KB: if it
+   *   `origin` `{"kind": "import", "id": …}`; without it, only `import.completed`, `import.failed` and `import.undone` are sent. Events of records that a revert puts back, with the `origin` `{"kind": "revert", "id": …}`, are always sent. `changes` adds the old and new values of the fields to `record.updated`. A body stays below 64 KB: if it
    *   would be longer, the values are left out and `changes_truncated` is true.
    * - **skip_own**: leaves out events caused by this same credential, so that two systems do not trigger each other endlessly.
    * - **url**: an https URL with a public address, without user or password, on port 443, 8443 or 1024 and above. The address
@@ -3696,6 +4108,11 @@ export const descriptions: Readonly<Record<keyof Operations, Description>> = {
   getLinkType: { method: 'GET', path: '/v1/link-types/{id}' },
   updateLinkType: { method: 'PATCH', path: '/v1/link-types/{id}', runsDry: true },
   deleteLinkType: { method: 'DELETE', path: '/v1/link-types/{id}', runsDry: true },
+  listDealPipelines: { method: 'GET', path: '/v1/settings/pipelines', items: 'pipelines' },
+  createDealPipeline: { method: 'POST', path: '/v1/settings/pipelines', runsDry: true },
+  getDealPipeline: { method: 'GET', path: '/v1/settings/pipelines/{id}' },
+  updateDealPipeline: { method: 'PATCH', path: '/v1/settings/pipelines/{id}', runsDry: true },
+  deleteDealPipeline: { method: 'DELETE', path: '/v1/settings/pipelines/{id}', runsDry: true },
   listSources: { method: 'GET', path: '/v1/settings/sources', items: 'sources' },
   createSource: { method: 'POST', path: '/v1/settings/sources', runsDry: true },
   getSource: { method: 'GET', path: '/v1/settings/sources/{id}' },
@@ -3707,6 +4124,20 @@ export const descriptions: Readonly<Record<keyof Operations, Description>> = {
   searchReport: { method: 'POST', path: '/v1/reports/query' },
   getPipeline: { method: 'GET', path: '/v1/reports/pipeline' },
   listSavedReports: { method: 'GET', path: '/v1/reports/saved', items: 'reports' },
+  createSavedReport: { method: 'POST', path: '/v1/reports/saved' },
+  getSavedReport: { method: 'GET', path: '/v1/reports/saved/{id}' },
+  updateSavedReport: { method: 'PATCH', path: '/v1/reports/saved/{id}' },
+  deleteSavedReport: { method: 'DELETE', path: '/v1/reports/saved/{id}' },
+  getSavedReportResults: { method: 'GET', path: '/v1/reports/saved/{id}/results' },
+  listViews: { method: 'GET', path: '/v1/views', items: 'views' },
+  createView: { method: 'POST', path: '/v1/views' },
+  getView: { method: 'GET', path: '/v1/views/{id}' },
+  updateView: { method: 'PATCH', path: '/v1/views/{id}' },
+  deleteView: { method: 'DELETE', path: '/v1/views/{id}' },
+  mergeRecord: { method: 'POST', path: '/v1/objects/{object}/records/{id}/merge', takesKey: true, runsDry: true },
+  listMerges: { method: 'GET', path: '/v1/merges', items: 'merges' },
+  getMerge: { method: 'GET', path: '/v1/merges/{id}' },
+  undoMerge: { method: 'POST', path: '/v1/merges/{id}/undo', takesKey: true, runsDry: true },
   listDeletedRecords: { method: 'GET', path: '/v1/objects/{object}/deleted-records', items: 'deleted_records' },
   getDeletedRecord: { method: 'GET', path: '/v1/objects/{object}/deleted-records/{id}' },
   deleteDeletedRecord: { method: 'DELETE', path: '/v1/objects/{object}/deleted-records/{id}', takesKey: true, runsDry: true },
@@ -3777,8 +4208,13 @@ export const descriptions: Readonly<Record<keyof Operations, Description>> = {
   uploadImportPart: { method: 'POST', path: '/v1/imports/{id}/parts' },
   startImport: { method: 'POST', path: '/v1/imports/{id}/start', takesKey: true },
   cancelImport: { method: 'POST', path: '/v1/imports/{id}/cancel', takesKey: true },
+  undoImport: { method: 'POST', path: '/v1/imports/{id}/undo' },
   listImportErrors: { method: 'GET', path: '/v1/imports/{id}/errors', items: 'errors' },
   getImportErrorFile: { method: 'GET', path: '/v1/imports/{id}/errors.csv', isFile: true },
+  listReverts: { method: 'GET', path: '/v1/reverts', items: 'reverts' },
+  createRevert: { method: 'POST', path: '/v1/reverts', takesKey: true },
+  getRevert: { method: 'GET', path: '/v1/reverts/{id}' },
+  applyRevert: { method: 'POST', path: '/v1/reverts/{id}/apply' },
   listSlaPolicies: { method: 'GET', path: '/v1/settings/sla-policies', items: 'sla_policies' },
   createSlaPolicy: { method: 'POST', path: '/v1/settings/sla-policies', runsDry: true },
   getSlaPolicy: { method: 'GET', path: '/v1/settings/sla-policies/{id}' },
