@@ -1,6 +1,7 @@
 // Opens the request log of a process: its queue and its connection.
-import { insertRequests } from '../db/access/requests.ts';
+import { insertRequestBlock } from '../db/access/requests.ts';
 import type { LoggedRequest } from '../domain/access/logged-requests.ts';
+import { toBlocks } from '../domain/access/request-blocks.ts';
 import type { Log } from '../runtime/telemetry/log.ts';
 import { RequestLog } from '../runtime/telemetry/request-log.ts';
 import { type DatabaseSettings, openRequestLogPool } from './pools.ts';
@@ -16,8 +17,8 @@ export interface OpenRequestLog {
 export function openRequestLog(settings: DatabaseSettings, log: Log): OpenRequestLog {
   const pool = openRequestLogPool(settings);
   const requests = new RequestLog<LoggedRequest>(
-    (companies) =>
-      pool.use(async (sql) => void (await Promise.all(companies.map((rows) => insertRequests(sql, rows))))),
+    (rows) =>
+      pool.use(async (sql) => void (await Promise.all(toBlocks(rows).map((block) => insertRequestBlock(sql, block))))),
     (error, rows) => log.warn({ rows, err: { message: String(error) } }, 'requests were not recorded'),
   );
   return {

@@ -2352,25 +2352,14 @@ create table request_log (
   company_id uuid not null,
   test_mode boolean not null,
   id uuid not null,
-  method text not null,
-  path text not null,
-  operation text not null,
-  status smallint not null,
-  error_code text,
-  duration_ms real not null,
-  actor_kind text not null,
-  actor_id text not null,
-  key_name text,
-  ip text not null,
-  user_agent text,
-  idempotent_replay boolean not null,
-  request_body text,
-  error text,
+  first_id uuid not null,
+  has_failures boolean not null,
+  terms text[] not null,
+  requests text not null,
+  details text,
   primary key (company_id, test_mode, id)
 ) partition by range (id);
-create index request_log_by_actor on request_log (company_id, test_mode, actor_id, id);
-create index request_log_by_error on request_log (company_id, test_mode, error_code, id) where error_code is not null;
-create index request_log_by_operation on request_log (company_id, test_mode, operation, id);
+create index request_log_failures on request_log (company_id, test_mode, id) where has_failures;
 alter table request_log enable row level security, force row level security;
 create policy tenant on request_log to crm_app
   using (company_id = current_company() and test_mode = current_test_mode())

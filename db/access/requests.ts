@@ -1,135 +1,95 @@
-// The request log: adding rows, pages of it, and removal of expired days.
-import type { Fragment } from 'postgres';
-import type { LoggedRequest } from '../../domain/access/logged-requests.ts';
-import type { Actor } from '../client/created-by.ts';
-import { Insertion } from '../client/insertion.ts';
+// The request log: adding blocks of requests, finding them, and removal of expired days.
+import type { RequestBlock } from '../../domain/access/request-blocks.ts';
 import type { Sql } from '../client/pool.ts';
 import { type DueRow, removeByCompany } from '../client/sweeping.ts';
 import type { TenantScope } from '../client/tenant.ts';
 
-const insertion = new Insertion({ table: 'request_log', documents: [] });
-
-/** Adds requests of one company. Runs under the platform role. */
-export async function insertRequests(sql: Sql, rows: readonly LoggedRequest[]): Promise<void> {
-  await insertion.of(sql, rows as unknown as readonly Record<string, unknown>[]);
+/** Adds a block of requests. Runs under the platform role. */
+export async function insertRequestBlock(sql: Sql, block: RequestBlock): Promise<void> {
+  await sql`
+    insert into request_log (company_id, test_mode, id, first_id, has_failures, terms, requests, details)
+    values (${block.companyId}, ${block.testMode}, ${block.id}, ${block.firstId}, ${block.hasFailures}, ${block.terms}::text[],
+      ${block.requests}, ${block.details})`;
 }
 
-export interface RequestRow {
-  id: string;
-  method: string;
-  path: string;
-  operation: string;
-  status: number;
-  errorCode: string | null;
-  durationMs: number;
-  actor: Actor;
-  ip: string;
-  userAgent: string | null;
-  idempotentReplay: boolean;
-  testMode: boolean;
+/** Where to look for requests: bounds of the ids of blocks, and what they must contain. */
+export interface BlockFilter {
+  /** The lowest and the highest last id of a block; both are inclusive. */
+  lowestId: string;
+  highestId: string;
+  /** The highest first id of a block, inclusive. */
+  highestFirstId: string;
+  failuresOnly: boolean;
+  terms: readonly string[];
 }
 
-/** A request with what is only shown of a single one. */
-export interface WholeRequestRow extends RequestRow {
-  requestBody: string | null;
-  error: string | null;
-}
-
-/** Filters of the request log; undefined: any. */
-export interface RequestFilter {
-  method?: string | undefined;
-  operation?: string | undefined;
-  /** Both statuses are inclusive. */
-  status?: { from: number; to: number } | undefined;
-  errorCode?: string | undefined;
-  apiKeyId?: string | undefined;
-  actorId?: string | undefined;
-  /** The beginning of the path. */
-  path?: string | undefined;
-  /** Both ids are inclusive. */
-  lowestId?: string | undefined;
-  highestId?: string | undefined;
-}
-
-/** Rows from a part of the log, and the id at which the next part begins. */
-export interface RequestStretch {
-  rows: RequestRow[];
-  /** The last row that was scanned, if there may be matching rows after it. */
+/** Blocks from a part of the log, and the id at which the next part begins. */
+export interface BlockPart {
+  blocks: { id: string; requests: string }[];
+  /** The last block that was scanned, if there may be further ones. */
   reached: string | undefined;
 }
 
-const columns = (sql: Sql, companyId: string) => sql`
-  m.id, method, path, operation, m.status, error_code, round(duration_ms::numeric, 1) as duration_ms,
-  jsonb_build_object('kind', actor_kind, 'id', actor_id, 'name', coalesce(key_name, (
-    select full_name from users u where u.company_id = ${companyId} and u.id = case when actor_kind = 'user' then actor_id::uuid end
-  ))) as actor, ip, user_agent, idempotent_replay, test_mode`;
+/**
+ * Returns matching blocks from the next part of the log, the latest first. No query scans more than
+ * the part.
+ * @param before the last block of the previous part
+ * @param limit the maximum number of blocks to return
+ * @param scanLimit the maximum number of blocks to scan
+ */
+export async function findBlocks(
+  sql: Sql,
+  { companyId, testMode }: TenantScope,
+  { lowestId, highestId, highestFirstId, failuresOnly, terms }: BlockFilter,
+  before: string | undefined,
+  limit: number,
+  scanLimit: number,
+): Promise<BlockPart> {
+  const rows = await sql<{ id: string; requests: string | null }[]>`
+    with scanned as materialized (
+      select id, terms, requests from request_log
+      where company_id = ${companyId} and test_mode = ${testMode} and id between ${lowestId} and ${highestId}
+        and first_id <= ${highestFirstId} ${failuresOnly ? sql`and has_failures` : sql``}
+        ${before === undefined ? sql`` : sql`and id < ${before}`}
+      order by id desc
+      limit ${scanLimit}
+    )
+    (select id, requests from scanned where terms @> ${[...terms]}::text[] order by id desc limit ${limit})
+    union all
+    select id, null from (select id from scanned order by id limit 1) last
+    where (select count(*) from scanned) = ${scanLimit}`;
+  const blocks = rows.flatMap(({ id, requests }) => (requests === null ? [] : [{ id, requests }]));
+  const last = blocks.length === limit ? blocks.at(-1) : rows.find(({ requests }) => requests === null);
+  return { blocks, reached: last?.id };
+}
 
 /**
- * Returns matching requests, newest first, from the next part of the log. One filter is served by
- * an index. The others are checked within the part, so that no query scans more than it.
- * @param limit the maximum number of rows
- * @param stretch the number of rows to scan
+ * Returns the block of a request; undefined if the request is not in the log.
+ * @param between the request's id, and the highest last id that its block can have
+ * @param entryStart the text with which the entry of the request begins
  */
-export async function listRequests(
+export async function findBlock(
   sql: Sql,
   { companyId, testMode }: TenantScope,
-  filter: RequestFilter,
-  after: string | undefined,
-  limit: number,
-  stretch: number,
-): Promise<RequestStretch> {
-  const rows = await sql<(RequestRow & { isMatch: boolean })[]>`
-    with looked as (
-      select * from request_log
-      where company_id = ${companyId} and test_mode = ${testMode} ${buildIndexedCondition(sql, filter)}
-        ${filter.lowestId === undefined ? sql`` : sql`and id >= ${filter.lowestId}`}
-        ${filter.highestId === undefined ? sql`` : sql`and id <= ${filter.highestId}`}
-        ${after === undefined ? sql`` : sql`and id < ${after}`}
-      order by id desc
-      limit ${stretch}
-    ), matching as (
-      select * from looked where ${buildConditions(sql, filter)} order by id desc limit ${limit}
-    )
-    select ${columns(sql, companyId)}, true as is_match from matching m
-    union all
-    select id, '', '', '', 0, null, 0, null, '', null, false, test_mode, false
-    from (select id, test_mode from looked order by id limit 1) last
-    where (select count(*) from looked) = ${stretch}
-    order by is_match desc, id desc`;
-  const found = rows.filter(({ isMatch }) => isMatch);
-  const last = found.length === limit ? found.at(-1) : rows.find(({ isMatch }) => !isMatch);
-  return { rows: found, reached: last?.id };
+  [id, highestId]: readonly [string, string],
+  entryStart: string,
+): Promise<{ requests: string; details: string | null } | undefined> {
+  const [block] = await sql<{ requests: string; details: string | null }[]>`
+    select requests, details from request_log
+    where company_id = ${companyId} and test_mode = ${testMode} and id between ${id} and ${highestId} and first_id <= ${id}
+      and strpos(requests, ${entryStart}) > 0`;
+  return block;
 }
 
-/** The filter that an index serves: the one that usually matches the fewest requests. */
-function buildIndexedCondition(sql: Sql, { errorCode, actorId, apiKeyId, operation }: RequestFilter): Fragment {
-  if (errorCode !== undefined) return sql`and error_code = ${errorCode}`;
-  const actor = apiKeyId ?? actorId;
-  if (actor !== undefined) return sql`and actor_id = ${actor}`;
-  return operation === undefined ? sql`` : sql`and operation = ${operation}`;
-}
-
-function buildConditions(sql: Sql, filter: RequestFilter): Fragment {
-  const { method, operation, status, apiKeyId, actorId, path } = filter;
-  return sql`true
-    ${method === undefined ? sql`` : sql`and method = ${method}`}
-    ${operation === undefined ? sql`` : sql`and operation = ${operation}`}
-    ${status === undefined ? sql`` : sql`and status between ${status.from} and ${status.to}`}
-    ${apiKeyId === undefined ? sql`` : sql`and actor_kind = 'api_key' and actor_id = ${apiKeyId}`}
-    ${actorId === undefined ? sql`` : sql`and actor_id = ${actorId}`}
-    ${path === undefined ? sql`` : sql`and starts_with(path, ${path})`}`;
-}
-
-/** Returns one request; undefined if it is not in the log. */
-export async function findRequest(
+/** Returns the names of users by their ids. */
+export async function findUserNames(
   sql: Sql,
-  { companyId, testMode }: TenantScope,
-  id: string,
-): Promise<WholeRequestRow | undefined> {
-  const [row] = await sql<WholeRequestRow[]>`
-    select ${columns(sql, companyId)}, request_body, error from request_log m
-    where m.company_id = ${companyId} and m.test_mode = ${testMode} and m.id = ${id}`;
-  return row;
+  companyId: string,
+  ids: readonly string[],
+): Promise<ReadonlyMap<string, string>> {
+  const rows = await sql<{ id: string; fullName: string }[]>`
+    select id, full_name from users where company_id = ${companyId} and id = any(${[...ids]}::uuid[])`;
+  return new Map(rows.map(({ id, fullName }) => [id, fullName]));
 }
 
 /**

@@ -1,23 +1,27 @@
-// A request as the request log stores it.
+// A request of the request log.
 
-/** A row of the table request_log. */
 export interface LoggedRequest {
-  company_id: string;
-  test_mode: boolean;
+  companyId: string;
+  testMode: boolean;
   id: string;
   method: string;
   path: string;
   operation: string;
   status: number;
-  error_code: string | null;
-  duration_ms: number;
-  actor_kind: 'api_key' | 'oauth_client' | 'user' | 'system';
-  actor_id: string;
+  errorCode: string | null;
+  durationMs: number;
+  actorKind: 'api_key' | 'oauth_client' | 'user' | 'system';
+  actorId: string;
   /** The name of a key or an app. Names of users are looked up when the log is read. */
-  key_name: string | null;
+  keyName: string | null;
   ip: string;
-  user_agent: string | null;
-  idempotent_replay: boolean;
-  request_body: string | null;
+  userAgent: string | null;
+  idempotentReplay: boolean;
+  /** JSON text, which may be cut off. Only of failed writes. */
+  requestBody: string | null;
+  /** JSON text. Only of failed requests. */
   error: string | null;
 }
+
+/** What the log shows of every request. */
+export type RequestSummary = Omit<LoggedRequest, 'companyId' | 'testMode' | 'requestBody' | 'error'>;

@@ -1,4 +1,4 @@
-// Builds the row of the request log from a request and its response.
+// Builds the entry of the request log from a request and its response.
 import type { LoggedRequest } from '../../domain/access/logged-requests.ts';
 import { type LoggedError, toLoggedBody, toLoggedError } from '../../domain/access/request-redaction.ts';
 import type { Trace } from '../pipeline/trace.ts';
@@ -8,7 +8,7 @@ import type { Answer } from './responses.ts';
 const maxPathLength = 500;
 
 /**
- * Returns the row of a request. Returns undefined if its workspace is not known: for public
+ * Returns the entry of a request. Returns undefined if its workspace is not known: for public
  * operations, pages, and credentials that do not exist.
  * @param url path and query as sent
  */
@@ -23,23 +23,24 @@ export function toLoggedRequest(
   if (!caller || caller.companyId === '') return undefined;
   const { companyId, testMode, actor, ip, userAgent } = caller;
   const error = status >= 400 ? (trace.failure ?? readError(body)) : undefined;
+  const query = url.indexOf('?');
   return {
-    company_id: companyId,
-    test_mode: testMode,
+    companyId,
+    testMode,
     id: trace.requestId,
     method,
-    path: url.replace(/\?.*$/s, '').slice(0, maxPathLength),
+    path: url.slice(0, query === -1 ? maxPathLength : Math.min(query, maxPathLength)),
     operation: trace.operation,
     status,
-    error_code: error?.code ?? null,
-    duration_ms: Math.round(milliseconds * 10) / 10,
-    actor_kind: actor.kind,
-    actor_id: actor.id,
-    key_name: actor.kind === 'user' ? null : actor.name,
+    errorCode: error?.code ?? null,
+    durationMs: Math.round(milliseconds * 10) / 10,
+    actorKind: actor.kind,
+    actorId: actor.id,
+    keyName: actor.kind === 'user' ? null : actor.name,
     ip,
-    user_agent: userAgent,
-    idempotent_replay: headers?.['idempotent-replay'] !== undefined,
-    request_body: error && trace.body ? toLoggedBody(trace.body.toString()) : null,
+    userAgent,
+    idempotentReplay: headers?.['idempotent-replay'] !== undefined,
+    requestBody: error && trace.body ? toLoggedBody(trace.body.toString()) : null,
     error: error ? toLoggedError(error) : null,
   };
 }

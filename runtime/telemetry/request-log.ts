@@ -1,41 +1,44 @@
 // Records requests for their workspaces: queued in memory, written in batches after the responses.
 
 /** Milliseconds until queued requests are written. A process that is killed loses at most this much. */
-const writeIntervalMs = 500;
-/** Requests that are written together, without waiting for the interval. */
-const batchSize = 500;
+const writeIntervalMs = 1000;
+/**
+ * Requests that are written together, without waiting for the interval. Large batches make large
+ * blocks, even if many workspaces send requests.
+ */
+const batchSize = 2000;
 /** Maximum number of requests that wait while the database is slow or unavailable. */
 const maxQueued = 10_000;
 
 /** The log of a process. Nothing waits for it, and it never fails. */
-export class RequestLog<Row extends { company_id: string }> {
-  readonly #write: (companies: readonly (readonly Row[])[]) => Promise<void>;
-  readonly #onFailure: (error: unknown, rows: number) => void;
-  #queue: Row[] = [];
+export class RequestLog<Request> {
+  readonly #write: (requests: readonly Request[]) => Promise<void>;
+  readonly #onFailure: (error: unknown, count: number) => void;
+  #queue: Request[] = [];
   #timer: NodeJS.Timeout | undefined;
   #writing: Promise<void> | undefined;
   /** Requests that were not recorded, since the start. */
   dropped = 0;
 
   /**
-   * @param write writes the rows of each company
-   * @param onFailure gets the error of a batch that is lost
+   * @param write writes a batch
+   * @param onFailure gets the error of a batch that is lost, and its number of requests
    */
   constructor(
-    write: (companies: readonly (readonly Row[])[]) => Promise<void>,
-    onFailure: (error: unknown, rows: number) => void,
+    write: (requests: readonly Request[]) => Promise<void>,
+    onFailure: (error: unknown, count: number) => void,
   ) {
     this.#write = write;
     this.#onFailure = onFailure;
   }
 
   /** Adds a request, or drops it if too many wait. */
-  add(row: Row): void {
+  add(request: Request): void {
     if (this.#queue.length >= maxQueued) {
       this.dropped += 1;
       return;
     }
-    this.#queue.push(row);
+    this.#queue.push(request);
     if (this.#writing) return;
     if (this.#queue.length >= batchSize) this.#start();
     else this.#timer ??= setTimeout(() => this.#start(), writeIntervalMs).unref();
@@ -60,12 +63,12 @@ export class RequestLog<Row extends { company_id: string }> {
   /** Writes batch after batch until less than a batch is left. */
   async #writeAll(): Promise<void> {
     do {
-      const rows = this.#queue.splice(0, batchSize);
+      const requests = this.#queue.splice(0, batchSize);
       try {
-        await this.#write([...Map.groupBy(rows, (row) => row.company_id).values()]);
+        await this.#write(requests);
       } catch (error) {
-        this.dropped += rows.length;
-        this.#onFailure(error, rows.length);
+        this.dropped += requests.length;
+        this.#onFailure(error, requests.length);
       }
     } while (this.#queue.length >= batchSize);
   }

@@ -1,10 +1,21 @@
 // The request log: what it records, what it leaves out, filters, effects, and its retention.
 import { randomUUID } from 'node:crypto';
+import type { Sql } from 'postgres';
 import { v7 as uuidv7 } from 'uuid';
 import { afterAll, beforeAll, describe, expect, inject, test, vi } from 'vitest';
 import { dropRequestDays, sweepOtherRequests } from '../../db/access/requests.ts';
+import type { LoggedRequest } from '../../domain/access/logged-requests.ts';
+import {
+  type RequestBlock,
+  readBlock,
+  readDetails,
+  toBlocks,
+  toEntryStart,
+  toTerm,
+} from '../../domain/access/request-blocks.ts';
 import { toHighestId, toLowestId, toRequestTime } from '../../domain/access/request-ids.ts';
 import { toLoggedBody, toLoggedError } from '../../domain/access/request-redaction.ts';
+import { loggedRequest, logRequests } from '../support/arranged-ids.ts';
 import { type Answer, type CallOptions, call, expectStatus, type Json } from '../support/client.ts';
 import { dropDatabase, inDatabase, newDatabase } from '../support/databases.ts';
 import { readMetrics, seriesValue } from '../support/metrics.ts';
@@ -31,8 +42,18 @@ async function entryOf(answer: Answer, reader = key): Promise<Json> {
   const found = await vi.waitUntil(async () => {
     const { status, body } = await call('GET', `/v1/requests/${idOf(answer)}`, { key: reader });
     return status === 200 ? body : undefined;
-  });
+  }, patience);
   return found.data.request;
+}
+
+/** Requests are written every second. */
+const patience = { timeout: 10_000 };
+
+/** Returns the blocks that contain a request, as text. */
+async function storedText(sql: Sql, id: string): Promise<string> {
+  const rows = await sql<{ stored: string }[]>`
+    select row_to_json(r)::text as stored from request_log r where strpos(requests, ${toEntryStart(id)}) > 0`;
+  return rows.map(({ stored }) => stored).join();
 }
 
 type Query = Record<string, string | number>;
@@ -100,7 +121,7 @@ describe('an entry', () => {
     const entry = await vi.waitUntil(async () => {
       const found = await entryOf(answer, own.key);
       return found.deliveries.length > 0 ? found : undefined;
-    });
+    }, patience);
     const audit = await database()`select id from audit_logs where request_id = ${idOf(answer)}`;
     const events = await database()`select id from feed_events where request_id = ${idOf(answer)}`;
     const deliveries = await database()`
@@ -126,9 +147,9 @@ describe('an entry', () => {
     expect(entry.error).toEqual(answer.body.error);
     expect(entry.error_code).toBe(answer.body.error.code);
     expect(JSON.parse(entry.request_body)).toEqual({ ...body, secret: '[removed]', note: 'key [removed]' });
-    const [row] = await database()`select row_to_json(r)::text as stored from request_log r where id = ${entry.id}`;
-    expect(row?.stored).not.toContain('hidden-secret');
-    expect(row?.stored).not.toContain(key);
+    const stored = await storedText(database(), entry.id);
+    expect(stored).toContain('not an address');
+    for (const hidden of ['hidden-secret', key]) expect(stored).not.toContain(hidden);
   });
 
   test('never has the body of an operation that takes a password', async () => {
@@ -153,8 +174,9 @@ describe('an entry', () => {
       query: { unknown: 'secret-in-query' },
     });
     const { id } = await entryOf(answer);
-    const [row] = await database()`select row_to_json(r)::text as stored from request_log r where id = ${id}`;
-    for (const hidden of [idempotencyKey, key, 'secret-in-query']) expect(row?.stored).not.toContain(hidden);
+    const stored = await storedText(database(), id);
+    expect(stored).toContain(id);
+    for (const hidden of [idempotencyKey, key, 'secret-in-query']) expect(stored).not.toContain(hidden);
   });
 
   test('marks the replay of a stored response, also of a rejection', async () => {
@@ -180,7 +202,7 @@ describe('an entry', () => {
     const entry = await vi.waitUntil(async () => {
       const found = await entryOf(answer);
       return found.events.length === 2 ? found : undefined;
-    });
+    }, patience);
     expect(entry).toMatchObject({ operation: 'createRecordBatch', status: 200 });
     expect(entry.audit_logs).toHaveLength(2);
   });
@@ -215,8 +237,7 @@ describe('the log', () => {
     const open = await call('GET', '/v1/health');
     // Written later than those, by the same process.
     await entryOf(await expectStatus(200, 'GET', '/v1/me', { key }));
-    const found = await database()`select from request_log where id = any(${[unknown, none, open].map(idOf)}::uuid[])`;
-    expect(found).toHaveLength(0);
+    for (const answer of [unknown, none, open]) expect(await storedText(database(), idOf(answer))).toBe('');
   });
 
   test('shows test keys the requests of test keys, and live keys the others', async () => {
@@ -236,10 +257,11 @@ describe('the log', () => {
     await entryOf(answer);
     await expectStatus(404, 'GET', `/v1/requests/${idOf(answer)}`, { key: other.key });
     await entryOf(await expectStatus(200, 'GET', '/v1/me', { key: other.key }), other.key);
-    const own = await database()`select id from request_log where company_id = ${tenant.companyId}`;
+    const own = ids(await list());
     const shown = ids(await list({}, other.key));
+    expect(own).toContain(idOf(answer));
     expect(shown.length).toBeGreaterThan(0);
-    expect(shown.filter((id) => own.some((row) => row.id === id))).toEqual([]);
+    expect(shown.filter((id) => own.includes(id))).toEqual([]);
   });
 
   test('requires the scope settings:view', async () => {
@@ -329,18 +351,107 @@ describe('the list', () => {
 
   test('finds rare requests among many in several parts', async () => {
     const many = await newTenant();
-    const rare = await expectStatus(200, 'GET', '/v1/me', { key: many.key });
-    await entryOf(rare, many.key);
-    const now = Date.now();
-    await rowDatabase()`
-      insert into request_log (company_id, test_mode, id, method, path, operation, status, duration_ms, actor_kind, actor_id, ip, idempotent_replay)
-      select ${many.companyId}, false, (${toLowestId(now + 60_000).slice(0, 24)} || lpad(to_hex(n), 12, '0'))::uuid, 'GET', '/', 'getMe', 201, 1,
-        'system', 'test', '', false
-      from generate_series(1, 60000) n`;
+    const rare = loggedRequest(many);
+    await logRequests([rare]);
+    const msecs = Date.now() + 60_000;
+    // Each block has both values, but no request has both.
+    const others = [{ status: 201 }, { operation: 'other' }];
+    await logRequests(
+      Array.from({ length: 60_000 }, (_, number) =>
+        loggedRequest(many, { ...others[number % 2], id: uuidv7({ msecs }) }),
+      ),
+    );
     const query = { status: '200', operation: 'getMe' };
     const { data } = (await expectStatus(200, 'GET', '/v1/requests', { key: many.key, query })).body;
     expect(data).toMatchObject({ requests: [], has_more: true });
-    expect(ids(await list(query, many.key))).toContain(idOf(rare));
+    expect(ids(await list(query, many.key))).toContain(rare.id);
+  });
+
+  test('finds rare requests among many blocks without them in several parts', async () => {
+    const many = await newTenant();
+    const rare = loggedRequest(many);
+    await logRequests([rare]);
+    await rowDatabase()`
+      insert into request_log (company_id, test_mode, id, first_id, has_failures, terms, requests)
+      select ${many.companyId}, false, id, id, false, '{}', '{"shared":[],"requests":[]}'
+      from generate_series(1, 21000) n,
+        lateral (select (${toLowestId(Date.now() + 60_000).slice(0, 24)} || lpad(to_hex(n), 12, '0'))::uuid as id) i`;
+    const query = { operation: 'getMe' };
+    const { data } = (await expectStatus(200, 'GET', '/v1/requests', { key: many.key, query })).body;
+    expect(data).toMatchObject({ requests: [], has_more: true });
+    expect(ids(await list(query, many.key))).toContain(rare.id);
+  });
+
+  test('has the requests of concurrent processes in their order, on pages of any size', async () => {
+    const many = await newTenant();
+    const start = Date.now() - 3_600_000;
+    const requests = Array.from({ length: 90 }, (_, number) =>
+      loggedRequest(many, { id: uuidv7({ msecs: start + number * 100 }), status: number % 7 === 0 ? 404 : 200 }),
+    );
+    // The second process writes more often, and one request took long.
+    const [long, ...others] = requests;
+    for (const part of [others.filter((_, number) => number % 3 > 0), [long as LoggedRequest]]) await logRequests(part);
+    for (const each of others.filter((_, number) => number % 3 === 0)) await logRequests([each]);
+    const newestFirst = (some: readonly LoggedRequest[]): string[] => some.map(({ id }) => id).toReversed();
+    const range = { from: new Date(start).toISOString(), to: new Date(start + 9000).toISOString() };
+    for (const limit of [1, 7, 50])
+      expect(ids(await list({ limit, ...range }, many.key))).toEqual(newestFirst(requests));
+    const failed = requests.filter(({ status }) => status === 404);
+    expect(ids(await list({ limit: 2, status: '4xx', ...range }, many.key))).toEqual(newestFirst(failed));
+    const inside = { from: new Date(start + 1050).toISOString(), to: new Date(start + 4000).toISOString() };
+    expect(ids(await list({ limit: 3, ...inside }, many.key))).toEqual(newestFirst(requests.slice(11, 41)));
+    for (const { id } of [requests[0], requests[44], requests[89]] as LoggedRequest[])
+      await expectStatus(200, 'GET', `/v1/requests/${id}`, { key: many.key });
+    const between = uuidv7({ msecs: start + 4450 });
+    await expectStatus(404, 'GET', `/v1/requests/${between}`, { key: many.key });
+  });
+});
+
+describe('a block of requests', () => {
+  const msecs = Date.parse('2026-11-20T10:00:00Z');
+  const requestsAt = (...times: number[]) =>
+    times.map((time) => loggedRequest(tenant, { id: uuidv7({ msecs: msecs + time }) }));
+  const sizes = (requests: readonly LoggedRequest[]): number[] =>
+    toBlocks(requests).map(({ requests: text }) => readBlock(text).count);
+
+  test('has requests of one workspace and mode', () => {
+    const [live, tested] = [loggedRequest(tenant), loggedRequest(tenant, { testMode: true })];
+    const foreign = loggedRequest({ ...tenant, companyId: randomUUID() });
+    expect(sizes([live, tested, foreign, loggedRequest(tenant)])).toEqual([2, 1, 1]);
+  });
+
+  test('spans at most two seconds, so that a request that took long is in another one', () => {
+    expect(sizes(requestsAt(2000, 0, 2001, 30, -30_000))).toEqual([1, 3, 1]);
+    const [long, block] = toBlocks(requestsAt(5, 0, -30_000));
+    expect(toRequestTime(long?.id ?? '')).toBe(msecs - 30_000);
+    expect([block?.firstId, block?.id].map((id) => toRequestTime(id ?? ''))).toEqual([msecs, msecs + 5]);
+  });
+
+  test('has at most 500 requests, and ends after 128 KB of bodies', () => {
+    expect(sizes(requestsAt(...Array.from({ length: 1001 }, () => 0)))).toEqual([500, 500, 1]);
+    const failed = Array.from({ length: 40 }, () => loggedRequest(tenant, { requestBody: 'x'.repeat(8192) }));
+    expect(sizes(failed)).toEqual([16, 16, 8]);
+  });
+
+  test('returns each request as it was, and only those with all terms', () => {
+    const failed = loggedRequest(tenant, {
+      path: '/v1/leads/"\\',
+      status: 404,
+      errorCode: 'NOT_FOUND',
+      actorKind: 'api_key',
+      keyName: 'Ключ',
+      userAgent: 'agent "1"',
+      error: '{}',
+    });
+    const [block] = toBlocks([failed, loggedRequest(tenant)]) as [RequestBlock];
+    const { companyId: _, testMode: __, requestBody, error, ...summary } = failed;
+    expect(readBlock(block.requests).matching).toHaveLength(2);
+    expect(readBlock(block.requests, [toTerm.status('4xx'), toTerm.errorCode('NOT_FOUND')]).matching).toEqual([
+      summary,
+    ]);
+    expect(readBlock(block.requests, [toTerm.status(404), toTerm.method('POST')]).matching).toEqual([]);
+    expect(readDetails(block.details, failed.id)).toEqual({ requestBody, error });
+    expect([block.hasFailures, toBlocks([loggedRequest(tenant)])[0]?.hasFailures]).toEqual([true, false]);
   });
 });
 
@@ -401,7 +512,7 @@ describe('a server of its own', () => {
     await dropDatabase(url);
   });
 
-  const stored = (id: string) => inDatabase(url, (sql) => sql`select status from request_log where id = ${id}`);
+  const isStored = async (id: string) => (await inDatabase(url, (sql) => storedText(sql, id))) !== '';
 
   test('answers while the log cannot be written, and counts what it lost', async () => {
     await useDatabase(url);
@@ -423,11 +534,11 @@ describe('a server of its own', () => {
         await vi.waitUntil(async () => {
           const dropped = seriesValue(await readMetrics(server), 'crm_request_log_dropped_total');
           return dropped !== undefined && dropped >= 6;
-        });
+        }, patience);
       }),
     );
     const later = await expectStatus(200, 'GET', '/v1/me', { key: own.key, baseUrl: server.url });
-    await vi.waitUntil(async () => (await stored(idOf(later))).length === 1);
+    await vi.waitUntil(() => isStored(idOf(later)), patience);
   });
 
   test('writes what is queued when it stops', async () => {
@@ -435,14 +546,14 @@ describe('a server of its own', () => {
       Array.from({ length: 20 }, () => expectStatus(200, 'GET', '/v1/me', { key: own.key, baseUrl: server.url })),
     );
     await server.stop();
-    for (const answer of answers) expect(await stored(idOf(answer))).toHaveLength(1);
+    for (const answer of answers) expect(await isStored(idOf(answer))).toBe(true);
   });
 
   test('records nothing with REQUEST_LOG=0', async () => {
     server = await start({ REQUEST_LOG: '0' });
     const answer = await expectStatus(200, 'GET', '/v1/me', { key: own.key, baseUrl: server.url });
     await server.stop();
-    expect(await stored(idOf(answer))).toHaveLength(0);
+    expect(await isStored(idOf(answer))).toBe(false);
   });
 
   test('drops days that are past their retention, and removes expired requests without a partition', async () => {
@@ -453,9 +564,7 @@ describe('a server of its own', () => {
     const now = new Date(old + 30 * day);
     await sql`select make_request_partitions('2021-03-09')`;
     for (const time of [old - day, old, old + day, old - 9 * day, old - 8 * day])
-      await sql`
-        insert into request_log (company_id, test_mode, id, method, path, operation, status, duration_ms, actor_kind, actor_id, ip, idempotent_replay)
-        values (${own.companyId}, false, ${toLowestId(time)}, 'GET', '/', 'getMe', 200, 1, 'system', 'test', '', false)`;
+      await logRequests([loggedRequest(own, { id: toLowestId(time) })]);
     expect(await sql`select from request_log_other`).toHaveLength(2);
     // A concurrent writer is not blocked. A later run drops the partition.
     await sql.begin(async (busy) => {
@@ -465,7 +574,9 @@ describe('a server of its own', () => {
     expect(await dropRequestDays(rows, now)).toBe(1);
     expect(await dropRequestDays(rows, now)).toBe(0);
     expect(await sweepOtherRequests(rows, 10, new Date(now.getTime() - 8 * day))).toBe(1);
-    const left = await sql<{ id: string }[]>`select id from request_log where actor_id = 'test' order by id`;
+    const left = await sql<
+      { id: string }[]
+    >`select id from request_log where id < ${toLowestId(now.getTime())} order by id`;
     await useDatabase(undefined);
     const times = left.map(({ id }) => new Date(toRequestTime(id)).toISOString().slice(0, 10));
     expect(times).toEqual(['2021-03-02', '2021-03-10', '2021-03-11']);

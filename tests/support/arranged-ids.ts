@@ -1,6 +1,9 @@
 // Resources that a request needs in the database. A new operation adds its line here.
 import { randomInt, randomUUID } from 'node:crypto';
 import { v7 as uuidv7 } from 'uuid';
+import { insertRequestBlock } from '../../db/access/requests.ts';
+import type { LoggedRequest } from '../../domain/access/logged-requests.ts';
+import { toBlocks } from '../../domain/access/request-blocks.ts';
 import { newSessionId } from '../../runtime/credentials/secrets.ts';
 import { newGrant } from './access-tokens.ts';
 import { subscribed } from './billing.ts';
@@ -631,11 +634,38 @@ function exportLinkOf(tenant: Tenant): Promise<{ id: string; query: Record<strin
 
 /** Creates an entry of the request log. @param milliseconds when the request arrived */
 export async function newLoggedRequest(tenant: Tenant, mode: Mode, milliseconds = Date.now()): Promise<string> {
-  const id = uuidv7({ msecs: milliseconds });
-  await database()`
-    insert into request_log (company_id, test_mode, id, method, path, operation, status, duration_ms, actor_kind, actor_id, ip, idempotent_replay)
-    values (${tenant.companyId}, ${mode === 'test'}, ${id}, 'GET', '/v1/me', 'getMe', 200, 1.5, 'system', 'test', '', false)`;
-  return id;
+  const request = loggedRequest(tenant, { testMode: mode === 'test', id: uuidv7({ msecs: milliseconds }) });
+  await logRequests([request]);
+  return request.id;
+}
+
+/** Returns a successful request of the server itself, with some fields changed. */
+export function loggedRequest({ companyId }: Tenant, fields: Partial<LoggedRequest> = {}): LoggedRequest {
+  return {
+    companyId,
+    testMode: false,
+    id: uuidv7(),
+    method: 'GET',
+    path: '/v1/me',
+    operation: 'getMe',
+    status: 200,
+    errorCode: null,
+    durationMs: 1.5,
+    actorKind: 'system',
+    actorId: 'test',
+    keyName: null,
+    ip: '',
+    userAgent: null,
+    idempotentReplay: false,
+    requestBody: null,
+    error: null,
+    ...fields,
+  };
+}
+
+/** Writes requests to the log, in as few blocks as possible. */
+export async function logRequests(requests: readonly LoggedRequest[]): Promise<void> {
+  for (const block of toBlocks(requests)) await insertRequestBlock(database(), block);
 }
 
 /** An export that is only a row; answers its id. @param columns of the row */
