@@ -1,15 +1,15 @@
 // The request log: adding blocks of requests, finding them, and removal of expired days.
 import type { RequestBlock } from '../../domain/access/request-blocks.ts';
+import { Insertion } from '../client/insertion.ts';
 import type { Sql } from '../client/pool.ts';
 import { type DueRow, removeByCompany } from '../client/sweeping.ts';
 import type { TenantScope } from '../client/tenant.ts';
 
-/** Adds a block of requests. Runs under the platform role. */
-export async function insertRequestBlock(sql: Sql, block: RequestBlock): Promise<void> {
-  await sql`
-    insert into request_log (company_id, test_mode, id, first_id, has_failures, terms, requests, details)
-    values (${block.companyId}, ${block.testMode}, ${block.id}, ${block.firstId}, ${block.hasFailures}, ${block.terms}::text[],
-      ${block.requests}, ${block.details})`;
+const insertion = new Insertion({ table: 'request_log', documents: [] });
+
+/** Adds blocks of requests of any companies. Runs under the platform role. */
+export async function insertRequestBlocks(sql: Sql, blocks: readonly RequestBlock[]): Promise<void> {
+  await insertion.of(sql, blocks as unknown as readonly Record<string, unknown>[]);
 }
 
 /** Where to look for requests: bounds of the ids of blocks, and what they must contain. */

@@ -11,13 +11,13 @@ const maxDetailLength = 131_072;
 
 /** A row of the table request_log. */
 export interface RequestBlock {
-  companyId: string;
-  testMode: boolean;
+  company_id: string;
+  test_mode: boolean;
   /** The highest id of a request of the block. */
   id: string;
   /** The lowest id. */
-  firstId: string;
-  hasFailures: boolean;
+  first_id: string;
+  has_failures: boolean;
   /** The terms of all requests. */
   terms: string[];
   /** JSON text: what requests have in common, and each request. */
@@ -117,11 +117,11 @@ function toBlock(requests: readonly LoggedRequest[]): RequestBlock {
     hasDetails = true;
   }
   return {
-    companyId: first.companyId,
-    testMode: first.testMode,
+    company_id: first.companyId,
+    test_mode: first.testMode,
     id: last.id,
-    firstId: first.id,
-    hasFailures,
+    first_id: first.id,
+    has_failures: hasFailures,
     terms: [...terms],
     requests: `{"shared":[${[...numbers.keys()].join()}],"requests":[${entries.join()}]}`,
     details: hasDetails ? JSON.stringify(details) : null,

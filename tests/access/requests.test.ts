@@ -424,7 +424,7 @@ describe('a block of requests', () => {
     expect(sizes(requestsAt(2000, 0, 2001, 30, -30_000))).toEqual([1, 3, 1]);
     const [long, block] = toBlocks(requestsAt(5, 0, -30_000));
     expect(toRequestTime(long?.id ?? '')).toBe(msecs - 30_000);
-    expect([block?.firstId, block?.id].map((id) => toRequestTime(id ?? ''))).toEqual([msecs, msecs + 5]);
+    expect([block?.first_id, block?.id].map((id) => toRequestTime(id ?? ''))).toEqual([msecs, msecs + 5]);
   });
 
   test('has at most 500 requests, and ends after 128 KB of bodies', () => {
@@ -451,7 +451,7 @@ describe('a block of requests', () => {
     ]);
     expect(readBlock(block.requests, [toTerm.status(404), toTerm.method('POST')]).matching).toEqual([]);
     expect(readDetails(block.details, failed.id)).toEqual({ requestBody, error });
-    expect([block.hasFailures, toBlocks([loggedRequest(tenant)])[0]?.hasFailures]).toEqual([true, false]);
+    expect([block.has_failures, toBlocks([loggedRequest(tenant)])[0]?.has_failures]).toEqual([true, false]);
   });
 });
 

@@ -1,7 +1,7 @@
 // Resources that a request needs in the database. A new operation adds its line here.
 import { randomInt, randomUUID } from 'node:crypto';
 import { v7 as uuidv7 } from 'uuid';
-import { insertRequestBlock } from '../../db/access/requests.ts';
+import { insertRequestBlocks } from '../../db/access/requests.ts';
 import type { LoggedRequest } from '../../domain/access/logged-requests.ts';
 import { toBlocks } from '../../domain/access/request-blocks.ts';
 import { newSessionId } from '../../runtime/credentials/secrets.ts';
@@ -665,7 +665,7 @@ export function loggedRequest({ companyId }: Tenant, fields: Partial<LoggedReque
 
 /** Writes requests to the log, in as few blocks as possible. */
 export async function logRequests(requests: readonly LoggedRequest[]): Promise<void> {
-  for (const block of toBlocks(requests)) await insertRequestBlock(database(), block);
+  await insertRequestBlocks(database(), toBlocks(requests));
 }
 
 /** An export that is only a row; answers its id. @param columns of the row */
