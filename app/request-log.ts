@@ -1,7 +1,7 @@
 // Opens the request log of a process: its queue and its connection.
 import { insertRequestBlocks } from '../db/access/requests.ts';
 import type { LoggedRequest } from '../domain/access/logged-requests.ts';
-import { toBlocks } from '../domain/access/request-blocks.ts';
+import { type RequestBlock, RequestQueue } from '../domain/access/request-blocks.ts';
 import type { Log } from '../runtime/telemetry/log.ts';
 import { RequestLog } from '../runtime/telemetry/request-log.ts';
 import { type DatabaseSettings, openRequestLogPool } from './pools.ts';
@@ -19,15 +19,14 @@ export interface OpenRequestLog {
 
 export function openRequestLog(settings: DatabaseSettings, log: Log): OpenRequestLog {
   const pool = openRequestLogPool(settings);
-  const requests = new RequestLog<LoggedRequest>(
-    async (batch) => {
-      const blocks = toBlocks(batch);
-      await pool.use(async (sql) => {
+  const requests = new RequestLog<LoggedRequest, RequestBlock>(
+    new RequestQueue(),
+    (blocks) =>
+      pool.use(async (sql) => {
         for (let start = 0; start < blocks.length; start += blocksTogether)
           await insertRequestBlocks(sql, blocks.slice(start, start + blocksTogether));
-      });
-    },
-    (error, rows) => log.warn({ rows, err: { message: String(error) } }, 'requests were not recorded'),
+      }),
+    (error, requests) => log.warn({ requests, err: { message: String(error) } }, 'requests were not recorded'),
   );
   return {
     add: (request) => requests.add(request),

@@ -16,7 +16,8 @@ export function toLoggedRequest(
   method: string,
   url: string,
   trace: Trace,
-  { status, headers, body }: Pick<Answer, 'status' | 'headers' | 'body'>,
+  status: number,
+  { headers, body }: Pick<Answer, 'headers' | 'body'>,
   milliseconds: number,
 ): LoggedRequest | undefined {
   const caller = trace.caller ?? trace.rejectedCaller;

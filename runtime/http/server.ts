@@ -119,7 +119,7 @@ export function buildServer(parts: ServerParts): { server: Server; perform: Perf
     const { method = '' } = request;
     parts.noteRequest({ requestId, operation, method, status, milliseconds, caller, error });
     if (!parts.recordRequest) return;
-    const logged = toLoggedRequest(method, request.url ?? '', trace, { ...answer, status }, milliseconds);
+    const logged = toLoggedRequest(method, request.url ?? '', trace, status, answer, milliseconds);
     if (logged) parts.recordRequest(logged);
   }
 }

@@ -5,17 +5,10 @@ import { v7 as uuidv7 } from 'uuid';
 import { afterAll, beforeAll, describe, expect, inject, test, vi } from 'vitest';
 import { dropRequestDays, sweepOtherRequests } from '../../db/access/requests.ts';
 import type { LoggedRequest } from '../../domain/access/logged-requests.ts';
-import {
-  type RequestBlock,
-  readBlock,
-  readDetails,
-  toBlocks,
-  toEntryStart,
-  toTerm,
-} from '../../domain/access/request-blocks.ts';
+import { type RequestBlock, readBlock, readDetails, toEntryStart, toTerm } from '../../domain/access/request-blocks.ts';
 import { toHighestId, toLowestId, toRequestTime } from '../../domain/access/request-ids.ts';
 import { toLoggedBody, toLoggedError } from '../../domain/access/request-redaction.ts';
-import { loggedRequest, logRequests } from '../support/arranged-ids.ts';
+import { loggedRequest, logRequests, toBlocks } from '../support/arranged-ids.ts';
 import { type Answer, type CallOptions, call, expectStatus, type Json } from '../support/client.ts';
 import { dropDatabase, inDatabase, newDatabase } from '../support/databases.ts';
 import { readMetrics, seriesValue } from '../support/metrics.ts';

@@ -3,7 +3,7 @@ import { randomInt, randomUUID } from 'node:crypto';
 import { v7 as uuidv7 } from 'uuid';
 import { insertRequestBlocks } from '../../db/access/requests.ts';
 import type { LoggedRequest } from '../../domain/access/logged-requests.ts';
-import { toBlocks } from '../../domain/access/request-blocks.ts';
+import { type RequestBlock, RequestQueue } from '../../domain/access/request-blocks.ts';
 import { newSessionId } from '../../runtime/credentials/secrets.ts';
 import { newGrant } from './access-tokens.ts';
 import { subscribed } from './billing.ts';
@@ -661,6 +661,13 @@ export function loggedRequest({ companyId }: Tenant, fields: Partial<LoggedReque
     error: null,
     ...fields,
   };
+}
+
+/** Returns the blocks of some requests. */
+export function toBlocks(requests: readonly LoggedRequest[]): RequestBlock[] {
+  const queue = new RequestQueue();
+  for (const request of requests) queue.add(request);
+  return queue.take();
 }
 
 /** Writes requests to the log, in as few blocks as possible. */
