@@ -4841,9 +4841,9 @@ export interface paths {
          *     second, and an outage of the database those of its duration. The [audit log](#operation/listAuditLogs) is complete: it is
          *     written with the change itself.
          *
-         *     An index serves `error_code`, `api_key_id`, `actor_id`, `operation`, `from` and `to`. Other filters, and further ones
-         *     besides the first of these, scan the log from its newest request. A page of rare requests can therefore have fewer items
-         *     than `limit`, or none, while `has_more` is true. If so, continue with `next_cursor`.
+         *     Indexes serve `from`, `to`, `error_code`, and a `status` of failures such as `404` or `4xx`. The other filters scan
+         *     the log from its newest request, and a call scans only a part of it. A page of rare requests can therefore have fewer
+         *     items than `limit`, or none, while `has_more` is true. If so, continue with `next_cursor`. `from` and `to` shorten the scan.
          *
          *     Never stored: headers except `User-Agent`, queries of URLs, and bodies of successful requests.
          *
