@@ -165,6 +165,15 @@ export function openOAuthPool(settings: DatabaseSettings): Pool {
   return new Pool({ ...settings, wait, statementTimeout, role: 'crm_oauth', name: 'oauth', lanes: 2 });
 }
 
+/**
+ * Opens the connection on which the request log is written. A crash of the database may lose the
+ * latest rows.
+ */
+export function openRequestLogPool(settings: DatabaseSettings): Pool {
+  const shared = { ...settings, wait, statementTimeout, name: 'request-log', commitsMayBeLost: true };
+  return new Pool({ ...shared, role: 'crm_platform', lanes: 1 });
+}
+
 /** Opens the connection for purging companies, under a role that sees one company at a time. */
 export function openPurgePool(settings: DatabaseSettings): Pool {
   return new Pool({ ...settings, wait: jobWaitMs, statementTimeout, role: 'crm_purge', name: 'purges', lanes: 1 });

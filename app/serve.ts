@@ -59,6 +59,7 @@ import {
   openPools,
   transactionTimeout,
 } from './pools.ts';
+import { openRequestLog } from './request-log.ts';
 import { openStorage, uploadFolder } from './storage.ts';
 import { endTokenFamily } from './token-families.ts';
 import { startServingJobs } from './workforces.ts';
@@ -153,6 +154,7 @@ async function createServices(
   const opened = Promise.all([pools.tenants, pools.credentials, pools.configuration].map((pool) => pool.open()));
   const paymentsPool = openPaymentsPool(settings);
   const oauthPool = openOAuthPool(settings);
+  const requestLog = config.requestLog ? openRequestLog(settings, log) : undefined;
 
   const database = new RequestDatabase(pools, transactionTimeout, onEvents);
   const catalogue = { callsPerMonth, extraCalls };
@@ -204,7 +206,8 @@ async function createServices(
   const load = noLoad();
   const registry = config.metricsPort === undefined ? undefined : openRegistry(worker);
   const measure = registry && watchRequests(registry);
-  if (registry) watchParts(registry, { load, ping: () => database.ping(), pools: { ...pools }, news, redis });
+  if (registry)
+    watchParts(registry, { load, ping: () => database.ping(), pools: { ...pools }, news, redis, requestLog });
 
   const parts: Omit<ServerParts, 'handlers' | 'screens' | 'programRoutes' | 'pages'> = {
     document,
@@ -223,6 +226,7 @@ async function createServices(
           noteRequest(line);
         }
       : noteRequest,
+    recordRequest: requestLog && ((request) => requestLog.add(request)),
     files,
     secrets,
     signedTokens,
@@ -254,7 +258,7 @@ async function createServices(
     registry,
     async close(): Promise<void> {
       redis?.close();
-      await Promise.all([quota.close(), credentials.flushUses()]);
+      await Promise.all([quota.close(), credentials.flushUses(), requestLog?.close()]);
       await Promise.all([closePools(pools, 1), paymentsPool.close(1), oauthPool.close(1)]);
     },
   };

@@ -16,6 +16,7 @@ import { memory } from './memory.ts';
 import { neighbour } from './neighbour.ts';
 import { readOne } from './read-one/measure.ts';
 import { print, type Result, save } from './report.ts';
+import { measureRequestLog } from './request-log.ts';
 import type { Settings } from './rounds.ts';
 import { search } from './search.ts';
 import { searchOne } from './search-one.ts';
@@ -53,6 +54,7 @@ const figures: Record<string, (settings: Settings) => Promise<Result | string>> 
   'mcp-call': mcpCall,
   'upsert-keys': upsertKeys,
   'docs-page': docsPage,
+  'request-log': measureRequestLog,
 };
 
 const settings: Settings = {

@@ -8,6 +8,7 @@ import * as accessExplanations from './access/explanations.ts';
 import * as me from './access/me.ts';
 import * as oauthGrants from './access/oauth-grants.ts';
 import * as passwords from './access/passwords.ts';
+import * as requests from './access/requests.ts';
 import * as roles from './access/roles.ts';
 import * as sessions from './access/sessions.ts';
 import * as webhookDeliveries from './automation/webhook-deliveries.ts';
@@ -94,6 +95,7 @@ const plain = {
   ...apiKeys,
   ...attachments,
   ...auditLogs,
+  ...requests,
   ...availability,
   ...bookings,
   ...checkoutSessions,

@@ -27,6 +27,8 @@ export interface Config {
   /** Names of background jobs that this server does not run. */
   pausedJobs: string[];
   logLevel: string;
+  /** False: requests are not recorded for their workspaces. */
+  requestLog: boolean;
   demo: boolean;
   /** The issuer whose OAuth access tokens are accepted. */
   oauth: OAuthSettings;
@@ -171,6 +173,7 @@ export function readConfig(env: Record<string, string | undefined>): Config {
     trustedProxies,
     pausedJobs: list(env, 'PAUSED_JOBS'),
     logLevel,
+    requestLog: flag(env, 'REQUEST_LOG', true),
     demo: flag(env, 'DEMO', databaseUrl === undefined),
     oauth: oauthSettings(env, authUrl),
     anonKey: text(env, 'ANON_KEY'),

@@ -103,6 +103,11 @@ const topics: Record<string, { title: string; summary: string; headings: string[
     summary: 'See what a write would do, without doing it.',
     headings: ['Dry run'],
   },
+  debugging: {
+    title: 'Debug a call',
+    summary: 'Find out what a client sent, what it got, and what it caused.',
+    headings: ['Debug a call'],
+  },
   undo: {
     title: 'Undo',
     summary: 'See what changed, and put it back.',

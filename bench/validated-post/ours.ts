@@ -68,6 +68,7 @@ listen(
     workspaces: unused,
     log,
     ...opened,
+    recordRequest: undefined,
     news: new FeedNotifier(async () => [], log),
     files: new Files({
       storage: new DiskStorage(''),

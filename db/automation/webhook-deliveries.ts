@@ -258,3 +258,27 @@ export async function deleteSomeDeliveries(
     ))`;
   return gone.count;
 }
+
+/**
+ * Returns the ids of deliveries of some events.
+ * @param between the lowest and the highest id to scan. Ids contain their time
+ * @param stretch the maximum number of deliveries to scan
+ */
+export async function findDeliveriesOfEvents(
+  sql: Sql,
+  { companyId, testMode }: TenantScope,
+  eventIds: readonly string[],
+  [lowest, highest]: readonly [string, string],
+  stretch: number,
+  limit: number,
+): Promise<string[]> {
+  const rows = await sql<{ id: string }[]>`
+    select id from (
+      select id, event_id from webhook_deliveries
+      where company_id = ${companyId} and test_mode = ${testMode} and id between ${lowest} and ${highest}
+      order by id limit ${stretch}
+    ) d
+    where event_id = any(${[...eventIds]}::uuid[])
+    order by id limit ${limit}`;
+  return rows.map(({ id }) => id);
+}

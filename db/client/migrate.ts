@@ -53,7 +53,7 @@ export async function migrate(url: string): Promise<string[]> {
       });
       applied.push(name);
     }
-    await sql`select make_audit_partitions(current_date)`;
+    await sql`select make_audit_partitions(current_date), make_request_partitions(current_date)`;
     return applied;
   } finally {
     await sql.end({ timeout: 1 });

@@ -250,6 +250,91 @@ end $$;
 revoke execute on function drop_audit_partitions(date) from public;
 grant execute on function drop_audit_partitions(date) to crm_platform;
 
+-- The requests of a workspace, kept for 30 days. They are written after the responses, in blocks: a row has the
+-- requests of a second, because a row for each would cost a quarter of the throughput of reads. Ids of requests are
+-- UUIDs of version 7, which begin with the time, so the table is partitioned by ranges of ids: one partition for each
+-- day. Blocks of days without a partition go to request_log_other.
+create table request_log (
+  company_id uuid not null,
+  test_mode boolean not null,
+  -- Of the last request. The first one is at most two seconds earlier.
+  id uuid not null,
+  first_id uuid not null,
+  has_failures boolean not null,
+  -- The values of all requests that filters can ask for.
+  terms text[] not null,
+  -- JSON as text (domain/access/request-blocks.ts).
+  requests text not null,
+  -- Bodies and errors of failed requests: JSON as text.
+  details text,
+  primary key (company_id, test_mode, id)
+) partition by range (id);
+create index request_log_failures on request_log (company_id, test_mode, id) where has_failures;
+alter table request_log enable row level security, force row level security;
+create policy tenant on request_log to crm_app
+  using (company_id = current_company() and test_mode = current_test_mode())
+  with check (company_id = current_company() and test_mode = current_test_mode());
+create policy platform on request_log for insert to crm_platform with check (true);
+grant select, delete on request_log to crm_app;
+grant insert on request_log to crm_platform;
+
+create table request_log_other partition of request_log default;
+-- Rows without a daily partition are removed one by one when they are too old.
+create index request_log_other_age on request_log_other (id);
+alter table request_log_other enable row level security, force row level security;
+create policy removed on request_log_other for delete to crm_platform using (true);
+create policy swept on request_log_other for select to crm_platform using (true);
+grant select (company_id, id), delete on request_log_other to crm_platform;
+
+-- Returns the lowest id of a day.
+create function first_request_id(day date) returns uuid language sql immutable as $$
+  select (lpad(to_hex((extract(epoch from day) * 1000)::bigint), 12, '0') || '00000000000000000000')::uuid
+$$;
+
+-- Creates the partitions of a day and the next two. Called at every start and by the sweeps. A day whose first rows
+-- are already in request_log_other stays there.
+create function make_request_partitions(day date) returns void language plpgsql security definer set search_path = public as $$
+declare
+  each date;
+  name text;
+begin
+  foreach each in array array[day, day + 1, day + 2] loop
+    name := 'request_log_' || to_char(each, 'YYYY_MM_DD');
+    if to_regclass(name) is null then
+      begin
+        execute format('create table %I partition of request_log for values from (%L) to (%L)',
+          name, first_request_id(each), first_request_id(each + 1));
+        execute format('alter table %I enable row level security, force row level security', name);
+      exception when check_violation then
+        null;
+      end;
+    end if;
+  end loop;
+end $$;
+grant execute on function make_request_partitions(date) to crm_platform;
+
+-- Drops the partitions of the days before a day and returns their number. It does not wait for a lock: a later call
+-- tries again.
+create function drop_request_partitions(before date) returns int language plpgsql security definer set search_path = public as $$
+declare
+  day text;
+  dropped int := 0;
+begin
+  set local lock_timeout = '100ms';
+  for day in
+    select c.relname from pg_inherits i join pg_class c on c.oid = i.inhrelid
+    where i.inhparent = 'request_log'::regclass and c.relname ~ '^request_log_\d{4}_\d{2}_\d{2}$'
+      and to_date(substr(c.relname, 13), 'YYYY_MM_DD') < before
+    order by 1
+  loop
+    execute format('drop table %I', day);
+    dropped := dropped + 1;
+  end loop;
+  return dropped;
+end $$;
+revoke execute on function drop_request_partitions(date) from public;
+grant execute on function drop_request_partitions(date) to crm_platform;
+
 -- State of the OAuth server: apps, codes, tokens and interactions in progress. Not bound to a tenant, because a
 -- code names none.
 create table oauth_artifacts (

@@ -95,6 +95,7 @@ const otherTables = [
   ['import_errors', null],
   ['import_parts', null],
   ['imports', 'imports'],
+  ['request_log', null],
   ['revert_items', null],
   ['reverts', 'reverts'],
   ['merges', null],

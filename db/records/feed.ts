@@ -117,6 +117,29 @@ export async function findEvents(
   return events.map((event) => ({ ...event, data: withColumns(event) }));
 }
 
+/** Returns the ids of the events of a request, the oldest first, including those without a position. */
+export async function findEventsOfRequest(
+  sql: Sql,
+  { companyId, testMode }: TenantScope,
+  requestId: string,
+  limit: number,
+): Promise<string[]> {
+  const rows = await sql<{ id: string }[]>`
+    (
+      select id from feed_events
+      where company_id = ${companyId} and test_mode = ${testMode} and request_id = ${requestId}
+      order by position limit ${limit}
+    )
+    union all
+    (
+      select id from outbox_events
+      where company_id = ${companyId} and test_mode = ${testMode} and request_id = ${requestId}
+      order by seq limit ${limit}
+    )
+    limit ${limit}`;
+  return rows.map(({ id }) => id);
+}
+
 /** Returns the data of an event, including the parts that are columns of the feed. */
 export function withColumns({
   data,

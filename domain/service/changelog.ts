@@ -58,6 +58,13 @@ export const changelog: readonly ChangelogEntry[] = [
     ],
   },
   {
+    id: '2026-11-29-request-log',
+    date: '2026-11-29',
+    kind: 'added',
+    text: 'The request log: every request of the last 30 days with its status, error, duration and caller, and what it caused. Rejected writes also have their body, without secrets.',
+    operations: ['listRequests', 'getRequest'],
+  },
+  {
     id: '2026-11-29-dry-run',
     date: '2026-11-29',
     kind: 'changed',

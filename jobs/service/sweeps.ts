@@ -1,6 +1,7 @@
-// Deletes expired rows, and creates the next partition of the audit log.
+// Deletes expired rows, and creates the next partitions of the audit log and the request log.
 import { dropAuditMonths, sweepOtherAuditLogs } from '../../db/access/audit-logs.ts';
 import { sweepArtifacts } from '../../db/access/oauth-artifacts.ts';
+import { dropRequestDays, sweepOtherRequests } from '../../db/access/requests.ts';
 import { sweepSessions } from '../../db/access/sessions.ts';
 import { sweepForms } from '../../db/access/shown-secrets.ts';
 import { sweepDeliveries } from '../../db/automation/webhook-sending.ts';
@@ -24,8 +25,9 @@ import type { JobContext } from '../runner.ts';
 /** Deletes expired rows. A started sweep always completes. */
 export async function sweepAll(context: JobContext, files: SweptFiles): Promise<void> {
   const { platform, log, now } = context;
-  await platform.use((sql) => sql`select make_audit_partitions(current_date)`);
+  await platform.use((sql) => sql`select make_audit_partitions(current_date), make_request_partitions(current_date)`);
   const months = await platform.use((sql) => dropAuditMonths(sql, now()));
+  const days = await platform.use((sql) => dropRequestDays(sql, now()));
   const removed = {
     answers: await removeAll(context, sweep),
     blocks: await removeAll(context, sweepLeases),
@@ -39,6 +41,8 @@ export async function sweepAll(context: JobContext, files: SweptFiles): Promise<
     exports: await removeAll(context, sweepExports),
     audit_months: months,
     audit_rows: await removeAll(context, sweepOtherAuditLogs),
+    request_days: days,
+    request_rows: await removeAll(context, sweepOtherRequests),
     deliveries: await removeAll(context, sweepDeliveries),
     key_days: await removeAll(context, sweepKeyDays),
     reservations: await removeAll(context, sweepReservations),

@@ -173,8 +173,18 @@ async function authenticateKey(
   if (!record)
     throw new ApiError('AUTH_INVALID_KEY', 'This API key does not exist.', undefined, { headers: challenge });
   const flaw = findKeyFlaw(record, facts.ip, now);
-  if (flaw) throw flaw;
+  if (flaw) throw new RejectedKey(flaw, keyCaller(record, facts));
   return keyAuthenticated(record, facts);
+}
+
+/** Rejects a key that exists. */
+export class RejectedKey extends ApiError {
+  readonly caller: Caller;
+
+  constructor({ code, message, details, headers }: ApiError, caller: Caller) {
+    super(code, message, details, headers ? { headers } : {});
+    this.caller = caller;
+  }
 }
 
 /**

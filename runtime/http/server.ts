@@ -1,6 +1,7 @@
 // The HTTP server: routes requests, sends responses and logs one line for each.
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
+import type { LoggedRequest } from '../../domain/access/logged-requests.ts';
 import { isTestKey } from '../credentials/secrets.ts';
 import { ApiError } from '../errors.ts';
 import { usedInQuery } from '../openapi/deprecation.ts';
@@ -16,6 +17,7 @@ import { createTrace, type Trace } from '../pipeline/trace.ts';
 import type { RequestLine } from '../telemetry/log.ts';
 import { ClientGone } from './body.ts';
 import { type Connection, Connections, type Load } from './connections.ts';
+import { toLoggedRequest } from './logged-request.ts';
 import { http } from './node-http.ts';
 import { type PageRoute, routePageRequests } from './page-routes.ts';
 import { type ProgramRoute, routeProgramRequests } from './program-routes.ts';
@@ -32,6 +34,8 @@ export interface Page {
 
 export interface ServerParts extends RunnerParts {
   noteRequest: (line: RequestLine) => void;
+  /** Records a request of a known workspace; undefined if the request log is off. */
+  recordRequest: ((request: LoggedRequest) => void) | undefined;
   load: Load;
   pages: Readonly<Record<string, Page>>;
   /** Dynamic pages for people. */
@@ -102,25 +106,28 @@ export function buildServer(parts: ServerParts): { server: Server; perform: Perf
     }
     if (trace.charge && isFree(answer)) parts.quota.refund(trace.charge);
     if (trace.faultyEnd) await waitForEnd(trace.faultyEnd, request);
-    if (trace.faultyEnd?.isAnswered === false) {
-      log.info({ request_id: trace.requestId, operation: trace.operation }, 'not answered, as Test-Fault asks');
-      request.socket.destroy();
-      return;
+    let { status } = answer;
+    if (trace.faultyEnd?.isAnswered === false) request.socket.destroy();
+    else {
+      const about = {
+        requestId: trace.requestId,
+        figures: runner.readFigures(trace),
+        deprecated: trace.deprecated,
+        // A stopping server sends its clients to another one. A client that was not asked for its
+        // body may or may not send it.
+        leave:
+          !server.listening || trace.leave || connection.isLast || (trace.invite !== undefined && !request.complete),
+      };
+      status = sendAnswer(request, response, answer, about, () => connections.end(connection));
+      connections.watch(request, response);
     }
-    const about = {
-      requestId: trace.requestId,
-      figures: runner.readFigures(trace),
-      deprecated: trace.deprecated,
-      // A stopping server sends its clients to another one. A client that was not asked for its
-      // body may or may not send it.
-      leave: !server.listening || trace.leave || connection.isLast || (trace.invite !== undefined && !request.complete),
-    };
-    const status = sendAnswer(request, response, answer, about, () => connections.end(connection));
-    connections.watch(request, response);
     const { requestId, operation, caller, error } = trace;
     const milliseconds = performance.now() - start;
     const { method = '' } = request;
     parts.noteRequest({ requestId, operation, method, status, milliseconds, caller, error });
+    if (!parts.recordRequest) return;
+    const logged = toLoggedRequest(method, request.url ?? '', trace, status, answer, milliseconds);
+    if (logged) parts.recordRequest(logged);
   }
 }
 

@@ -80,6 +80,8 @@ export interface Operation {
    * The handler hashes a password. With an Idempotency-Key the call holds a connection meanwhile.
    */
   hashesPassword: boolean;
+  /** The body has a password or a similar secret, so it is never stored. */
+  hasSecretBody: boolean;
   /** Available without a subscription, so that a workspace can subscribe. */
   unpaid: boolean;
   /** Has effects that its transaction cannot roll back, so the preconditions are verified first. */
@@ -332,6 +334,8 @@ function readOperation(
     answer: (declared['x-answer'] as 'bare' | 'oauth' | 'file' | undefined) ?? 'envelope',
     secretAnswer: declared['x-secret-answer'] === true,
     hashesPassword: declared['x-hashes-password'] === true,
+    hasSecretBody:
+      declared['x-secret-answer'] === true || declared['x-answer'] === 'oauth' || hasPassword(requestBody?.content),
     actsOutside: declared['x-acts-outside'] === true,
     dryRun: declared['x-dry-run'] === true,
     unpaid: declared['x-unpaid'] === true,
@@ -359,6 +363,14 @@ function readOperation(
       readDeprecatedUses(declared['x-deprecated-use'], parameters, requestBody, site),
     ),
   };
+}
+
+/** Returns true if a schema has a password anywhere. */
+function hasPassword(schema: unknown, seen = new Set<unknown>()): boolean {
+  if (schema === null || typeof schema !== 'object' || seen.has(schema)) return false;
+  seen.add(schema);
+  if ((schema as { format?: unknown }).format === 'password') return true;
+  return Object.values(schema).some((inner) => hasPassword(inner, seen));
 }
 
 function listNames(parameters: readonly OpenAPIV3_1.ParameterObject[], where: 'query' | 'header'): string[] {

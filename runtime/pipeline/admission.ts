@@ -9,6 +9,7 @@ import {
   authenticate,
   authenticateFromCache,
   describeCredential,
+  RejectedKey,
   type RequestFacts,
   readCredential,
   sessionTokenNotAccepted,
@@ -323,6 +324,7 @@ export class Admission {
       if (identity !== undefined) this.#noteGood(identity, () => described, now);
       return found;
     } catch (error) {
+      if (error instanceof RejectedKey) trace.rejectedCaller = error.caller;
       // 403 for an app does not count as a failure: an app that one user revoked must not lock out
       // its other users, who come from the same address.
       const isWrong = error instanceof ApiError && error.status === 401;

@@ -30,6 +30,7 @@ export class Failures {
   errorOf(thrown: unknown, trace: Trace, broken = false): ApiError {
     const error = this.#toApiError(thrown, trace, broken);
     trace.error = error.code;
+    trace.failure = error;
     return error;
   }
 

@@ -235,7 +235,7 @@ export class OperationRunner {
    * @throws ApiError if the request is invalid
    */
   async #read(routed: RoutedRequest, trace: Trace): Promise<Read> {
-    const { operation, path, queryText, request, signedBody } = routed;
+    const { operation, path, queryText, request } = routed;
     checkDryRun(operation, request);
     const parameters = checkParameters(operation, path, queryText, request.headers);
     const key =
@@ -250,9 +250,7 @@ export class OperationRunner {
       ? await this.#receiveFile(routed, trace, rejectProblems)
       : {
           upload: undefined,
-          ...(operation.takesBody
-            ? readBody(operation, request, signedBody ?? (await readBytes(request, () => invite(trace))))
-            : noBody),
+          ...(operation.takesBody ? await readJsonBody(routed, trace) : noBody),
         };
     const inBody = usedInBody(operation.deprecatedUses, body);
     if (inBody.length > 0) trace.deprecated = [...trace.deprecated, ...inBody];
@@ -476,6 +474,16 @@ function sendsFile({ operation, request }: RoutedRequest): boolean {
 function invite(trace: Trace): void {
   trace.invite?.();
   trace.invite = undefined;
+}
+
+/** Reads and validates a JSON body. The request log can show bodies of writes without secrets. */
+async function readJsonBody(
+  { operation, request, signedBody }: RoutedRequest,
+  trace: Trace,
+): Promise<Pick<Read, 'body' | 'problems'>> {
+  const bytes = signedBody ?? (await readBytes(request, () => invite(trace)));
+  if (!operation.reads && !operation.hasSecretBody) trace.body = bytes;
+  return readBody(operation, request, bytes);
 }
 
 function readBody(operation: Operation, request: IncomingMessage, bytes: Buffer): Pick<Read, 'body' | 'problems'> {

@@ -1,5 +1,6 @@
 // State of a request for its response headers and log line.
 import type { Caller } from '../caller.ts';
+import type { ApiError } from '../errors.ts';
 import type { Charge, Quota } from '../limits/quota-leases.ts';
 import { type LimitDecision, type RateFigures, toRateLimitError } from '../limits/rate-limits.ts';
 import type { DeprecatedUse } from '../openapi/deprecation.ts';
@@ -18,9 +19,15 @@ export interface Trace {
   requestId: string;
   operation: string;
   caller: Caller | undefined;
+  /** The caller of a key that exists but was rejected: revoked, expired, or from another address. */
+  rejectedCaller: Caller | undefined;
+  /** The body as it was sent, for the request log; undefined if it must not be stored. */
+  body: Buffer | undefined;
   /** True if a test key was sent, valid or not. */
   testMode: boolean;
   error: string | undefined;
+  /** The error that was last reported to the caller. */
+  failure: ApiError | undefined;
   /** True if the client sent `Dry-Run: true`, to any route. */
   dryRun: boolean;
   /** True if errors have the format of RFC 6749. */
@@ -70,8 +77,11 @@ export function createTrace({
     requestId,
     operation,
     caller,
+    rejectedCaller: undefined,
+    body: undefined,
     testMode,
     error: undefined,
+    failure: undefined,
     dryRun,
     oauth,
     figures: undefined,

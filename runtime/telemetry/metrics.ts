@@ -15,6 +15,8 @@ export interface Watched {
   news: { waiting: number };
   /** Undefined if rate limits are counted in memory. */
   redis: { answers: () => Promise<boolean>; countedLocally: number } | undefined;
+  /** Undefined if the request log is off. */
+  requestLog: { dropped: number } | undefined;
 }
 
 /** The values of one process, as workers send them to the primary. */
@@ -84,7 +86,7 @@ export function watchRequests(registry: Registry): (line: RequestLine) => void {
 }
 
 /** Creates the metrics of a serving process that are read for each scrape. */
-export function watchParts(registry: Registry, { load, ping, pools, news, redis }: Watched): void {
+export function watchParts(registry: Registry, { load, ping, pools, news, redis, requestLog }: Watched): void {
   gauge(registry, 'crm_http_requests_in_flight', 'Requests in progress.', (set) => set(load.requests));
   gauge(registry, 'crm_http_requests_waiting', 'Requests that wait for earlier responses on their connection.', (set) =>
     set(load.waiting),
@@ -143,6 +145,10 @@ export function watchParts(registry: Registry, { load, ping, pools, news, redis 
   gauge(registry, 'crm_database_up', '1 if the database responded while the metrics were read.', async (set) =>
     set(await isInTime(ping())),
   );
+  if (requestLog)
+    total(registry, 'crm_request_log_dropped_total', 'Requests that the request log did not record.', (set) =>
+      set(requestLog.dropped),
+    );
   if (redis) {
     gauge(registry, 'crm_redis_up', '1 if Redis responded while the metrics were read.', async (set) =>
       set(Number(await redis.answers())),

@@ -116,6 +116,8 @@ export const acrossCompanies: Readonly<Record<string, string>> = {
   'db/access/places.ts findSignInPlace': 'finds the company',
   'db/access/audit-logs.ts sweepOtherAuditLogs':
     'finds companies with rows without a monthly partition past their retention, by an index',
+  'db/access/requests.ts sweepOtherRequests':
+    'finds companies with rows without a daily partition past their retention, by an index',
   'db/records/feed.ts sweepEvents': 'finds companies with events past their retention, the oldest of each feed by key',
   'db/access/sessions.ts sweepSessions': 'finds companies with sessions past their retention, by an index',
   'db/access/shown-secrets.ts sweepForms': 'finds companies with old sent forms, by an index',

@@ -147,6 +147,7 @@ test('has a row in every table that tenants can read, so that the tests below ha
       (table) =>
         ![
           'audit_logs',
+          'request_log',
           'idempotency_records',
           'outbox_events',
           'link_types',
@@ -194,12 +195,18 @@ test('enables and forces row-level security on every table with a company, inclu
 
 test('enables row-level security on later partitions', async () => {
   const made = await rollBackAfter(async (sql) => {
-    await sql`select make_audit_partitions('2031-05-05')`;
+    await sql`select make_audit_partitions('2031-05-05'), make_request_partitions('2031-05-05')`;
     return sql<{ name: string }[]>`
       select relname as name from pg_class
-      where relname in ('audit_logs_2031_05', 'audit_logs_2031_06') and relrowsecurity and relforcerowsecurity order by 1`;
+      where relname ~ '2031_05|2031_06' and relkind = 'r' and relrowsecurity and relforcerowsecurity order by 1`;
   });
-  expect(made.map((row) => row.name)).toEqual(['audit_logs_2031_05', 'audit_logs_2031_06']);
+  expect(made.map((row) => row.name)).toEqual([
+    'audit_logs_2031_05',
+    'audit_logs_2031_06',
+    'request_log_2031_05_05',
+    'request_log_2031_05_06',
+    'request_log_2031_05_07',
+  ]);
 });
 
 test('stores nothing of a company in tables without one', async () => {
@@ -312,6 +319,7 @@ describe('the roles of the server', () => {
       'search_blocks',
       'search_signatures',
       'audit_logs',
+      'request_log',
     ];
     // Whose events and deleted records wait, and which are past their time; not what they tell.
     const recorded = ['event', 'data', 'actor', 'changes'];
@@ -329,8 +337,8 @@ describe('the roles of the server', () => {
           ),
         ).toBe('42501');
     for (const table of data) {
-      // Sign-ins write to the audit log, which this role never reads.
-      const allowed = table === 'audit_logs' ? ['insert'] : [];
+      // Sign-ins write to the audit log and responses to the request log. This role reads neither.
+      const allowed = table === 'audit_logs' || table === 'request_log' ? ['insert'] : [];
       for (const action of ['select', 'insert', 'update', 'delete'])
         expect([table, action, await mayDo(action, table, 'crm_platform')]).toEqual([
           table,

@@ -14,6 +14,7 @@ const inBothModes: Readonly<Record<string, string>> = {
   'db/settings/sla-policies.ts countOpenClocks':
     'a policy applies to both modes, so its open clocks of both are counted',
   'db/access/audit-logs.ts sweepOtherAuditLogs': 'deletes rows past their retention in both modes',
+  'db/access/requests.ts sweepOtherRequests': 'deletes rows past their retention in both modes',
   'db/automation/webhook-sending.ts sweepDeliveries': 'deletes rows past their retention by id in both modes',
   'db/records/feed.ts findLastPositions': 'returns both feeds of a company to the dispatcher in one statement',
   'db/billing/purge.ts findFilesOf': 'removes a company with all its rows',

@@ -1,6 +1,7 @@
 // Sweeps: remove all rows that are past their retention, and no others.
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { sweepOtherRequests } from '../../db/access/requests.ts';
 import { sweepSessions } from '../../db/access/sessions.ts';
 import { sweepForms } from '../../db/access/shown-secrets.ts';
 import { sweepRuns } from '../../db/automation/workforce-runs.ts';
@@ -16,6 +17,7 @@ import { sweepReverts } from '../../db/records/reverts.ts';
 import { completeBookings } from '../../db/scheduling/bookings.ts';
 import { sweepHeldTimes, sweepReservations } from '../../db/scheduling/reservations.ts';
 import { sweepClocks, sweepNotifications } from '../../db/settings/sla-due.ts';
+import { newLoggedRequest } from '../support/arranged-ids.ts';
 import { dropDatabase, newDatabase } from '../support/databases.ts';
 import { newSentForm } from '../support/sessions.ts';
 import { database, newTenant, type Tenant, useDatabase } from '../support/tenants.ts';
@@ -177,6 +179,10 @@ const addHeldTime: Add = async ({ companyId }, testMode, days) => {
   return id;
 };
 
+/** A request of a day without a partition. */
+const addRequest: Add = async (tenant, testMode, days) =>
+  newLoggedRequest(tenant, testMode ? 'test' : 'live', Date.now() - days * 86_400_000);
+
 type Sweep = (sql: Sql, limit: number, now: Date) => Promise<number>;
 
 test.each<[string, string, number, Add, Sweep]>([
@@ -193,6 +199,7 @@ test.each<[string, string, number, Add, Sweep]>([
   ['received_reports', 'id', 400, addReport, sweepReports],
   ['exports', 'id', 30, addExport, sweepExports],
   ['import_errors', 'import_id', 0, addFailedRow, sweepImports],
+  ['request_log', 'id', 30, addRequest, sweepOtherRequests],
   ['revert_items', 'revert_id', 0, addRevertItem, sweepReverts],
 ])('removes rows of %s after their retention, and not before', async (table, name, days, add, remove) => {
   const old: string[] = [];

@@ -1,6 +1,9 @@
 // Resources that a request needs in the database. A new operation adds its line here.
 import { randomInt, randomUUID } from 'node:crypto';
 import { v7 as uuidv7 } from 'uuid';
+import { insertRequestBlocks } from '../../db/access/requests.ts';
+import type { LoggedRequest } from '../../domain/access/logged-requests.ts';
+import { type RequestBlock, RequestQueue } from '../../domain/access/request-blocks.ts';
 import { newSessionId } from '../../runtime/credentials/secrets.ts';
 import { newGrant } from './access-tokens.ts';
 import { subscribed } from './billing.ts';
@@ -258,6 +261,7 @@ export const arrangedPaths: Record<string, ArrangedPath> = {
     recordsOf: 'attachments',
   },
   // Always the same for a tenant and mode, because a link is valid for one attachment.
+  '/v1/requests/{id}': { exists: async (tenant, mode) => ({ id: await newLoggedRequest(tenant, mode) }) },
   '/v1/exports/{id}': anExport,
   '/v1/exports/{id}/cancel': {
     // Due in some years, so that no job has work with it.
@@ -638,6 +642,49 @@ function exportLinkOf(tenant: Tenant): Promise<{ id: string; query: Record<strin
   });
   exportLinks.set(tenant, made);
   return made;
+}
+
+/** Creates an entry of the request log. @param milliseconds when the request arrived */
+export async function newLoggedRequest(tenant: Tenant, mode: Mode, milliseconds = Date.now()): Promise<string> {
+  const request = loggedRequest(tenant, { testMode: mode === 'test', id: uuidv7({ msecs: milliseconds }) });
+  await logRequests([request]);
+  return request.id;
+}
+
+/** Returns a successful request of the server itself, with some fields changed. */
+export function loggedRequest({ companyId }: Tenant, fields: Partial<LoggedRequest> = {}): LoggedRequest {
+  return {
+    companyId,
+    testMode: false,
+    id: uuidv7(),
+    method: 'GET',
+    path: '/v1/me',
+    operation: 'getMe',
+    status: 200,
+    errorCode: null,
+    durationMs: 1.5,
+    actorKind: 'system',
+    actorId: 'test',
+    keyName: null,
+    ip: '',
+    userAgent: null,
+    idempotentReplay: false,
+    requestBody: null,
+    error: null,
+    ...fields,
+  };
+}
+
+/** Returns the blocks of some requests. */
+export function toBlocks(requests: readonly LoggedRequest[]): RequestBlock[] {
+  const queue = new RequestQueue();
+  for (const request of requests) queue.add(request);
+  return queue.take();
+}
+
+/** Writes requests to the log, in as few blocks as possible. */
+export async function logRequests(requests: readonly LoggedRequest[]): Promise<void> {
+  await insertRequestBlocks(database(), toBlocks(requests));
 }
 
 /** An export that is only a row; answers its id. @param columns of the row */

@@ -3,7 +3,7 @@ import { v7 as uuidv7 } from 'uuid';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { descriptions } from '../../sdk/src/generated/operations.ts';
 import { newGrant } from '../support/access-tokens.ts';
-import { newExport } from '../support/arranged-ids.ts';
+import { newExport, newLoggedRequest } from '../support/arranged-ids.ts';
 import { invoiced } from '../support/billing.ts';
 import { type CallOptions, call, expectStatus, type Json } from '../support/client.ts';
 import { type DeclaredOperation, operations } from '../support/document.ts';
@@ -69,6 +69,7 @@ async function fill({ key, companyId, branchId }: Tenant, number: number): Promi
   await newWebhook(tenant, 'live', withoutDeliveries);
   await newDelivery(tenant, 'live', webhook);
   await newExport(tenant, 'live', { status: 'cancelled' });
+  await newLoggedRequest(tenant, 'live', Date.now() - 2 * hour);
   const pool = await newPool(tenant, { members: 1 });
   await book(key, pool.member_ids, { policy_id: pool.policy_id });
   await create('/v1/messages/drafts', { channel: 'sms', to: someNumber(), body: name });
@@ -121,10 +122,17 @@ function valuesOf({ path }: DeclaredOperation): Record<string, string> {
 /** Removes usage fields, which the calls of this test change. */
 const withoutUse = ({ total_requests: _requests, last_used_at: _at, last_used_ip: _ip, ...item }: Json): Json => item;
 
+const hour = 3_600_000;
+/** Leaves out items that the calls of this test add. */
+const bounds: Record<string, CallOptions['query']> = {
+  listRequests: { to: new Date(Date.now() - hour).toISOString() },
+};
+
 type Ask = (query: CallOptions['query']) => Promise<Json>;
 
 async function open(operation: DeclaredOperation): Promise<{ path: string; options: CallOptions; ask: Ask }> {
-  const { path, options } = await goodRequest(operation, tenant, { values: valuesOf(operation) });
+  const { path, options: sent } = await goodRequest(operation, tenant, { values: valuesOf(operation) });
+  const options = { ...sent, query: { ...sent.query, ...bounds[operation.id] } };
   const ask: Ask = async (query) =>
     (await expectStatus(200, 'GET', path, { ...options, query: { ...options.query, ...query } })).body.data;
   return { path, options, ask };

@@ -27,6 +27,7 @@ const refused: Record<string, string> = {
   'createReservation: curl': 'its token is signed by the server, and good for ten minutes',
   'createBooking: A held slot': 'its token is signed by the server, and good for ten minutes',
   'getAttachmentContent: curl': 'its link is signed by the server, and works for ten minutes',
+  'getRequest: curl': 'requests are in the log for 30 days, and its request was earlier',
   'getExportContent: curl': 'its link is signed by the server, and works for a day',
 };
 
@@ -194,8 +195,8 @@ test('runs the samples of the introduction with the printed key and sign-in', as
   expect(outputs.map(({ statuses }) => statuses)).toEqual([
     ['201', '200'],
     ['200', '201'],
-    // A dropped connection and its retry, filters, bulk data, an import, an export, dry runs, undo, billing,
-    // and the same migration twice.
+    // A dropped connection and its retry, filters, bulk data, an import, an export, dry runs, undo,
+    // debugging, billing, and the same migration twice.
     ['000', '201'],
     ['200', '200'],
     ['200'],
@@ -203,6 +204,7 @@ test('runs the samples of the introduction with the printed key and sign-in', as
     ['202', '200'],
     ['201', '200'],
     ['200'],
+    ['400', '200', '200'],
     ['200', '200', '200'],
     ['200', '200'],
   ]);

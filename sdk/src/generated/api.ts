@@ -3119,10 +3119,10 @@ export interface paths {
          *
          *     **Fields.** The target keeps its values, and its empty fields get those of the source. `field_choices` decides
          *     otherwise, field by field: `source` takes the value of the source, even if that is empty; `target` keeps the value of
-         *     the target, even if that is empty. `fields` in the response lists the fields in which the two differed. A stage of the
-         *     source brings its `stage_changed_at`, `won_at` and `lost_at`. `last_contacted_at` becomes the later of both and
-         *     `next_followup_at` the earlier one that is still to come. Duplicate checks and the pre-conditions of statuses do not
-         *     apply.
+         *     the target, even if that is empty. `extension` goes with its phone number. `fields` in the response lists the fields in
+         *     which the two differed. A stage of the source brings its `stage_changed_at`, `won_at` and `lost_at`.
+         *     `last_contacted_at` becomes the later of both and `next_followup_at` the earlier one that is still to come. Duplicate
+         *     checks and the pre-conditions of statuses do not apply.
          *
          *     **Items.** Notes, tasks, activities, messages, attachments, links, bookings and message drafts move to the target with
          *     their IDs, and its tags are joined. Records that referred to the source refer to the target. A link that the target
@@ -4883,6 +4883,69 @@ export interface paths {
          *     another list.
          */
         get: operations["listAuditLogs"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/requests": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List requests
+         * @description Returns the requests of the workspace, newest first: every call with a credential of the workspace, also rejected ones
+         *     (401, 403 and 429) if the key exists. A request is listed within 2 seconds of its response, and for 30 days. A test key
+         *     sees the requests of test keys, every other credential the others.
+         *
+         *     The log is written after the responses, so that it delays none. A crash of a server can lose the requests of its last
+         *     second, and an outage of the database those of its duration. The [audit log](#operation/listAuditLogs) is complete: it is
+         *     written with the change itself.
+         *
+         *     Indexes serve `from`, `to`, `error_code`, and a `status` of failures such as `404` or `4xx`. The other filters scan
+         *     the log from its newest request, and a call scans only a part of it. A page of rare requests can therefore have fewer
+         *     items than `limit`, or none, while `has_more` is true. If so, continue with `next_cursor`. `from` and `to` shorten the scan.
+         *
+         *     Never stored: headers except `User-Agent`, queries of URLs, and bodies of successful requests.
+         *
+         *     Requires the scope settings:view. **400**: an invalid status or time, a `to` before `from`, or a cursor of another list.
+         */
+        get: operations["listRequests"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/requests/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get a request
+         * @description Returns one request by its ID, which the response had as `X-Request-Id` and as `meta.request_id`. Besides the fields of
+         *     the list, it has:
+         *
+         *     - `error`: code, message and details of the error, if there was one
+         *     - `request_body`: the JSON body, if the request was a write that was rejected, up to 8 KB. Values of fields that name a
+         *       password, secret or token are replaced. Bodies with a password are not stored at all.
+         *     - `audit_logs`, `events` and `deliveries`: the IDs of what it caused, up to 100 of each. Webhook deliveries are those of
+         *       the first five minutes, among the first 10,000 of the workspace.
+         *
+         *     Requires the scope settings:view. **404**: the log has no such request, or it is of another mode.
+         */
+        get: operations["getRequest"];
         put?: never;
         post?: never;
         delete?: never;
@@ -7584,6 +7647,7 @@ export interface components {
             address?: string;
             city?: string;
             state?: string;
+            /** @description A country code (ISO 3166-1 alpha-2) or an English name. Phone numbers without a country code are read as numbers of this country. */
             country?: string;
             postal_code?: string;
             /** @description An IANA time zone, e.g. Europe/Madrid. The default is that of the region. */
@@ -12876,6 +12940,187 @@ export interface components {
         AuditLogListAnswer: {
             success: components["schemas"]["Success"];
             data: components["schemas"]["AuditLogList"];
+            meta: components["schemas"]["Meta"];
+        };
+        /**
+         * @description An HTTP method.
+         * @example POST
+         * @enum {string}
+         */
+        RequestMethod: "GET" | "HEAD" | "POST" | "PUT" | "PATCH" | "DELETE";
+        /** @description A request in the list. */
+        RequestSummary: {
+            /**
+             * Format: uuid
+             * @description The ID of the request, as in `X-Request-Id`.
+             * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f60
+             */
+            id: string;
+            /**
+             * Format: date-time
+             * @description When the request arrived.
+             * @example 2025-11-20T01:14:09.435Z
+             */
+            at: string;
+            /**
+             * @description The HTTP method.
+             * @example POST
+             */
+            method: string;
+            /**
+             * @description The path, without the query.
+             * @example /v1/leads
+             */
+            path: string;
+            /**
+             * @description The `operationId`, or the name of a route that is not an operation, such as MCP.
+             * @example createLead
+             */
+            operation: string;
+            /**
+             * @description The HTTP status of the response.
+             * @example 422
+             */
+            status: number;
+            /**
+             * @description The error code of the response.
+             * @example VALIDATION_ERROR
+             */
+            error_code: string | null;
+            /**
+             * @description How long it took in milliseconds, until the response was sent.
+             * @example 4.2
+             */
+            duration_ms: number;
+            actor: components["schemas"]["Actor"];
+            /**
+             * @description The ID of the API key; null for users and apps.
+             * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d14
+             */
+            api_key_id: string | null;
+            /**
+             * @description The IP address of the caller.
+             * @example 203.0.113.7
+             */
+            ip: string;
+            /**
+             * @description The first 200 characters of the header `User-Agent`.
+             * @example curl/8.5.0
+             */
+            user_agent: string | null;
+            /** @description True if the response was a stored one of the same Idempotency-Key. */
+            idempotent_replay: boolean;
+            /** @description True for requests of test keys. */
+            test_mode: boolean;
+        };
+        RequestList: {
+            requests: components["schemas"]["RequestSummary"][];
+            next_cursor: components["schemas"]["NextCursor"];
+            has_more: components["schemas"]["HasMore"];
+        };
+        RequestListAnswer: {
+            success: components["schemas"]["Success"];
+            data: components["schemas"]["RequestList"];
+            meta: components["schemas"]["Meta"];
+        };
+        /** @description The error of a response. */
+        LoggedError: {
+            /**
+             * @description The error code.
+             * @example VALIDATION_ERROR
+             */
+            code: string;
+            /**
+             * @description The message.
+             * @example email must be an email address.
+             */
+            message: string;
+            /** @description The details, unless they were longer than 8 KB. */
+            details?: unknown;
+        };
+        /** @description A request with its error, its body and its effects. */
+        LoggedRequest: {
+            /**
+             * Format: uuid
+             * @description The ID of the request, as in `X-Request-Id`.
+             * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f60
+             */
+            id: string;
+            /**
+             * Format: date-time
+             * @description When the request arrived.
+             * @example 2025-11-20T01:14:09.435Z
+             */
+            at: string;
+            /**
+             * @description The HTTP method.
+             * @example POST
+             */
+            method: string;
+            /**
+             * @description The path, without the query.
+             * @example /v1/leads
+             */
+            path: string;
+            /**
+             * @description The `operationId`, or the name of a route that is not an operation, such as MCP.
+             * @example createLead
+             */
+            operation: string;
+            /**
+             * @description The HTTP status of the response.
+             * @example 422
+             */
+            status: number;
+            /**
+             * @description The error code of the response.
+             * @example VALIDATION_ERROR
+             */
+            error_code: string | null;
+            /**
+             * @description How long it took in milliseconds, until the response was sent.
+             * @example 4.2
+             */
+            duration_ms: number;
+            actor: components["schemas"]["Actor"];
+            /**
+             * @description The ID of the API key; null for users and apps.
+             * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d14
+             */
+            api_key_id: string | null;
+            /**
+             * @description The IP address of the caller.
+             * @example 203.0.113.7
+             */
+            ip: string;
+            /**
+             * @description The first 200 characters of the header `User-Agent`.
+             * @example curl/8.5.0
+             */
+            user_agent: string | null;
+            /** @description True if the response was a stored one of the same Idempotency-Key. */
+            idempotent_replay: boolean;
+            /** @description True for requests of test keys. */
+            test_mode: boolean;
+            /** @description The error of the response. */
+            error: components["schemas"]["LoggedError"] | null;
+            /**
+             * @description The JSON body of a rejected write without secrets, cut off after 8 KB.
+             * @example {"first_name":"Sara","email":"sara"}
+             */
+            request_body: string | null;
+            /** @description IDs of entries of the audit log. */
+            audit_logs: string[];
+            /** @description IDs of events in the change feed. */
+            events: string[];
+            /** @description IDs of webhook deliveries. */
+            deliveries: string[];
+        };
+        RequestAnswer: {
+            success: components["schemas"]["Success"];
+            data: {
+                request: components["schemas"]["LoggedRequest"];
+            };
             meta: components["schemas"]["Meta"];
         };
         LinkedAttachment: {
@@ -31328,6 +31573,205 @@ export interface operations {
             401: components["responses"]["Unauthorized"];
             402: components["responses"]["PaymentRequired"];
             403: components["responses"]["Forbidden"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    listRequests: {
+        parameters: {
+            query?: {
+                /**
+                 * @description Returns only requests with this method.
+                 * @example POST
+                 */
+                method?: components["schemas"]["RequestMethod"];
+                /**
+                 * @description Returns only calls of this operation, by its `operationId`.
+                 * @example createLead
+                 */
+                operation?: string;
+                /**
+                 * @description Returns only requests with this status, e.g. `404`, or with one of its class, e.g. `4xx`.
+                 * @example 4xx
+                 */
+                status?: string;
+                /**
+                 * @description Returns only requests with this error code.
+                 * @example VALIDATION_ERROR
+                 */
+                error_code?: string;
+                /**
+                 * @description Returns only requests of this API key.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d14
+                 */
+                api_key_id?: string;
+                /**
+                 * @description Returns only requests of this key, user or app.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d14
+                 */
+                actor_id?: string;
+                /**
+                 * @description Returns only requests whose path begins with this text.
+                 * @example /v1/leads
+                 */
+                path?: string;
+                /**
+                 * @description Returns only requests at or after this time. A bare date means its first moment in UTC.
+                 * @example 2026-11-01T00:00:00.000Z
+                 */
+                from?: string;
+                /**
+                 * @description Returns only requests at or before this time. A bare date means its last moment in UTC.
+                 * @example 2036-11-30T23:59:59.999Z
+                 */
+                to?: string;
+                /**
+                 * @description Items per page, 1 to 100. A value outside this range is set to the nearest bound, not rejected.
+                 * @example 25
+                 */
+                limit?: components["parameters"]["Limit"];
+                /**
+                 * @description The start of the page: the `next_cursor` of the previous page, unchanged. A cursor is opaque and valid only for the query
+                 *     that created it. With another sort, filter or object it is rejected with 400.
+                 */
+                cursor?: components["parameters"]["Cursor"];
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A page of requests. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "requests": [
+                     *           {
+                     *             "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f60",
+                     *             "at": "2025-11-20T01:14:09.435Z",
+                     *             "method": "POST",
+                     *             "path": "/v1/leads",
+                     *             "operation": "createLead",
+                     *             "status": 422,
+                     *             "error_code": "VALIDATION_ERROR",
+                     *             "duration_ms": 4.2,
+                     *             "actor": {
+                     *               "kind": "api_key",
+                     *               "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d14",
+                     *               "name": "Website forms"
+                     *             },
+                     *             "api_key_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d14",
+                     *             "ip": "203.0.113.7",
+                     *             "user_agent": "curl/8.5.0",
+                     *             "idempotent_replay": false,
+                     *             "test_mode": false
+                     *           }
+                     *         ],
+                     *         "next_cursor": null,
+                     *         "has_more": false
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["RequestListAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    getRequest: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The ID of the request.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f60
+                 */
+                id: components["schemas"]["Uuid"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The request. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "request": {
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f60",
+                     *           "at": "2025-11-20T01:14:09.435Z",
+                     *           "method": "POST",
+                     *           "path": "/v1/leads",
+                     *           "operation": "createLead",
+                     *           "status": 422,
+                     *           "error_code": "VALIDATION_ERROR",
+                     *           "duration_ms": 4.2,
+                     *           "actor": {
+                     *             "kind": "api_key",
+                     *             "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d14",
+                     *             "name": "Website forms"
+                     *           },
+                     *           "api_key_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d14",
+                     *           "ip": "203.0.113.7",
+                     *           "user_agent": "curl/8.5.0",
+                     *           "idempotent_replay": false,
+                     *           "test_mode": false,
+                     *           "error": {
+                     *             "code": "VALIDATION_ERROR",
+                     *             "message": "email must be an email address."
+                     *           },
+                     *           "request_body": "{\"first_name\":\"Sara\",\"email\":\"sara\"}",
+                     *           "audit_logs": [],
+                     *           "events": [],
+                     *           "deliveries": []
+                     *         }
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["RequestAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
             429: components["responses"]["RateLimited"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["Unavailable"];

@@ -1910,10 +1910,10 @@ export interface Operations {
    *
    * **Fields.** The target keeps its values, and its empty fields get those of the source. `field_choices` decides
    * otherwise, field by field: `source` takes the value of the source, even if that is empty; `target` keeps the value of
-   * the target, even if that is empty. `fields` in the response lists the fields in which the two differed. A stage of the
-   * source brings its `stage_changed_at`, `won_at` and `lost_at`. `last_contacted_at` becomes the later of both and
-   * `next_followup_at` the earlier one that is still to come. Duplicate checks and the pre-conditions of statuses do not
-   * apply.
+   * the target, even if that is empty. `extension` goes with its phone number. `fields` in the response lists the fields in
+   * which the two differed. A stage of the source brings its `stage_changed_at`, `won_at` and `lost_at`.
+   * `last_contacted_at` becomes the later of both and `next_followup_at` the earlier one that is still to come. Duplicate
+   * checks and the pre-conditions of statuses do not apply.
    *
    * **Items.** Notes, tasks, activities, messages, attachments, links, bookings and message drafts move to the target with
    * their IDs, and its tags are joined. Records that referred to the source refer to the target. A link that the target
@@ -2809,6 +2809,41 @@ export interface Operations {
    * another list.
    */
   listAuditLogs: ListMethod<'listAuditLogs', 'audit_logs'>;
+  /**
+   * List requests
+   *
+   * Returns the requests of the workspace, newest first: every call with a credential of the workspace, also rejected ones
+   * (401, 403 and 429) if the key exists. A request is listed within 2 seconds of its response, and for 30 days. A test key
+   * sees the requests of test keys, every other credential the others.
+   *
+   * The log is written after the responses, so that it delays none. A crash of a server can lose the requests of its last
+   * second, and an outage of the database those of its duration. The [audit log](#operation/listAuditLogs) is complete: it is
+   * written with the change itself.
+   *
+   * Indexes serve `from`, `to`, `error_code`, and a `status` of failures such as `404` or `4xx`. The other filters scan
+   * the log from its newest request, and a call scans only a part of it. A page of rare requests can therefore have fewer
+   * items than `limit`, or none, while `has_more` is true. If so, continue with `next_cursor`. `from` and `to` shorten the scan.
+   *
+   * Never stored: headers except `User-Agent`, queries of URLs, and bodies of successful requests.
+   *
+   * Requires the scope settings:view. **400**: an invalid status or time, a `to` before `from`, or a cursor of another list.
+   */
+  listRequests: ListMethod<'listRequests', 'requests'>;
+  /**
+   * Get a request
+   *
+   * Returns one request by its ID, which the response had as `X-Request-Id` and as `meta.request_id`. Besides the fields of
+   * the list, it has:
+   *
+   * - `error`: code, message and details of the error, if there was one
+   * - `request_body`: the JSON body, if the request was a write that was rejected, up to 8 KB. Values of fields that name a
+   *   password, secret or token are replaced. Bodies with a password are not stored at all.
+   * - `audit_logs`, `events` and `deliveries`: the IDs of what it caused, up to 100 of each. Webhook deliveries are those of
+   *   the first five minutes, among the first 10,000 of the workspace.
+   *
+   * Requires the scope settings:view. **404**: the log has no such request, or it is of another mode.
+   */
+  getRequest: Method<'getRequest'>;
   /**
    * Get an attachment with a download link
    *
@@ -4232,6 +4267,8 @@ export const descriptions: Readonly<Record<keyof Operations, Description>> = {
   cancelExport: { method: 'POST', path: '/v1/exports/{id}/cancel', takesKey: true },
   getExportContent: { method: 'GET', path: '/v1/exports/{id}/content', isFile: true },
   listAuditLogs: { method: 'GET', path: '/v1/audit-logs', items: 'audit_logs' },
+  listRequests: { method: 'GET', path: '/v1/requests', items: 'requests' },
+  getRequest: { method: 'GET', path: '/v1/requests/{id}' },
   getAttachment: { method: 'GET', path: '/v1/attachments/{id}' },
   deleteAttachment: { method: 'DELETE', path: '/v1/attachments/{id}', takesKey: true },
   getAttachmentContent: { method: 'GET', path: '/v1/attachments/{id}/content', isFile: true },

@@ -1,0 +1,60 @@
+// Removes secrets from what the request log stores of rejected requests.
+
+/** Names of fields with secret values, such as `password`, `client_secret` and `slot_token`. */
+const secretName = /pass(?:word|phrase|code)|secret|token|credential|authorization|api_?key|private_?key|cookie/i;
+/** Keys of this API and bearer tokens, in any text. */
+const secretText = /\b(?:(?:svc|legacy)_(?:live|test)_[0-9a-f]{32}|whsec_[A-Za-z0-9+/=_-]{8,}|Bearer +[\w.~+/=-]+)/g;
+
+const removed = '[removed]';
+
+/** Maximum bytes of a stored body or error. */
+const maxLoggedBytes = 8192;
+
+/** Returns a copy of a JSON value without secrets. */
+function redact(value: unknown): unknown {
+  if (typeof value === 'string') return value.replace(secretText, removed);
+  if (Array.isArray(value)) return value.map(redact);
+  if (value === null || typeof value !== 'object') return value;
+  return Object.fromEntries(
+    Object.entries(value).map(([name, inner]) => [
+      name,
+      secretName.test(name) && inner !== null && typeof inner !== 'boolean' ? removed : redact(inner),
+    ]),
+  );
+}
+
+/**
+ * Returns the JSON text of a request body without secrets, cut off after 8 KB; null if the text is
+ * not JSON, whose secrets cannot be found.
+ */
+export function toLoggedBody(text: string): string | null {
+  let body: unknown;
+  try {
+    body = JSON.parse(text);
+  } catch {
+    return null;
+  }
+  const bytes = new TextEncoder().encode(JSON.stringify(redact(body)));
+  if (bytes.length <= maxLoggedBytes) return new TextDecoder().decode(bytes);
+  // A character that was cut in half is removed.
+  return new TextDecoder().decode(bytes.subarray(0, maxLoggedBytes)).replace(/\ufffd$/, '');
+}
+
+/** The error of a response. */
+export interface LoggedError {
+  code: string;
+  message: string;
+  details?: unknown;
+}
+
+/** Returns the JSON text of an error without secrets, and without its details if they exceed 8 KB. */
+export function toLoggedError(error: LoggedError): string {
+  const { code, message, details } = redact({
+    code: error.code,
+    // Not enumerable in an Error.
+    message: error.message,
+    details: error.details,
+  }) as LoggedError;
+  const whole = JSON.stringify({ code, message, details });
+  return whole.length <= maxLoggedBytes ? whole : JSON.stringify({ code, message: message.slice(0, 1000) });
+}
