@@ -170,10 +170,60 @@ export interface CallDatabase {
   ping(): Promise<void>;
 }
 
+/** An operation that can run inside the transaction of another. */
+export interface NestedOperation {
+  operationId: string;
+  /** The path in the OpenAPI document. */
+  template: string;
+  /** Values of the parameters of the path. */
+  parameters: Record<string, string>;
+  /** True if it is a write that can be rolled back. */
+  isWrite: boolean;
+  isRead: boolean;
+  /** True if its response contains a secret, which must not be stored. */
+  hasSecret: boolean;
+  takesIfMatch: boolean;
+}
+
+export interface NestedRequest {
+  method: string;
+  path: string;
+  body?: unknown;
+  /** An ETag. */
+  ifMatch?: string | undefined;
+  caller: Caller;
+  /** True if the operation can change the configuration that later ones read. */
+  reloads?: boolean;
+}
+
+/** The response of an operation and what it recorded, or why it failed. */
+export type NestedOutcome =
+  | {
+      status: number;
+      data: unknown;
+      etag: string | undefined;
+      changes: readonly Change[];
+      /** Callbacks for after the commit. */
+      callbacks: readonly (() => void)[];
+    }
+  | { error: ApiError };
+
+/** Runs operations inside the transaction of the call. The caller of each is checked as usual. */
+export interface NestedOperations {
+  /** @param path without a query */
+  find(method: string, path: string): NestedOperation | undefined;
+  /** Runs an operation in a savepoint, which is rolled back if it fails. */
+  run(request: NestedRequest): Promise<NestedOutcome>;
+  /** Drops the configuration that operations changed, after their savepoint was rolled back. */
+  forget(): void;
+}
+
 /** What the server offers to handlers, bound to the call. */
 export interface CallServices {
   /** The tenant's configuration when the call arrived: objects, fields, statuses and so on. */
   loadWorkspace(): Promise<Workspace>;
+  /** Other operations, inside the transaction of this call. */
+  nested: NestedOperations;
   files: Files;
   cursors: Cursors;
   /** Signs tokens that callers send back, such as slot tokens. */

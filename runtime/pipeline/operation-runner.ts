@@ -29,6 +29,7 @@ import { Deadline, DeadlinePassed } from './deadline.ts';
 import { checkDryRun, listEffects } from './dry-run.ts';
 import type { Failures } from './failures.ts';
 import { hashBody, isStored, readKey, rejectConflicts, toClaim } from './idempotency.ts';
+import { NestedCalls } from './nested-calls.ts';
 import type { Trace } from './trace.ts';
 import { checkBody, checkParameters, validationError } from './validation.ts';
 
@@ -78,6 +79,7 @@ export class OperationRunner {
   readonly #parts: RunnerParts;
   readonly #failures: Failures;
   readonly #admission: Admission;
+  readonly #nested: NestedCalls;
   /** Limits the calls that hold a connection while they hash a password. */
   readonly #hashing = new Semaphore(maxParallelHashes);
   /**
@@ -90,6 +92,7 @@ export class OperationRunner {
     this.#parts = parts;
     this.#failures = failures;
     this.#admission = admission;
+    this.#nested = new NestedCalls(parts, failures);
   }
 
   /** Returns true while a connection receives a file. */
@@ -194,7 +197,8 @@ export class OperationRunner {
   ): Promise<Answer | undefined> {
     const claim =
       key === undefined ? undefined : toClaim(caller, operation, path, key, upload?.requestHash ?? hashBody(body));
-    const call = new CallState(
+    const nested = () => this.#nested.bind({ caller, configVersion, now, deadline, trace, db: () => call.db });
+    const call: CallState = new CallState(
       this.#parts,
       trace,
       operation,
@@ -203,6 +207,7 @@ export class OperationRunner {
       { parameters, body, problems, file, claim },
       now,
       deadline,
+      { nested },
     );
     if (operation.method === 'GET' && caller.kind === 'anonymous' && !operation.platform)
       return this.#success(operation, await this.#handle(operation, call), call, trace);
