@@ -5022,6 +5022,177 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/change-sets": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List change sets
+         * @description Returns change sets in the mode of the credential, newest first, without their operations. Each has the `digest` of its
+         *     operations: read [the whole set](#operation/getChangeSet) before you decide about it.
+         *
+         *     Requires `change_sets:view`, which a session token has through the roles of its user. The list has the sets that the same
+         *     credential proposed and, if the credential can see the whole workspace, those of others. It leaves out sets with operations
+         *     on something that the credential cannot view.
+         */
+        get: operations["listChangeSets"];
+        put?: never;
+        /**
+         * Create a change set
+         * @description Proposes up to 100 writes, which a person then [approves](#operation/approveChangeSet) or rejects. Nothing is changed now.
+         *
+         *     Each operation is tried out immediately, in order and in one transaction that is rolled back, so later operations see
+         *     earlier ones. Operations are writes that offer a [dry run](#section/Dry-runs), with the same method, path and body as over HTTP.
+         *     An Idempotency-Key is not needed for them.
+         *
+         *     **References.** An operation with `ref` gives a name to the record that it creates. `"$ref.<name>.id"` stands for its ID in
+         *     later operations: as a value anywhere in `body`, and as a segment of `path`.
+         *
+         *     **Versions.** An update or deletion applies only to the version of the record that was found now. `if_version` also
+         *     requires a certain version now: **409** with the reason `stale` if the record has another one.
+         *
+         *     **Application.** With `atomic` (the default), all operations are applied or none. Otherwise, those that fail are left out.
+         *
+         *     Requires `change_sets:create` and the scopes of every operation.
+         *
+         *     Errors: **422** with `details.operations [{index, status, error}]`, the responses of the operations that fail; an unknown
+         *     operation has 404, and one without a dry run has 400 with the reason `dry_run_unsupported`. **409** with the reason `stale`
+         *     and `details.operations`: the indexes of operations whose `if_version` has passed.
+         */
+        post: operations["createChangeSet"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/change-sets/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The ID of the change set.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f81
+                 */
+                id: components["schemas"]["Uuid"];
+            };
+            cookie?: never;
+        };
+        /**
+         * Get a change set with its operations
+         * @description Returns a change set. `before` and `after` of an operation are the data of its target before and after it, as the trial found
+         *     them for the proposer; `before` is null for something new, `after` for something deleted. Secrets are left out.
+         *
+         *     Requires `change_sets:view`, which a session token has through the roles of its user. **404**: the set does not exist, or the
+         *     credential cannot see it, as in [the list](#operation/listChangeSets).
+         */
+        get: operations["getChangeSet"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/change-sets/{id}/withdraw": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The ID of the change set.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f82
+                 */
+                id: components["schemas"]["Uuid"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Withdraw a change set
+         * @description Withdraws a pending change set, so that it cannot be approved. Only the credential that proposed it can do this.
+         *
+         *     Requires `change_sets:create`. **404**: the credential did not propose such a set. **409** with the reason `already_decided`
+         *     or `expired`.
+         */
+        post: operations["withdrawChangeSet"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/change-sets/{id}/approve": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The ID of the change set.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f83
+                 */
+                id: components["schemas"]["Uuid"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Approve and apply a change set
+         * @description Approves a pending change set and applies its operations in one transaction, as the person who approves. Only people can:
+         *     send a session token, or use the console. The person needs `change_sets:view` and the scopes of every operation. API keys and
+         *     OAuth tokens are rejected with 403.
+         *
+         *     `digest` stands for exactly the operations that were read. The audit log names the person, and in `metadata` the proposer
+         *     and the set. A [revert](#tag/Reverts) of `request_id` undoes the changes.
+         *
+         *     If `status` is `failed` afterwards, an operation could not be applied, as `error` and the operation's own `error` say. Then
+         *     nothing of an atomic set was applied. Otherwise, `status` is `applied`.
+         *
+         *     Errors: **403**: the person lacks a scope of an operation. **409** with the reason `digest_mismatch`, `already_decided`,
+         *     `expired`, or `stale`: records have changed since the trial, or are out of the person's sight. `details.operations` has the
+         *     indexes of their operations. A stale set stays pending.
+         */
+        post: operations["approveChangeSet"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/change-sets/{id}/reject": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The ID of the change set.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f84
+                 */
+                id: components["schemas"]["Uuid"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Reject a change set
+         * @description Rejects a pending change set. Only people can, with a session token or in the console, who have `change_sets:view` and the
+         *     scopes of every operation. **409** with the reason `already_decided` or `expired`.
+         */
+        post: operations["rejectChangeSet"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/reverts": {
         parameters: {
             query?: never;
@@ -12798,6 +12969,174 @@ export interface components {
          * @description A CSV file.
          */
         ImportErrorFile: string;
+        /**
+         * @description The status of a change set. `failed`: it was approved, but could not be applied.
+         * @enum {string}
+         */
+        ChangeSetStatus: "pending" | "applied" | "rejected" | "withdrawn" | "expired" | "failed";
+        /**
+         * Format: date-time
+         * @description A time, or null if it has not come.
+         */
+        ChangeSetTime: string | null;
+        ChangeSetFailure: {
+            /** @description The operation that failed. */
+            index: number;
+            /**
+             * @description Its HTTP status.
+             * @example 409
+             */
+            status: number;
+            /** @example CONFLICT */
+            code: string;
+            /** @example A record with this value already exists. */
+            message: string;
+        };
+        ChangeSetSummary: {
+            id: components["schemas"]["Uuid"];
+            status: components["schemas"]["ChangeSetStatus"];
+            title: string;
+            /** @description Why the changes are proposed. */
+            reason: string | null;
+            /** @description True if all operations are applied or none. */
+            atomic: boolean;
+            /** @description The number of operations. */
+            operation_count: number;
+            proposed_by: components["schemas"]["Actor"];
+            /** @description Stands for the operations, for an approval. */
+            digest: string;
+            /** @description Who approved or rejected it. */
+            decided_by: components["schemas"]["Actor"] | null;
+            decided_at: components["schemas"]["ChangeSetTime"];
+            /** @description Why it was rejected. */
+            rejection_reason: string | null;
+            /**
+             * Format: uuid
+             * @description The call that applied the operations, as in the audit log.
+             */
+            request_id: string | null;
+            /** @description Why it could not be applied. */
+            error: components["schemas"]["ChangeSetFailure"] | null;
+            expires_at: components["schemas"]["Timestamp"];
+            test_mode: boolean;
+            created_at: components["schemas"]["Timestamp"];
+        };
+        ChangeSetPage: {
+            change_sets: components["schemas"]["ChangeSetSummary"][];
+            next_cursor: components["schemas"]["NextCursor"];
+            has_more: components["schemas"]["HasMore"];
+        };
+        ChangeSetListAnswer: {
+            success: components["schemas"]["Success"];
+            data: components["schemas"]["ChangeSetPage"];
+            meta: components["schemas"]["Meta"];
+        };
+        /**
+         * @description The method of an operation.
+         * @enum {string}
+         */
+        ChangeSetMethod: "POST" | "PUT" | "PATCH" | "DELETE";
+        ProposedOperation: {
+            method: components["schemas"]["ChangeSetMethod"];
+            /** @description The path without a query. */
+            path: string;
+            /** @description The body of the operation. */
+            body?: Record<string, never>;
+            /** @description The version that the record must have. */
+            if_version?: number;
+            /** @description A name for what the operation creates. */
+            ref?: string;
+        };
+        ChangeSetCreate: {
+            /** @description What the changes are for. */
+            title: string;
+            /** @description Why the changes are proposed. */
+            reason?: string;
+            operations: components["schemas"]["ProposedOperation"][];
+            /**
+             * @description True if all operations are applied or none.
+             * @default true
+             */
+            atomic: boolean;
+            /**
+             * @description Hours until the set expires.
+             * @default 72
+             */
+            expires_in_hours: number;
+        };
+        /**
+         * @description The status of an operation in a change set.
+         * @enum {string}
+         */
+        ChangeSetOperationStatus: "pending" | "applied" | "failed" | "skipped";
+        ChangeSetOperation: {
+            method: components["schemas"]["ChangeSetMethod"];
+            /** @example /v1/objects/accounts/records/019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f30 */
+            path: string;
+            body: {
+                [key: string]: unknown;
+            } | null;
+            /** @description The version of the target to which the operation applies; null if it has none. */
+            if_version: number | null;
+            ref: string | null;
+            /** @description The data of the target before the operation. */
+            before: {
+                [key: string]: unknown;
+            } | null;
+            /** @description The data of the target after the operation. */
+            after: {
+                [key: string]: unknown;
+            } | null;
+            status: components["schemas"]["ChangeSetOperationStatus"];
+            /** @description Why the operation was not applied. */
+            error: components["schemas"]["ChangeSetFailure"] | null;
+        };
+        ChangeSet: {
+            id: components["schemas"]["Uuid"];
+            status: components["schemas"]["ChangeSetStatus"];
+            title: string;
+            /** @description Why the changes are proposed. */
+            reason: string | null;
+            /** @description True if all operations are applied or none. */
+            atomic: boolean;
+            /** @description The number of operations. */
+            operation_count: number;
+            proposed_by: components["schemas"]["Actor"];
+            /** @description Stands for the operations, for an approval. */
+            digest: string;
+            /** @description Who approved or rejected it. */
+            decided_by: components["schemas"]["Actor"] | null;
+            decided_at: components["schemas"]["ChangeSetTime"];
+            /** @description Why it was rejected. */
+            rejection_reason: string | null;
+            /**
+             * Format: uuid
+             * @description The call that applied the operations, as in the audit log.
+             */
+            request_id: string | null;
+            /** @description Why it could not be applied. */
+            error: components["schemas"]["ChangeSetFailure"] | null;
+            expires_at: components["schemas"]["Timestamp"];
+            test_mode: boolean;
+            created_at: components["schemas"]["Timestamp"];
+            operations: components["schemas"]["ChangeSetOperation"][];
+        };
+        ChangeSetData: {
+            change_set: components["schemas"]["ChangeSet"];
+        };
+        ChangeSetAnswer: {
+            success: components["schemas"]["Success"];
+            data: components["schemas"]["ChangeSetData"];
+            meta: components["schemas"]["Meta"];
+        };
+        ChangeSetApproval: {
+            /** @description The digest of the set that was read. */
+            digest: string;
+        };
+        ChangeSetRejection: {
+            /** @description Why it is rejected. */
+            reason?: string;
+        };
         RevertList: {
             reverts: components["schemas"]["Revert"][];
             next_cursor: components["schemas"]["NextCursor"];
@@ -31203,6 +31542,627 @@ export interface operations {
             403: components["responses"]["Forbidden"];
             404: components["responses"]["NotFound"];
             409: components["responses"]["Conflict"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    listChangeSets: {
+        parameters: {
+            query?: {
+                /**
+                 * @description Items per page, 1 to 100. A value outside this range is set to the nearest bound, not rejected.
+                 * @example 25
+                 */
+                limit?: components["parameters"]["Limit"];
+                /**
+                 * @description The start of the page: the `next_cursor` of the previous page, unchanged. A cursor is opaque and valid only for the query
+                 *     that created it. With another sort, filter or object it is rejected with 400.
+                 */
+                cursor?: components["parameters"]["Cursor"];
+                /**
+                 * @description Only sets with this status.
+                 * @example pending
+                 */
+                status?: components["schemas"]["ChangeSetStatus"];
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A page of change sets. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "change_sets": [
+                     *           {
+                     *             "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f81",
+                     *             "status": "pending",
+                     *             "title": "Close the deal of Acme",
+                     *             "reason": "The contract is signed",
+                     *             "atomic": true,
+                     *             "operation_count": 1,
+                     *             "proposed_by": {
+                     *               "kind": "api_key",
+                     *               "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d13",
+                     *               "name": "Sales agent"
+                     *             },
+                     *             "digest": "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
+                     *             "decided_by": null,
+                     *             "decided_at": null,
+                     *             "rejection_reason": null,
+                     *             "request_id": null,
+                     *             "error": null,
+                     *             "expires_at": "2026-11-23T23:55:00.000Z",
+                     *             "test_mode": false,
+                     *             "created_at": "2026-11-20T23:55:00.000Z"
+                     *           }
+                     *         ],
+                     *         "next_cursor": null,
+                     *         "has_more": false
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ChangeSetListAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    createChangeSet: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description Makes retries safe. If you send the same key with the same body again, you get the first response again, byte for byte, with
+                 *     `Idempotent-Replay: true`. Nothing runs twice. Use a new random key for each new operation. 8 to 255 characters from
+                 *     `A-Z a-z 0-9 _ . : @ + -`. Responses are stored for 24 hours.
+                 * @example 7d1c0f5e-import-row-17
+                 */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ChangeSetCreate"];
+            };
+        };
+        responses: {
+            /** @description The change set, which waits for a person. */
+            201: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    "Idempotent-Replay": components["headers"]["Idempotent-Replay"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "change_set": {
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f81",
+                     *           "status": "pending",
+                     *           "title": "Close the deal of Acme",
+                     *           "reason": "The contract is signed",
+                     *           "atomic": true,
+                     *           "operation_count": 1,
+                     *           "proposed_by": {
+                     *             "kind": "api_key",
+                     *             "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d13",
+                     *             "name": "Sales agent"
+                     *           },
+                     *           "digest": "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
+                     *           "decided_by": null,
+                     *           "decided_at": null,
+                     *           "rejection_reason": null,
+                     *           "request_id": null,
+                     *           "error": null,
+                     *           "expires_at": "2026-11-23T23:55:00.000Z",
+                     *           "test_mode": false,
+                     *           "created_at": "2026-11-20T23:55:00.000Z",
+                     *           "operations": [
+                     *             {
+                     *               "method": "PATCH",
+                     *               "path": "/v1/objects/accounts/records/019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f30",
+                     *               "body": {
+                     *                 "name": "Acme Ltd"
+                     *               },
+                     *               "if_version": 3,
+                     *               "ref": null,
+                     *               "before": {
+                     *                 "record": {
+                     *                   "name": "Acme"
+                     *                 }
+                     *               },
+                     *               "after": {
+                     *                 "record": {
+                     *                   "name": "Acme Ltd"
+                     *                 }
+                     *               },
+                     *               "status": "pending",
+                     *               "error": null
+                     *             }
+                     *           ]
+                     *         }
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ChangeSetAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            409: components["responses"]["Conflict"];
+            422: components["responses"]["Unprocessable"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    getChangeSet: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The ID of the change set.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f81
+                 */
+                id: components["schemas"]["Uuid"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The change set. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "change_set": {
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f81",
+                     *           "status": "pending",
+                     *           "title": "Close the deal of Acme",
+                     *           "reason": "The contract is signed",
+                     *           "atomic": true,
+                     *           "operation_count": 1,
+                     *           "proposed_by": {
+                     *             "kind": "api_key",
+                     *             "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d13",
+                     *             "name": "Sales agent"
+                     *           },
+                     *           "digest": "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
+                     *           "decided_by": null,
+                     *           "decided_at": null,
+                     *           "rejection_reason": null,
+                     *           "request_id": null,
+                     *           "error": null,
+                     *           "expires_at": "2026-11-23T23:55:00.000Z",
+                     *           "test_mode": false,
+                     *           "created_at": "2026-11-20T23:55:00.000Z",
+                     *           "operations": [
+                     *             {
+                     *               "method": "PATCH",
+                     *               "path": "/v1/objects/accounts/records/019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f30",
+                     *               "body": {
+                     *                 "name": "Acme Ltd"
+                     *               },
+                     *               "if_version": 3,
+                     *               "ref": null,
+                     *               "before": {
+                     *                 "record": {
+                     *                   "name": "Acme"
+                     *                 }
+                     *               },
+                     *               "after": {
+                     *                 "record": {
+                     *                   "name": "Acme Ltd"
+                     *                 }
+                     *               },
+                     *               "status": "pending",
+                     *               "error": null
+                     *             }
+                     *           ]
+                     *         }
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ChangeSetAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    withdrawChangeSet: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description Makes retries safe. If you send the same key with the same body again, you get the first response again, byte for byte, with
+                 *     `Idempotent-Replay: true`. Nothing runs twice. Use a new random key for each new operation. 8 to 255 characters from
+                 *     `A-Z a-z 0-9 _ . : @ + -`. Responses are stored for 24 hours.
+                 * @example 7d1c0f5e-import-row-17
+                 */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path: {
+                /**
+                 * @description The ID of the change set.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f82
+                 */
+                id: components["schemas"]["Uuid"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The change set. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    "Idempotent-Replay": components["headers"]["Idempotent-Replay"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "change_set": {
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f82",
+                     *           "status": "withdrawn",
+                     *           "title": "Close the deal of Acme",
+                     *           "reason": "The contract is signed",
+                     *           "atomic": true,
+                     *           "operation_count": 1,
+                     *           "proposed_by": {
+                     *             "kind": "api_key",
+                     *             "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d13",
+                     *             "name": "Sales agent"
+                     *           },
+                     *           "digest": "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
+                     *           "decided_by": null,
+                     *           "decided_at": null,
+                     *           "rejection_reason": null,
+                     *           "request_id": null,
+                     *           "error": null,
+                     *           "expires_at": "2026-11-23T23:55:00.000Z",
+                     *           "test_mode": false,
+                     *           "created_at": "2026-11-20T23:55:00.000Z",
+                     *           "operations": [
+                     *             {
+                     *               "method": "PATCH",
+                     *               "path": "/v1/objects/accounts/records/019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f30",
+                     *               "body": {
+                     *                 "name": "Acme Ltd"
+                     *               },
+                     *               "if_version": 3,
+                     *               "ref": null,
+                     *               "before": {
+                     *                 "record": {
+                     *                   "name": "Acme"
+                     *                 }
+                     *               },
+                     *               "after": {
+                     *                 "record": {
+                     *                   "name": "Acme Ltd"
+                     *                 }
+                     *               },
+                     *               "status": "skipped",
+                     *               "error": null
+                     *             }
+                     *           ]
+                     *         }
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ChangeSetAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            422: components["responses"]["Unprocessable"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    approveChangeSet: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description Makes retries safe. If you send the same key with the same body again, you get the first response again, byte for byte, with
+                 *     `Idempotent-Replay: true`. Nothing runs twice. Use a new random key for each new operation. 8 to 255 characters from
+                 *     `A-Z a-z 0-9 _ . : @ + -`. Responses are stored for 24 hours.
+                 * @example 7d1c0f5e-import-row-17
+                 */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path: {
+                /**
+                 * @description The ID of the change set.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f83
+                 */
+                id: components["schemas"]["Uuid"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "digest": "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"
+                 *     }
+                 */
+                "application/json": components["schemas"]["ChangeSetApproval"];
+            };
+        };
+        responses: {
+            /** @description The change set. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    "Idempotent-Replay": components["headers"]["Idempotent-Replay"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "change_set": {
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f83",
+                     *           "status": "applied",
+                     *           "title": "Close the deal of Acme",
+                     *           "reason": "The contract is signed",
+                     *           "atomic": true,
+                     *           "operation_count": 1,
+                     *           "proposed_by": {
+                     *             "kind": "api_key",
+                     *             "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d13",
+                     *             "name": "Sales agent"
+                     *           },
+                     *           "digest": "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
+                     *           "decided_by": {
+                     *             "kind": "user",
+                     *             "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d14",
+                     *             "name": "Ada Admin"
+                     *           },
+                     *           "decided_at": "2026-11-20T23:56:00.000Z",
+                     *           "rejection_reason": null,
+                     *           "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *           "error": null,
+                     *           "expires_at": "2026-11-23T23:55:00.000Z",
+                     *           "test_mode": false,
+                     *           "created_at": "2026-11-20T23:55:00.000Z",
+                     *           "operations": [
+                     *             {
+                     *               "method": "PATCH",
+                     *               "path": "/v1/objects/accounts/records/019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f30",
+                     *               "body": {
+                     *                 "name": "Acme Ltd"
+                     *               },
+                     *               "if_version": 3,
+                     *               "ref": null,
+                     *               "before": {
+                     *                 "record": {
+                     *                   "name": "Acme"
+                     *                 }
+                     *               },
+                     *               "after": {
+                     *                 "record": {
+                     *                   "name": "Acme Ltd"
+                     *                 }
+                     *               },
+                     *               "status": "applied",
+                     *               "error": null
+                     *             }
+                     *           ]
+                     *         }
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ChangeSetAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            422: components["responses"]["Unprocessable"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    rejectChangeSet: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description Makes retries safe. If you send the same key with the same body again, you get the first response again, byte for byte, with
+                 *     `Idempotent-Replay: true`. Nothing runs twice. Use a new random key for each new operation. 8 to 255 characters from
+                 *     `A-Z a-z 0-9 _ . : @ + -`. Responses are stored for 24 hours.
+                 * @example 7d1c0f5e-import-row-17
+                 */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path: {
+                /**
+                 * @description The ID of the change set.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f84
+                 */
+                id: components["schemas"]["Uuid"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "reason": "Not this quarter"
+                 *     }
+                 */
+                "application/json": components["schemas"]["ChangeSetRejection"];
+            };
+        };
+        responses: {
+            /** @description The change set. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    "Idempotent-Replay": components["headers"]["Idempotent-Replay"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "change_set": {
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f84",
+                     *           "status": "rejected",
+                     *           "title": "Close the deal of Acme",
+                     *           "reason": "The contract is signed",
+                     *           "atomic": true,
+                     *           "operation_count": 1,
+                     *           "proposed_by": {
+                     *             "kind": "api_key",
+                     *             "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d13",
+                     *             "name": "Sales agent"
+                     *           },
+                     *           "digest": "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
+                     *           "decided_by": {
+                     *             "kind": "user",
+                     *             "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d14",
+                     *             "name": "Ada Admin"
+                     *           },
+                     *           "decided_at": "2026-11-20T23:56:00.000Z",
+                     *           "rejection_reason": "Not this quarter",
+                     *           "request_id": null,
+                     *           "error": null,
+                     *           "expires_at": "2026-11-23T23:55:00.000Z",
+                     *           "test_mode": false,
+                     *           "created_at": "2026-11-20T23:55:00.000Z",
+                     *           "operations": [
+                     *             {
+                     *               "method": "PATCH",
+                     *               "path": "/v1/objects/accounts/records/019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f30",
+                     *               "body": {
+                     *                 "name": "Acme Ltd"
+                     *               },
+                     *               "if_version": 3,
+                     *               "ref": null,
+                     *               "before": {
+                     *                 "record": {
+                     *                   "name": "Acme"
+                     *                 }
+                     *               },
+                     *               "after": {
+                     *                 "record": {
+                     *                   "name": "Acme Ltd"
+                     *                 }
+                     *               },
+                     *               "status": "skipped",
+                     *               "error": null
+                     *             }
+                     *           ]
+                     *         }
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ChangeSetAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            422: components["responses"]["Unprocessable"];
             429: components["responses"]["RateLimited"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["Unavailable"];

@@ -32,6 +32,8 @@ export interface Caller {
    * visibility does not depend on roles.
    */
   reachOf?: (scopes: readonly string[]) => Reach;
+  /** The permissions of a user by their roles, which a session token uses for few operations. */
+  ofUser?: { grants: Grants; reachOf: (scopes: readonly string[]) => Reach };
   expiresAt: Date | null;
   /** The user of a session token, or the user an app acts for; null for keys. */
   userId: string | null;

@@ -180,6 +180,8 @@ export interface NestedOperation {
   /** True if it is a write that can be rolled back. */
   isWrite: boolean;
   isRead: boolean;
+  /** The modules of its scopes. */
+  modules: string[];
   /** True if its response contains a secret, which must not be stored. */
   hasSecret: boolean;
   takesIfMatch: boolean;

@@ -97,6 +97,7 @@ const otherTables = [
   ['imports', 'imports'],
   ['revert_items', null],
   ['reverts', 'reverts'],
+  ['change_sets', 'change_sets'],
 ] as const;
 
 /** The keys of tables without an id. */

@@ -289,6 +289,7 @@ function sessionCaller(record: SessionRecord, expiresAt: Date, facts: RequestFac
     testMode: false,
     actor: { kind: 'user', id: record.userId, name: record.fullName },
     grants: noGrants,
+    ofUser: { grants: { allows: record.permits.allows }, reachOf: record.permits.reachOf },
     scopes: record.roles,
     reach: { kind: 'company' },
     expiresAt,

@@ -1,5 +1,6 @@
 // Runs operations inside the transaction of another call, one after the other.
 import { isConfigurationChanged } from '../../db/client/preconditions.ts';
+import { getScopeModule } from '../../domain/access/scopes.ts';
 import type { Workspace } from '../../domain/objects/workspace.ts';
 import type { Caller } from '../caller.ts';
 import { authorize } from '../credentials/authorization.ts';
@@ -57,13 +58,17 @@ export class NestedCalls {
   #find(method: string, path: string): NestedOperation | undefined {
     const route = this.#route(method, path);
     if (route.kind !== 'operation') return undefined;
-    const { id, dryRun, reads, secretAnswer, headerParameters } = route.operation;
+    const { id, dryRun, reads, secretAnswer, headerParameters, requirements } = route.operation;
+    const scopes = requirements.find(({ scheme }) => scheme === 'apiKey')?.scopes ?? [];
     return {
       operationId: id,
       template: route.operation.path,
       parameters: route.path,
       isWrite: dryRun,
       isRead: Boolean(reads),
+      modules: scopes.map((scope) =>
+        getScopeModule(scope.replace(/^\{(\w+)\}/, (_, name: string) => route.path[name] ?? '')),
+      ),
       hasSecret: secretAnswer,
       takesIfMatch: headerParameters.includes('If-Match'),
     };

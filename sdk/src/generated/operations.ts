@@ -2828,6 +2828,85 @@ export interface Operations {
    */
   getImportErrorFile: Method<'getImportErrorFile'>;
   /**
+   * List change sets
+   *
+   * Returns change sets in the mode of the credential, newest first, without their operations. Each has the `digest` of its
+   * operations: read [the whole set](#operation/getChangeSet) before you decide about it.
+   *
+   * Requires `change_sets:view`, which a session token has through the roles of its user. The list has the sets that the same
+   * credential proposed and, if the credential can see the whole workspace, those of others. It leaves out sets with operations
+   * on something that the credential cannot view.
+   */
+  listChangeSets: ListMethod<'listChangeSets', 'change_sets'>;
+  /**
+   * Create a change set
+   *
+   * Proposes up to 100 writes, which a person then [approves](#operation/approveChangeSet) or rejects. Nothing is changed now.
+   *
+   * Each operation is tried out immediately, in order and in one transaction that is rolled back, so later operations see
+   * earlier ones. Operations are writes that offer a [dry run](#section/Dry-runs), with the same method, path and body as over HTTP.
+   * An Idempotency-Key is not needed for them.
+   *
+   * **References.** An operation with `ref` gives a name to the record that it creates. `"$ref.<name>.id"` stands for its ID in
+   * later operations: as a value anywhere in `body`, and as a segment of `path`.
+   *
+   * **Versions.** An update or deletion applies only to the version of the record that was found now. `if_version` also
+   * requires a certain version now: **409** with the reason `stale` if the record has another one.
+   *
+   * **Application.** With `atomic` (the default), all operations are applied or none. Otherwise, those that fail are left out.
+   *
+   * Requires `change_sets:create` and the scopes of every operation.
+   *
+   * Errors: **422** with `details.operations [{index, status, error}]`, the responses of the operations that fail; an unknown
+   * operation has 404, and one without a dry run has 400 with the reason `dry_run_unsupported`. **409** with the reason `stale`
+   * and `details.operations`: the indexes of operations whose `if_version` has passed.
+   */
+  createChangeSet: Method<'createChangeSet'>;
+  /**
+   * Get a change set with its operations
+   *
+   * Returns a change set. `before` and `after` of an operation are the data of its target before and after it, as the trial found
+   * them for the proposer; `before` is null for something new, `after` for something deleted. Secrets are left out.
+   *
+   * Requires `change_sets:view`, which a session token has through the roles of its user. **404**: the set does not exist, or the
+   * credential cannot see it, as in [the list](#operation/listChangeSets).
+   */
+  getChangeSet: Method<'getChangeSet'>;
+  /**
+   * Withdraw a change set
+   *
+   * Withdraws a pending change set, so that it cannot be approved. Only the credential that proposed it can do this.
+   *
+   * Requires `change_sets:create`. **404**: the credential did not propose such a set. **409** with the reason `already_decided`
+   * or `expired`.
+   */
+  withdrawChangeSet: Method<'withdrawChangeSet'>;
+  /**
+   * Approve and apply a change set
+   *
+   * Approves a pending change set and applies its operations in one transaction, as the person who approves. Only people can:
+   * send a session token, or use the console. The person needs `change_sets:view` and the scopes of every operation. API keys and
+   * OAuth tokens are rejected with 403.
+   *
+   * `digest` stands for exactly the operations that were read. The audit log names the person, and in `metadata` the proposer
+   * and the set. A [revert](#tag/Reverts) of `request_id` undoes the changes.
+   *
+   * If `status` is `failed` afterwards, an operation could not be applied, as `error` and the operation's own `error` say. Then
+   * nothing of an atomic set was applied. Otherwise, `status` is `applied`.
+   *
+   * Errors: **403**: the person lacks a scope of an operation. **409** with the reason `digest_mismatch`, `already_decided`,
+   * `expired`, or `stale`: records have changed since the trial, or are out of the person's sight. `details.operations` has the
+   * indexes of their operations. A stale set stays pending.
+   */
+  approveChangeSet: Method<'approveChangeSet'>;
+  /**
+   * Reject a change set
+   *
+   * Rejects a pending change set. Only people can, with a session token or in the console, who have `change_sets:view` and the
+   * scopes of every operation. **409** with the reason `already_decided` or `expired`.
+   */
+  rejectChangeSet: Method<'rejectChangeSet'>;
+  /**
    * List reverts
    *
    * Returns the reverts of the workspace, newest first, also those of undone imports. Requires `reverts:view`, and a
@@ -4089,6 +4168,12 @@ export const descriptions: Readonly<Record<keyof Operations, Description>> = {
   undoImport: { method: 'POST', path: '/v1/imports/{id}/undo' },
   listImportErrors: { method: 'GET', path: '/v1/imports/{id}/errors', items: 'errors' },
   getImportErrorFile: { method: 'GET', path: '/v1/imports/{id}/errors.csv', isFile: true },
+  listChangeSets: { method: 'GET', path: '/v1/change-sets', items: 'change_sets' },
+  createChangeSet: { method: 'POST', path: '/v1/change-sets', takesKey: true },
+  getChangeSet: { method: 'GET', path: '/v1/change-sets/{id}' },
+  withdrawChangeSet: { method: 'POST', path: '/v1/change-sets/{id}/withdraw', takesKey: true },
+  approveChangeSet: { method: 'POST', path: '/v1/change-sets/{id}/approve', takesKey: true },
+  rejectChangeSet: { method: 'POST', path: '/v1/change-sets/{id}/reject', takesKey: true },
   listReverts: { method: 'GET', path: '/v1/reverts', items: 'reverts' },
   createRevert: { method: 'POST', path: '/v1/reverts', takesKey: true },
   getRevert: { method: 'GET', path: '/v1/reverts/{id}' },

@@ -1,0 +1,186 @@
+// Change sets: writes that were tried out and wait for a person.
+import { type CreatedByRow, createdColumns } from '../client/created-by.ts';
+import type { Sql } from '../client/pool.ts';
+import type { TenantScope } from '../client/tenant.ts';
+import type { Scope } from '../client/visibility.ts';
+
+export type ChangeSetStatus = 'pending' | 'applied' | 'rejected' | 'withdrawn' | 'expired' | 'failed';
+
+export interface ChangeSetFailure {
+  index: number;
+  status: number;
+  code: string;
+  message: string;
+}
+
+/** An operation with what its trial found. */
+export interface StoredOperation {
+  method: 'POST' | 'PUT' | 'PATCH' | 'DELETE';
+  path: string;
+  body: Record<string, unknown> | null;
+  ref: string | null;
+  /** The path that reads its target; null if it has none yet. */
+  target: string | null;
+  /** The version of the target before the whole set: an ETag, or a digest of its data. */
+  version: string | null;
+  before: Record<string, unknown> | null;
+  after: Record<string, unknown> | null;
+  status: 'pending' | 'applied' | 'failed' | 'skipped';
+  error: ChangeSetFailure | null;
+}
+
+export interface ChangeSetSummaryRow extends CreatedByRow {
+  id: string;
+  status: ChangeSetStatus;
+  title: string;
+  reason: string | null;
+  atomic: boolean;
+  operationCount: number;
+  modules: string[];
+  digest: string;
+  createdByUser: string | null;
+  decidedById: string | null;
+  decidedByName: string | null;
+  decidedAt: Date | null;
+  rejectionReason: string | null;
+  requestId: string | null;
+  error: ChangeSetFailure | null;
+  expiresAt: Date;
+  createdAt: Date;
+}
+
+export interface ChangeSetRow extends ChangeSetSummaryRow {
+  operations: StoredOperation[];
+}
+
+const summaryColumns = [
+  ...['id', 'status', 'title', 'reason', 'atomic', 'operation_count', 'modules', 'digest'],
+  ...['created_by_kind', 'created_by_id', 'created_by_name', 'created_by_user'],
+  ...['decided_by_id', 'decided_by_name', 'decided_at', 'rejection_reason', 'request_id', 'error', 'expires_at'],
+  'created_at',
+];
+const columns = [...summaryColumns, 'operations'];
+
+/** The reader of change sets, and the modules that it can view. */
+export interface ChangeSetViewer extends Scope {
+  viewable: readonly string[];
+}
+
+/** The condition that a viewer may see a set: they proposed it, or see all that it can contain. */
+function isShown(sql: Sql, { actor, userId, reach, viewable }: ChangeSetViewer) {
+  const isOwn = sql`created_by_kind = ${actor.kind} and created_by_id = ${actor.id} and created_by_user is not distinct from ${userId}::uuid`;
+  return sql`modules <@ ${[...viewable]}::text[] ${reach.kind === 'company' ? sql`` : sql`and (${isOwn})`}`;
+}
+
+/** Returns change sets, newest first. @param after time and ID of the last one of the page before */
+export async function listChangeSets(
+  sql: Sql,
+  viewer: ChangeSetViewer,
+  status: ChangeSetStatus | undefined,
+  after: readonly [string, string] | undefined,
+  limit: number,
+): Promise<ChangeSetSummaryRow[]> {
+  return sql<ChangeSetSummaryRow[]>`
+    select ${sql(summaryColumns)}
+    from change_sets
+    where company_id = ${viewer.companyId} and test_mode = ${viewer.testMode} and ${isShown(sql, viewer)}
+      ${status ? sql`and status = ${status}` : sql``}
+      ${after ? sql`and (created_at, id) < (${after[0]}::timestamptz, ${after[1]}::uuid)` : sql``}
+    order by created_at desc, id desc
+    limit ${limit}`;
+}
+
+/** @param lock locks it until the transaction ends */
+export async function findChangeSet(
+  sql: Sql,
+  viewer: ChangeSetViewer,
+  id: string,
+  lock = false,
+): Promise<ChangeSetRow | undefined> {
+  const [row] = await sql<ChangeSetRow[]>`
+    select ${sql(columns)}
+    from change_sets
+    where company_id = ${viewer.companyId} and test_mode = ${viewer.testMode} and id = ${id} and ${isShown(sql, viewer)}
+    ${lock ? sql`for no key update` : sql``}`;
+  return row;
+}
+
+export interface NewChangeSet {
+  id: string;
+  title: string;
+  reason: string | null;
+  atomic: boolean;
+  operations: StoredOperation[];
+  modules: string[];
+  digest: string;
+  expiresAt: Date;
+}
+
+export async function insertChangeSet(sql: Sql, scope: Scope, given: NewChangeSet, now: Date): Promise<ChangeSetRow> {
+  const row = {
+    companyId: scope.companyId,
+    testMode: scope.testMode,
+    ...given,
+    operations: sql.json(given.operations as never),
+    operationCount: given.operations.length,
+    status: 'pending',
+    ...createdColumns(scope),
+    createdAt: now,
+  };
+  const [stored] = await sql<ChangeSetRow[]>`insert into change_sets ${sql(row)} returning ${sql(columns)}`;
+  return stored as ChangeSetRow;
+}
+
+export interface Decision {
+  status: ChangeSetStatus;
+  operations: StoredOperation[];
+  decidedById?: string | null;
+  decidedByName?: string | null;
+  decidedAt?: Date;
+  rejectionReason?: string | null;
+  requestId?: string | null;
+  error?: ChangeSetFailure | null;
+}
+
+/** Ends a change set that the caller has locked. */
+export async function decideChangeSet(
+  sql: Sql,
+  { companyId, testMode }: TenantScope,
+  id: string,
+  { operations, error, ...rest }: Decision,
+): Promise<void> {
+  const change = {
+    ...rest,
+    operations: sql.json(operations as never),
+    error: error ? sql.json(error as never) : null,
+  };
+  await sql`
+    update change_sets set ${sql(change)}
+    where company_id = ${companyId} and test_mode = ${testMode} and id = ${id}`;
+}
+
+/** Returns the companies with pending sets whose time is over. For the platform role. */
+export async function findExpiredChangeSets(
+  sql: Sql,
+  limit: number,
+  now: Date,
+): Promise<(TenantScope & { id: string })[]> {
+  return sql`
+    select company_id, test_mode, id from change_sets
+    where status = 'pending' and expires_at <= ${now}
+    order by expires_at
+    limit ${limit}`;
+}
+
+/** Expires a set, if it is still pending and its time is over. */
+export async function expireChangeSet(
+  sql: Sql,
+  { companyId, testMode, id }: TenantScope & { id: string },
+  now: Date,
+): Promise<ChangeSetSummaryRow | undefined> {
+  const [row] = await sql<ChangeSetSummaryRow[]>`
+    update change_sets set status = 'expired'
+    where company_id = ${companyId} and test_mode = ${testMode} and id = ${id} and status = 'pending' and expires_at <= ${now}
+    returning ${sql(summaryColumns)}`;
+  return row;
+}
