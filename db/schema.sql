@@ -648,6 +648,48 @@ grant select, insert, update, delete on campaigns to crm_app;
 grant select (company_id, test_mode, id, due_at) on campaigns to crm_platform;
 grant select, insert, update, delete on campaigns to crm_purge;
 
+create table change_sets (
+  company_id uuid not null references companies (id) on delete cascade,
+  test_mode boolean not null,
+  id uuid not null,
+  status text not null,
+  title text not null,
+  reason text,
+  atomic boolean not null,
+  operations jsonb not null,
+  operation_count int not null,
+  modules text[] not null,
+  digest text not null,
+  created_by_kind text not null,
+  created_by_id text not null,
+  created_by_name text,
+  created_by_user uuid,
+  decided_by_id text,
+  decided_by_name text,
+  decided_at timestamptz(3),
+  rejection_reason text,
+  request_id uuid,
+  error jsonb,
+  expires_at timestamptz(3) not null,
+  created_at timestamptz(3) not null,
+  primary key (company_id, test_mode, id)
+);
+alter table change_sets alter column company_id set (n_distinct = 100);
+create index change_sets_by_status on change_sets (company_id, test_mode, status, created_at desc, id desc);
+create index change_sets_due on change_sets (expires_at) where status = 'pending';
+create index change_sets_newest on change_sets (company_id, test_mode, created_at desc, id desc);
+alter table change_sets enable row level security, force row level security;
+create policy tenant on change_sets to crm_app
+  using (company_id = current_company() and test_mode = current_test_mode())
+  with check (company_id = current_company() and test_mode = current_test_mode());
+create policy platform on change_sets to crm_platform using (true);
+create policy purge on change_sets to crm_purge
+  using (company_id = current_company())
+  with check (company_id = current_company());
+grant select, insert, update, delete on change_sets to crm_app;
+grant select (company_id, test_mode, id, status, expires_at), delete on change_sets to crm_platform;
+grant select, insert, update, delete on change_sets to crm_purge;
+
 create table checkout_sessions (
   company_id uuid not null references companies (id) on delete cascade,
   test_mode boolean not null,

@@ -1,0 +1,145 @@
+// Change sets: tried out when proposed, decided once by people, and applied in one transaction.
+import { randomUUID } from 'node:crypto';
+import { beforeAll, describe, expect, test } from 'vitest';
+import { type Answer, call, expectStatus, type Json } from '../support/client.ts';
+import { createRecord } from '../support/records.ts';
+import { adminToken } from '../support/sessions.ts';
+import { database, newKey, newTenant, type Tenant } from '../support/tenants.ts';
+
+let tenant: Tenant;
+let key: string;
+let token: string;
+beforeAll(async () => {
+  tenant = await newTenant();
+  key = tenant.key;
+  token = await adminToken(tenant);
+});
+
+const path = '/v1/change-sets';
+const records = '/v1/objects/accounts/records';
+const unique = (): string => `Acme ${randomUUID().slice(0, 8)}`;
+
+const propose = async (operations: object[], more: object = {}, credential = key): Promise<Json> =>
+  (await expectStatus(201, 'POST', path, { key: credential, body: { title: 'Changes', operations, ...more } })).body
+    .data.change_set;
+const read = async (id: string): Promise<Json> =>
+  (await expectStatus(200, 'GET', `${path}/${id}`, { key })).body.data.change_set;
+const approve = ({ id, digest }: Json, credential: object = { token }): Promise<Answer> =>
+  call('POST', `${path}/${id}/approve`, { ...credential, body: { digest } });
+const countNamed = async (name: string): Promise<number> => {
+  const filter = JSON.stringify({ field: 'name', op: 'eq', value: name });
+  const answer = await expectStatus(200, 'GET', records, { key, query: { filter } });
+  return answer.body.data.records.length;
+};
+
+test('a proposal changes nothing, and its approval applies operations that refer to each other', async () => {
+  const name = unique();
+  const set = await propose([
+    { method: 'POST', path: records, body: { name }, ref: 'acme' },
+    { method: 'POST', path: `${records}/$ref.acme.id/notes`, body: { content: 'Called' } },
+    { method: 'PATCH', path: `${records}/$ref.acme.id`, body: { name: `${name} Ltd` } },
+  ]);
+  expect(set).toMatchObject({ status: 'pending', operation_count: 3, decided_by: null });
+  expect(set.operations[0]).toMatchObject({ before: null, after: { record: { name } } });
+  expect(set.operations[2]).toMatchObject({ before: { record: { name } }, after: { record: { name: `${name} Ltd` } } });
+  expect(await countNamed(name)).toBe(0);
+  const answer = await approve(set);
+  expect({ status: answer.status, set: answer.body.data?.change_set, text: answer.text }).toMatchObject({
+    status: 200,
+    set: { status: 'applied', error: null, decided_by: { id: tenant.admin.id } },
+  });
+  expect(await countNamed(`${name} Ltd`)).toBe(1);
+  const audit = await database()<{ action: string; actorId: string; metadata: Json }[]>`
+    select action, actor_id as "actorId", metadata from audit_logs
+    where company_id = ${tenant.companyId} and request_id = ${answer.body.meta.request_id} order by seq`;
+  expect(audit.length).toBeGreaterThanOrEqual(4);
+  for (const row of audit)
+    expect(row).toMatchObject({
+      actorId: tenant.admin.id,
+      metadata: { change_set_id: set.id, proposed_by: { kind: 'api_key' } },
+    });
+});
+
+test('operations that fail are all named, and nothing is proposed', async () => {
+  const body = {
+    title: 'Changes',
+    operations: [
+      { method: 'POST', path: records, body: { nmae: 'x' } },
+      { method: 'PATCH', path: `${records}/${randomUUID()}`, body: { name: 'x' } },
+      { method: 'POST', path: '/v1/nothing', body: {} },
+      { method: 'POST', path: '/v1/api-keys', body: {} },
+      { method: 'POST', path: records, body: { name: 'fine' } },
+      { method: 'PATCH', path: `${records}/$ref.none.id`, body: { name: 'x' } },
+    ],
+  };
+  const answer = await call('POST', path, { key, body });
+  expect(answer.status).toBe(422);
+  const found = answer.body.error.details.operations.map(({ index, status }: Json) => [index, status]);
+  expect(found).toEqual([
+    [0, 422],
+    [1, 404],
+    [2, 404],
+    [3, 400],
+    [5, 422],
+  ]);
+});
+
+test('a set is stale if its record changed since', async () => {
+  const id = (await createRecord(key, 'accounts', { name: unique() })).id;
+  const set = await propose([{ method: 'PATCH', path: `${records}/${id}`, body: { name: unique() } }]);
+  expect(set.operations[0].if_version).toBe(1);
+  await expectStatus(200, 'PATCH', `${records}/${id}`, { key, body: { name: unique() } });
+  const answer = await approve(set);
+  expect(answer).toMatchObject({ status: 409, body: { error: { details: { reason: 'stale', operations: [0] } } } });
+  expect((await read(set.id)).status).toBe('pending');
+  const body = {
+    title: 'x',
+    operations: [{ method: 'PATCH', path: `${records}/${id}`, body: { name: 'y' }, if_version: 1 }],
+  };
+  const late = await call('POST', path, { key, body });
+  expect(late).toMatchObject({ status: 409, body: { error: { details: { reason: 'stale', operations: [0] } } } });
+});
+
+describe('of 32 approvals at the same time', () => {
+  test('one applies the set', async () => {
+    const name = unique();
+    const set = await propose([{ method: 'POST', path: records, body: { name } }]);
+    const answers = await Promise.all(Array.from({ length: 32 }, () => approve(set)));
+    expect(answers.map(({ status }) => status).sort()).toEqual([200, ...Array(31).fill(409)]);
+    expect(await countNamed(name)).toBe(1);
+  });
+});
+
+test('keys cannot approve or reject, whatever their scopes', async () => {
+  const set = await propose([{ method: 'POST', path: records, body: { name: unique() } }]);
+  expect((await approve(set, { key })).status).toBe(403);
+  expect((await call('POST', `${path}/${set.id}/reject`, { key, body: {} })).status).toBe(403);
+  expect((await approve({ ...set, digest: 'other' })).body.error.details.reason).toBe('digest_mismatch');
+});
+
+test('withdrawing, approving and rejecting at the same time have one outcome', async () => {
+  const name = unique();
+  const set = await propose([{ method: 'POST', path: records, body: { name } }]);
+  const answers = await Promise.all([
+    approve(set),
+    call('POST', `${path}/${set.id}/withdraw`, { key }),
+    call('POST', `${path}/${set.id}/reject`, { token, body: { reason: 'No' } }),
+  ]);
+  expect(answers.map(({ status }) => status).sort()).toEqual([200, 409, 409]);
+  const { status } = await read(set.id);
+  expect(await countNamed(name)).toBe(status === 'applied' ? 1 : 0);
+});
+
+test('the approval of 100 operations takes at most two seconds', async () => {
+  const names = Array.from({ length: 100 }, unique);
+  const set = await propose(names.map((name) => ({ method: 'POST', path: records, body: { name } })));
+  const start = performance.now();
+  expect((await approve(set)).body.data.change_set.status).toBe('applied');
+  expect(performance.now() - start).toBeLessThan(2000);
+});
+
+test('a key sees its own sets only, unless it sees the whole workspace', async () => {
+  const set = await propose([{ method: 'POST', path: records, body: { name: unique() } }]);
+  const narrow = await newKey(tenant, { scopes: ['change_sets:view'] });
+  expect((await call('GET', `${path}/${set.id}`, { key: narrow })).status).toBe(404);
+});
