@@ -1,4 +1,5 @@
 // Change sets: writes that were tried out and wait for a person.
+import { hash } from 'node:crypto';
 import { type CreatedByRow, createdColumns } from '../client/created-by.ts';
 import type { Sql } from '../client/pool.ts';
 import type { TenantScope } from '../client/tenant.ts';
@@ -104,6 +105,9 @@ export async function findChangeSet(
     ${lock ? sql`for no key update` : sql``}`;
   return row;
 }
+
+/** Returns a digest of a JSON value. */
+export const digestOf = (value: unknown): string => hash('sha256', JSON.stringify(value));
 
 export interface NewChangeSet {
   id: string;

@@ -5,6 +5,20 @@ type ChangelogEntry = components['schemas']['ChangelogEntry'];
 
 export const changelog: readonly ChangelogEntry[] = [
   {
+    id: '2026-11-29-change-sets',
+    date: '2026-11-29',
+    kind: 'added',
+    text: 'Change sets propose up to 100 writes, which are tried out and then wait until a person approves them. The new module `change_sets` has the actions view and create. New events `change_set.submitted`, `change_set.approved`, `change_set.applied`, `change_set.rejected`, `change_set.expired` and `change_set.failed`.',
+    operations: [
+      'listChangeSets',
+      'createChangeSet',
+      'getChangeSet',
+      'withdrawChangeSet',
+      'approveChangeSet',
+      'rejectChangeSet',
+    ],
+  },
+  {
     id: '2026-11-29-dry-run',
     date: '2026-11-29',
     kind: 'changed',

@@ -4,17 +4,21 @@ import { getScopeModule } from '../../domain/access/scopes.ts';
 import type { Workspace } from '../../domain/objects/workspace.ts';
 import type { Caller } from '../caller.ts';
 import { authorize } from '../credentials/authorization.ts';
-import { ApiError } from '../errors.ts';
 import type { NestedOperation, NestedOperations, NestedOutcome, NestedRequest } from '../handler.ts';
 import type { Operation } from '../openapi/document.ts';
 import { buildRouter } from '../openapi/router.ts';
 import type { BoundDatabase } from './call-database.ts';
+import type { CallParts } from './call-services.ts';
 import { CallState } from './call-state.ts';
 import type { Deadline } from './deadline.ts';
 import type { Failures } from './failures.ts';
-import type { RunnerParts } from './operation-runner.ts';
 import { createTrace, type Trace } from './trace.ts';
 import { checkBody, checkParameters, validationError } from './validation.ts';
+
+export interface NestedParts extends CallParts {
+  /** By operationId. */
+  handlers: Readonly<Record<string, (call: never) => Promise<unknown>>>;
+}
 
 /** The call whose transaction the operations use. */
 export interface OuterCall {
@@ -27,11 +31,11 @@ export interface OuterCall {
 }
 
 export class NestedCalls {
-  readonly #parts: RunnerParts;
+  readonly #parts: NestedParts;
   readonly #failures: Failures;
   readonly #route: ReturnType<typeof buildRouter>;
 
-  constructor(parts: RunnerParts, failures: Failures) {
+  constructor(parts: NestedParts, failures: Failures) {
     this.#parts = parts;
     this.#failures = failures;
     this.#route = buildRouter(parts.document.operations);
@@ -160,9 +164,4 @@ export class NestedCalls {
     call.join(outer.db());
     return call;
   }
-}
-
-/** Returns true if an outcome is an error. */
-export function isRefused(outcome: NestedOutcome): outcome is { error: ApiError } {
-  return 'error' in outcome && outcome.error instanceof ApiError;
 }

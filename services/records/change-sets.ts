@@ -1,5 +1,4 @@
 // Tries out the operations of change sets, and applies them once a person has approved them.
-import { hash } from 'node:crypto';
 import { v7 as uuidv7 } from 'uuid';
 import type {
   ChangeSetFailure,
@@ -9,14 +8,14 @@ import type {
   ChangeSetViewer,
   StoredOperation,
 } from '../../db/records/change-sets.ts';
-import { insertChangeSet } from '../../db/records/change-sets.ts';
+import { digestOf, insertChangeSet } from '../../db/records/change-sets.ts';
 import { moduleActions } from '../../domain/access/scopes.ts';
 import { putIds, readRefs } from '../../domain/records/change-set-refs.ts';
-import type { Caller } from '../../runtime/caller.ts';
 import { ApiError, conflict } from '../../runtime/errors.ts';
 import type { Call, Change, NestedOperation, NestedOutcome } from '../../runtime/handler.ts';
 
 type Proposed = Call<'createChangeSet'>['request']['body']['operations'][number];
+type Caller = Call['caller'];
 type Working = Pick<Call, 'caller' | 'db' | 'services' | 'now'>;
 
 /** Returns a session token's user with the permissions of their roles, and other callers as they are. */
@@ -112,7 +111,7 @@ async function readTarget(
   const outcome = await nested.run({ method: 'GET', path, caller });
   if ('error' in outcome) return undefined;
   const data = outcome.data as Record<string, unknown>;
-  return { path, data, version: outcome.etag ?? hash('sha256', JSON.stringify(data)) };
+  return { path, data, version: outcome.etag ?? digestOf(data) };
 }
 
 interface Problem {
@@ -147,7 +146,7 @@ export async function proposeChangeSet(call: Call<'createChangeSet'>): Promise<C
   const { title, reason = null, atomic = true } = body;
   const expiresAt = new Date(now.getTime() + (body.expires_in_hours ?? 72) * 3_600_000);
   const id = uuidv7();
-  const digest = hash('sha256', JSON.stringify([id, title, reason, atomic, operations]));
+  const digest = digestOf([id, title, reason, atomic, operations]);
   return insertChangeSet(sql, caller, { id, title, reason, atomic, operations, modules, digest, expiresAt }, now);
 }
 

@@ -40,6 +40,8 @@ const verbs = [
   'connect',
   'apply',
   'undo',
+  'approve',
+  'reject',
   'upload',
   'start',
 ];

@@ -1,9 +1,9 @@
 // Change sets: tried out when proposed, decided once by people, and applied in one transaction.
 import { randomUUID } from 'node:crypto';
-import { beforeAll, describe, expect, test } from 'vitest';
+import { beforeAll, describe, expect, test, vi } from 'vitest';
 import { type Answer, call, expectStatus, type Json } from '../support/client.ts';
 import { createRecord } from '../support/records.ts';
-import { adminToken } from '../support/sessions.ts';
+import { adminToken, newPerson, tokenFor } from '../support/sessions.ts';
 import { database, newKey, newTenant, type Tenant } from '../support/tenants.ts';
 
 let tenant: Tenant;
@@ -142,4 +142,57 @@ test('a key sees its own sets only, unless it sees the whole workspace', async (
   const set = await propose([{ method: 'POST', path: records, body: { name: unique() } }]);
   const narrow = await newKey(tenant, { scopes: ['change_sets:view'] });
   expect((await call('GET', `${path}/${set.id}`, { key: narrow })).status).toBe(404);
+});
+
+test('a set expires, cannot be approved afterwards, and has one outcome against an approval', async () => {
+  const name = unique();
+  const set = await propose([{ method: 'POST', path: records, body: { name } }]);
+  await database()`
+    update change_sets set expires_at = now() - interval '1 second'
+    where company_id = ${tenant.companyId} and id = ${set.id}`;
+  expect((await approve(set)).body.error.details.reason).toBe('expired');
+  expect((await read(set.id)).status).toBe('expired');
+  const event = await vi.waitUntil(
+    async () =>
+      (
+        await database()`
+          select event from outbox_events
+          where company_id = ${tenant.companyId} and event = 'change_set.expired' and data ->> 'change_set_id' = ${set.id}
+          union all
+          select action from audit_logs
+          where company_id = ${tenant.companyId} and action = 'change_set.expire' and metadata ->> 'change_set_id' = ${set.id}`
+      )[0],
+    { timeout: 20_000, interval: 100 },
+  );
+  expect(event).toBeDefined();
+  expect(await countNamed(name)).toBe(0);
+});
+
+test('nothing of an atomic set is applied if an operation fails, and the rest of another set is', async () => {
+  const [taken, first, second] = [unique(), unique(), unique()];
+  const id = (await createRecord(key, 'accounts', { name: unique() })).id;
+  const operations = (name: string) => [
+    { method: 'POST', path: records, body: { name } },
+    { method: 'POST', path: `${records}/${id}/notes`, body: { content: taken } },
+  ];
+  const atomic = await propose(operations(first));
+  const loose = await propose(operations(second), { atomic: false });
+  await expectStatus(200, 'DELETE', `${records}/${id}`, { key });
+  const failed = (await approve(atomic)).body.data.change_set;
+  expect(failed).toMatchObject({ status: 'failed', error: { index: 1, status: 404 } });
+  expect(failed.operations.map(({ status }: Json) => status)).toEqual(['skipped', 'failed']);
+  expect(await countNamed(first)).toBe(0);
+  const applied = (await approve(loose)).body.data.change_set;
+  expect(applied).toMatchObject({ status: 'applied', error: { index: 1, status: 404 } });
+  expect(await countNamed(second)).toBe(1);
+});
+
+test('people can only approve what they may do', async () => {
+  const viewer = await newPerson(tenant, 'Viewer');
+  const name = unique();
+  const set = await propose([{ method: 'POST', path: records, body: { name } }]);
+  const answer = await approve(set, { token: await tokenFor(tenant, viewer) });
+  expect(answer).toMatchObject({ status: 403, body: { error: { code: 'FORBIDDEN_SCOPE' } } });
+  expect((await read(set.id)).status).toBe('pending');
+  expect(await countNamed(name)).toBe(0);
 });

@@ -25,6 +25,7 @@ export const everyModule = [
   'exports',
   'imports',
   'reverts',
+  'change_sets',
   'bookings',
   'inbox',
   'campaigns',

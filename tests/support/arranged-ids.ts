@@ -80,6 +80,14 @@ const aRevert: ArrangedPath = {
     return { id: answer.body.data.revert.id };
   },
 };
+const aChangeSet: ArrangedPath = {
+  exists: async (tenant, mode) => {
+    const operations = [{ method: 'POST', path: '/v1/objects/accounts/records', body: { name: randomUUID() } }];
+    const body = { title: 'Add an account', operations };
+    const answer = await expectStatus(201, 'POST', '/v1/change-sets', { key: keyOf(tenant, mode), body });
+    return { id: answer.body.data.change_set.id };
+  },
+};
 const aWebhook: ArrangedPath = {
   exists: async (tenant, mode) => ({ id: (await newWebhook(tenant, mode, withoutDeliveries)).id }),
 };
@@ -241,6 +249,10 @@ export const arrangedPaths: Record<string, ArrangedPath> = {
   '/v1/imports/{id}/undo': anEndedImport,
   '/v1/imports/{id}/errors': anImport(),
   '/v1/imports/{id}/errors.csv': anImport(null),
+  '/v1/change-sets/{id}': aChangeSet,
+  '/v1/change-sets/{id}/withdraw': aChangeSet,
+  '/v1/change-sets/{id}/approve': aChangeSet,
+  '/v1/change-sets/{id}/reject': aChangeSet,
   '/v1/reverts/{id}': aRevert,
   '/v1/reverts/{id}/apply': aRevert,
   '/v1/attachments/{id}': {
