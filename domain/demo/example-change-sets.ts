@@ -33,7 +33,7 @@ export function demoChangeSets(now: Date, until: Date) {
     atomic: true,
     operations: [operation],
     operation_count: 1,
-    modules: ['accounts'],
+    modules: '{accounts}',
     digest,
     created_by_kind: 'api_key',
     created_by_id: exampleIds.apiKey,
