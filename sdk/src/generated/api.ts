@@ -31935,15 +31935,7 @@ export interface operations {
     approveChangeSet: {
         parameters: {
             query?: never;
-            header?: {
-                /**
-                 * @description Makes retries safe. If you send the same key with the same body again, you get the first response again, byte for byte, with
-                 *     `Idempotent-Replay: true`. Nothing runs twice. Use a new random key for each new operation. 8 to 255 characters from
-                 *     `A-Z a-z 0-9 _ . : @ + -`. Responses are stored for 24 hours.
-                 * @example 7d1c0f5e-import-row-17
-                 */
-                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
-            };
+            header?: never;
             path: {
                 /**
                  * @description The ID of the change set.
@@ -31971,7 +31963,6 @@ export interface operations {
                     "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
                     "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
                     "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
-                    "Idempotent-Replay": components["headers"]["Idempotent-Replay"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -32053,15 +32044,7 @@ export interface operations {
     rejectChangeSet: {
         parameters: {
             query?: never;
-            header?: {
-                /**
-                 * @description Makes retries safe. If you send the same key with the same body again, you get the first response again, byte for byte, with
-                 *     `Idempotent-Replay: true`. Nothing runs twice. Use a new random key for each new operation. 8 to 255 characters from
-                 *     `A-Z a-z 0-9 _ . : @ + -`. Responses are stored for 24 hours.
-                 * @example 7d1c0f5e-import-row-17
-                 */
-                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
-            };
+            header?: never;
             path: {
                 /**
                  * @description The ID of the change set.
@@ -32089,7 +32072,6 @@ export interface operations {
                     "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
                     "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
                     "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
-                    "Idempotent-Replay": components["headers"]["Idempotent-Replay"];
                     [name: string]: unknown;
                 };
                 content: {
