@@ -5116,9 +5116,9 @@ export interface paths {
         put?: never;
         /**
          * Withdraw a change set
-         * @description Withdraws a pending change set, so that it cannot be approved. Only the credential that proposed it can do this.
+         * @description Withdraws a pending change set, so that it cannot be approved.
          *
-         *     Requires `change_sets:create`. **404**: the credential did not propose such a set. **409** with the reason `already_decided`
+         *     Requires `change_sets:create`. **404** as for [reading it](#operation/getChangeSet). **409** with the reason `already_decided`
          *     or `expired`.
          */
         post: operations["withdrawChangeSet"];

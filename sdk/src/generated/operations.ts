@@ -2875,9 +2875,9 @@ export interface Operations {
   /**
    * Withdraw a change set
    *
-   * Withdraws a pending change set, so that it cannot be approved. Only the credential that proposed it can do this.
+   * Withdraws a pending change set, so that it cannot be approved.
    *
-   * Requires `change_sets:create`. **404**: the credential did not propose such a set. **409** with the reason `already_decided`
+   * Requires `change_sets:create`. **404** as for [reading it](#operation/getChangeSet). **409** with the reason `already_decided`
    * or `expired`.
    */
   withdrawChangeSet: Method<'withdrawChangeSet'>;
