@@ -17,6 +17,7 @@ import {
   insertConfiguration,
   insertDemoKey,
   insertRecords,
+  mergeExamples,
   setPassword,
 } from '../db/demo/demo.ts';
 import { insertChangeSets } from '../db/demo/example-change-sets.ts';
@@ -33,6 +34,7 @@ import { demoChangeSets } from '../domain/demo/example-change-sets.ts';
 import { demoErrorFile, demoImports } from '../domain/demo/example-imports.ts';
 import { demoReverts } from '../domain/demo/example-reverts.ts';
 import {
+  exampleAccountsOfMerges,
   exampleActivityType,
   exampleDeletedAccounts,
   exampleDelivery,
@@ -203,10 +205,19 @@ async function makeWorkspace(sql: Sql, passwordHash: string, file: ExampleFile, 
   );
   const attachments = data.attachments.map((attachment) => ({ ...attachment, ...file, file_id: attachment.id }));
   const links = exampleLinks(data.customers, data.adminId, data.founded);
-  const accounts = [...data.accounts, ...exampleDeletedAccounts(data.accounts)];
+  const accounts = [
+    ...data.accounts,
+    ...exampleDeletedAccounts(data.accounts),
+    ...exampleAccountsOfMerges(data.accounts),
+  ];
   const exports = exampleExports(now, data.adminId);
   await insertRecords(sql, companyId, { ...data, accounts, attachments, links, exports });
-  await deleteExamples(sql, companyId, exampleIds.deletedAccounts, now);
+  await deleteExamples(sql, companyId, [...exampleIds.deletedAccounts, ...exampleIds.mergedAccounts], now);
+  const merges = exampleIds.merges.flatMap((id, index) => {
+    const [sourceId, targetId] = [exampleIds.mergedAccounts[index], exampleIds.mergeTargets[index]];
+    return sourceId && targetId ? [{ id, sourceId, targetId }] : [];
+  });
+  await mergeExamples(sql, companyId, merges, now);
   await insertDemoBilling(sql, companyId, demoBilling(now));
   await insertMeetings(sql, companyId, demoMeetings(demoSeed, data, now), now);
   await insertMessaging(sql, companyId, demoMessaging(demoSeed, data, now), now);

@@ -14,7 +14,7 @@ import { handlers } from '../handlers/index.ts';
 import { eventPolicy, stripeWebhookHandler } from '../integrations/stripe/events.ts';
 import { twilioInboundWebhook, twilioPolicy } from '../integrations/twilio/inbound.ts';
 import type { Offer } from '../mcp/catalogue.ts';
-import { createMcpRoute, mcpPath } from '../mcp/entrance.ts';
+import { createMcpRoute, mcpPath } from '../mcp/route.ts';
 import { offerOperations } from '../mcp/server.ts';
 import { oauthPolicies, oauthServer } from '../oauth/server.ts';
 import type { Config } from '../runtime/config.ts';
@@ -44,9 +44,9 @@ import { WorkspaceCache } from '../runtime/pipeline/workspace-cache.ts';
 import type { Log, OpenLog } from '../runtime/telemetry/log.ts';
 import { type MetricValues, openRegistry, watchParts, watchRequests } from '../runtime/telemetry/metrics.ts';
 import { testPages } from '../web/checkout/test-pages.ts';
-import { consolePolicy, consoleScreens } from '../web/console/console.ts';
+import { consolePolicy, consoleRoutes } from '../web/console/console.ts';
 import { newPasswordPolicy } from '../web/console/forgotten-password.ts';
-import { engagementPolicy, engagementScreens } from '../web/recipients/engagement.ts';
+import { engagementPolicy, engagementRoutes } from '../web/recipients/engagement.ts';
 import { unsubscribePage, unsubscribePolicy } from '../web/recipients/unsubscribe.ts';
 import { calendarClient, openCalendars } from './calendar-provider.ts';
 import { credentialQueries } from './credentials.ts';
@@ -206,7 +206,7 @@ async function createServices(
   const measure = registry && watchRequests(registry);
   if (registry) watchParts(registry, { load, ping: () => database.ping(), pools: { ...pools }, news, redis });
 
-  const parts: Omit<ServerParts, 'handlers' | 'screens' | 'entrances' | 'pages'> = {
+  const parts: Omit<ServerParts, 'handlers' | 'screens' | 'programRoutes' | 'pages'> = {
     document,
     log,
     load,
@@ -271,7 +271,7 @@ function createRoutes(
   perform: Perform,
   onEvents: () => void,
   offer: Offer | undefined,
-): Pick<ServerParts, 'screens' | 'entrances' | 'pages'> {
+): Pick<ServerParts, 'screens' | 'programRoutes' | 'pages'> {
   const { pools, paymentsPool, people, stripe, baseUrl } = services;
   const { document, limits, secrets, signedTokens, payments } = services.parts;
   const twilio = config.messagingProvider;
@@ -281,15 +281,15 @@ function createRoutes(
   return {
     screens: [
       ...(twilio
-        ? [twilioInboundWebhook({ authToken: twilio.authToken, baseUrl, tenants: pools.tenants, told: onEvents })]
+        ? [twilioInboundWebhook({ authToken: twilio.authToken, baseUrl, tenants: pools.tenants, onEvents })]
         : []),
       ...testPages({ tenants: paymentsPool, provider: payments }, stripe ? 'test' : 'live|test'),
       ...(stripe && config.stripe
         ? [stripeWebhookHandler({ ...config.stripe, stripe, platform: pools.platform, tenants: paymentsPool })]
         : []),
       unsubscribePage(pools.tenants, signedTokens),
-      ...engagementScreens({ tenants: pools.tenants, tokens: signedTokens, told: onEvents }),
-      ...consoleScreens({
+      ...engagementRoutes({ tenants: pools.tenants, tokens: signedTokens, onEvents }),
+      ...consoleRoutes({
         people,
         perform,
         baseUrl,
@@ -302,7 +302,7 @@ function createRoutes(
       }),
       ...(oauth?.screens ?? []),
     ],
-    entrances: {
+    programRoutes: {
       [mcpPath]: createMcpRoute({
         offer: offer ?? offerOperations(document.json, builtinNames),
         baseUrl,

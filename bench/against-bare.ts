@@ -17,7 +17,7 @@ export interface Comparison extends Pick<Result, 'name' | 'figure' | 'what'> {
 }
 
 export async function compareWithBare(
-  { script, target, arrange, ...told }: Comparison,
+  { script, target, arrange, ...labels }: Comparison,
   settings: Settings,
 ): Promise<Result> {
   const workspace = await openWorkspace(folder);
@@ -29,7 +29,7 @@ export async function compareWithBare(
     sides.push(await startScript('bare', script, workspace.bareEnv));
     const measured = await measure(sides, next, settings);
     const ratios = [ratio(...(measured as [Measured, Measured]), target)];
-    return { ...told, settings: { ...settings }, sides: measured, ratios, values: [] };
+    return { ...labels, settings: { ...settings }, sides: measured, ratios, values: [] };
   } finally {
     for (const side of sides) await side.stop();
     await workspace.stop();

@@ -1768,7 +1768,7 @@ create policy tenant on links to crm_app
 create policy purge on links to crm_purge
   using (company_id = current_company())
   with check (company_id = current_company());
-grant select, insert, delete on links to crm_app;
+grant select, insert, update (from_id, to_id), delete on links to crm_app;
 grant select, insert, update, delete on links to crm_purge;
 
 create table mails (
@@ -1796,6 +1796,44 @@ create policy purge on mails to crm_purge
 grant insert on mails to crm_app;
 grant select, update (status, attempts, next_attempt_at), delete on mails to crm_platform;
 grant select, insert, update, delete on mails to crm_purge;
+
+create table merges (
+  company_id uuid not null references companies (id) on delete cascade,
+  test_mode boolean not null,
+  id uuid not null,
+  object text not null,
+  source_id uuid not null,
+  target_id uuid not null,
+  moved jsonb not null,
+  fields jsonb not null,
+  undo jsonb,
+  undo_until timestamptz(3) not null,
+  created_by_kind text not null,
+  created_by_id text not null,
+  created_by_name text,
+  created_by_user uuid,
+  created_at timestamptz(3) not null,
+  undone_at timestamptz(3),
+  primary key (company_id, test_mode, id)
+);
+alter table merges alter column company_id set (n_distinct = 100);
+create index merges_created on merges (company_id, test_mode, object, created_at, id);
+create index merges_in_name_of on merges (company_id, test_mode, object, created_by_user, created_at, id)
+  where created_by_user is not null;
+create index merges_of_key on merges (company_id, test_mode, object, created_by_id)
+  where created_by_kind = 'api_key' and created_by_user is null;
+create index merges_of_source on merges (company_id, test_mode, source_id, created_at, id);
+create index merges_of_target on merges (company_id, test_mode, target_id, created_at, id);
+create unique index merges_standing on merges (company_id, test_mode, source_id) where undone_at is null;
+alter table merges enable row level security, force row level security;
+create policy tenant on merges to crm_app
+  using (company_id = current_company() and test_mode = current_test_mode())
+  with check (company_id = current_company() and test_mode = current_test_mode());
+create policy purge on merges to crm_purge
+  using (company_id = current_company())
+  with check (company_id = current_company());
+grant select, insert, update, delete on merges to crm_app;
+grant select, insert, update, delete on merges to crm_purge;
 
 create table message_drafts (
   company_id uuid not null references companies (id) on delete cascade,
@@ -2283,7 +2321,7 @@ create policy platform on received_reports to crm_platform using (true);
 create policy purge on received_reports to crm_purge
   using (company_id = current_company())
   with check (company_id = current_company());
-grant select, insert, delete on received_reports to crm_app;
+grant select, insert, update (record_id), delete on received_reports to crm_app;
 grant select (company_id, test_mode, id, received_at), delete on received_reports to crm_platform;
 grant select, insert, update, delete on received_reports to crm_purge;
 

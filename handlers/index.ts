@@ -1,6 +1,7 @@
 // Combines the handlers of all areas.
 // An operation without a handler, or a handler without an operation, does not compile.
 import type { Handlers } from '../runtime/handler.ts';
+import { namingMerged } from '../services/records/merged-records.ts';
 import * as apiKeys from './access/api-keys.ts';
 import * as auditLogs from './access/audit-logs.ts';
 import * as me from './access/me.ts';
@@ -45,6 +46,7 @@ import * as feed from './records/feed.ts';
 import * as recordHistory from './records/history.ts';
 import * as imports from './records/imports.ts';
 import * as links from './records/links.ts';
+import * as merges from './records/merges.ts';
 import * as notes from './records/notes.ts';
 import * as recordTags from './records/record-tags.ts';
 import * as records from './records/records.ts';
@@ -85,7 +87,7 @@ import * as statuses from './settings/statuses.ts';
 import * as tags from './settings/tags.ts';
 import * as taskTypes from './settings/task-types.ts';
 
-export const handlers = {
+const plain = {
   ...activities,
   ...activityTypes,
   ...apiKeys,
@@ -100,7 +102,6 @@ export const handlers = {
   ...duplicateChecks,
   ...exports,
   ...changeSets,
-  ...reverts,
   ...feed,
   ...health,
   ...invoices,
@@ -110,7 +111,9 @@ export const handlers = {
   ...oauthGrants,
   ...deletedRecords,
   ...links,
+  ...merges,
   ...notes,
+  ...pipelines,
   ...recordTags,
   ...objectFields,
   ...objects,
@@ -139,11 +142,11 @@ export const handlers = {
   ...recordTasks,
   ...recordTimeline,
   ...recordUpsert,
-  ...views,
   ...records,
   ...reports,
   ...savedReports,
   ...reservations,
+  ...reverts,
   ...roles,
   ...schedulingAssignments,
   ...schedulingPolicies,
@@ -153,7 +156,6 @@ export const handlers = {
   ...linkTypes,
   ...slaPolicies,
   ...slots,
-  ...pipelines,
   ...sources,
   ...statusMoves,
   ...statuses,
@@ -167,6 +169,38 @@ export const handlers = {
   ...webhookDeliveries,
   ...webhookEvents,
   ...webhooks,
+  ...views,
   ...workingHours,
   ...calendars,
+} satisfies Handlers;
+
+/** A record that was merged answers 404 with the record that it is part of now. */
+export const handlers = {
+  ...plain,
+  mergeRecord: namingMerged(plain.mergeRecord),
+  getRecord: namingMerged(plain.getRecord),
+  updateRecord: namingMerged(plain.updateRecord),
+  deleteRecord: namingMerged(plain.deleteRecord),
+  listRecordMessages: namingMerged(plain.listRecordMessages),
+  listAttachments: namingMerged(plain.listAttachments),
+  createAttachment: namingMerged(plain.createAttachment),
+  listRecordHistory: namingMerged(plain.listRecordHistory),
+  listLinks: namingMerged(plain.listLinks),
+  createLink: namingMerged(plain.createLink),
+  deleteLink: namingMerged(plain.deleteLink),
+  listNotes: namingMerged(plain.listNotes),
+  createNote: namingMerged(plain.createNote),
+  updateNote: namingMerged(plain.updateNote),
+  deleteNote: namingMerged(plain.deleteNote),
+  listRecordTags: namingMerged(plain.listRecordTags),
+  createRecordTag: namingMerged(plain.createRecordTag),
+  deleteRecordTag: namingMerged(plain.deleteRecordTag),
+  listRecordTasks: namingMerged(plain.listRecordTasks),
+  createRecordTask: namingMerged(plain.createRecordTask),
+  listRecordTimeline: namingMerged(plain.listRecordTimeline),
+  listRecordActivities: namingMerged(plain.listRecordActivities),
+  convertLead: namingMerged(plain.convertLead, 'leads'),
+  updateLeadStatus: namingMerged(plain.updateLeadStatus, 'leads'),
+  updateDealStage: namingMerged(plain.updateDealStage, 'deals'),
+  getCustomer: namingMerged(plain.getCustomer, 'customers'),
 } satisfies Handlers;

@@ -33,7 +33,7 @@ interface ChangeEvent {
    * Set if the change deletes a record or moves it to another owner: the previous ownership.
    * Credentials that could see the record then may still receive this event.
    */
-  takenFrom?: Ownership;
+  previousOwnership?: Ownership;
 }
 
 /**

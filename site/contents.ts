@@ -110,6 +110,7 @@ const topics: Record<string, { title: string; summary: string; headings: string[
       'Undo',
       'Undo a deletion',
       'Undo operations',
+      'Undo a merge',
       'What a copy of your data must do',
       'Remove data for good',
     ],

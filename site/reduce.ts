@@ -1,6 +1,16 @@
 // Reduces what Redoc renders to what a page needs that runs without Redoc.
 // Content that is not shown at first is kept in templates, where it costs no layout.
-import { type Element, element, escapeHtml, findAll, hasClass, mapElements, type Node, textOf, write } from './tree.ts';
+import {
+  type Element,
+  element,
+  escapeHtml,
+  findAll,
+  hasClass,
+  mapElements,
+  type Node,
+  readText,
+  write,
+} from './tree.ts';
 
 /** What a page adds to an operation. */
 export interface OperationNotes {
@@ -45,7 +55,7 @@ function annotate(operation: Element, { languages, security }: OperationNotes): 
 
 function isAccess(node: Element): boolean {
   const [title] = elementsOf(node);
-  return title !== undefined && elementsOf(title).some((each) => textOf([each]) === 'Authorizations:');
+  return title !== undefined && elementsOf(title).some((each) => readText([each]) === 'Authorizations:');
 }
 
 const code = (text: string): Element => element('code', {}, [escapeHtml(text)]);
@@ -82,9 +92,9 @@ function simplify(node: Element, toAddress: (anchor: string) => string): Node[] 
   if (name === 'span' && hasClass(node, 'token') && !/\b(string|comment)\b/.test(attributes.get('class') ?? ''))
     return children;
   if (name === 'span' && hasClass(node, 'token'))
-    return [element('span', { class: 'token string' }, [escapeHtml(textOf(children))])];
+    return [element('span', { class: 'token string' }, [escapeHtml(readText(children))])];
   // The only media type of a sample.
-  if (name === 'div' && textOf(children.slice(0, 1)) === 'Content type') return [];
+  if (name === 'div' && readText(children.slice(0, 1)) === 'Content type') return [];
   const isPlain = attributes.size === 0 && (name === 'div' || name === 'span');
   if (isPlain) return name === 'div' && children.some((child) => typeof child === 'string') ? [node] : children;
   const isEmpty = children.every((child) => typeof child === 'string' && child.trim() === '');
@@ -94,7 +104,7 @@ function simplify(node: Element, toAddress: (anchor: string) => string): Node[] 
 
 const statusOf = (node: Node): string => {
   const [first] = typeof node === 'object' && node.name === 'div' ? elementsOf(node) : [];
-  return first?.name === 'strong' ? textOf([first]).trim() : '';
+  return first?.name === 'strong' ? readText([first]).trim() : '';
 };
 const isError = (node: Node): boolean => /^[45]\d\d$|^default$/.test(statusOf(node));
 
@@ -117,7 +127,7 @@ function link(node: Element, toAddress: (anchor: string) => string): Element {
 }
 
 function button(node: Element): Node[] {
-  const text = textOf(node.children).trim();
+  const text = readText(node.children).trim();
   if (text === 'Copy') return [element('button', { class: 'copy', type: 'button' }, ['Copy'])];
   if (text === 'Expand all' || text === 'Collapse all' || hasClass(node, 'collapser')) return [];
   if (node.attributes.get('aria-expanded') === 'true') {
@@ -137,7 +147,7 @@ function response(node: Element): Element {
 
 /** Returns the JSON of a sample, indented. Redoc renders an element for each token. */
 function jsonText(node: Element): string {
-  const text = textOf(node.children);
+  const text = readText(node.children);
   try {
     return escapeHtml(JSON.stringify(JSON.parse(text), null, 2));
   } catch {

@@ -51,8 +51,8 @@ export function write(nodes: readonly Node[]): string {
 }
 
 /** Returns the text of nodes, without entities. */
-export function textOf(nodes: readonly Node[]): string {
-  return nodes.map((node) => (typeof node === 'string' ? decode(node) : textOf(node.children))).join('');
+export function readText(nodes: readonly Node[]): string {
+  return nodes.map((node) => (typeof node === 'string' ? decode(node) : readText(node.children))).join('');
 }
 
 /** Returns every element that matches, outermost first, including those inside of others. */

@@ -92,7 +92,7 @@ listen(
     },
     inboundUrls: () => ({ generic: '', twilio: null }),
     screens: [],
-    entrances: {},
+    programRoutes: {},
     mailIsSent: false,
     cursors: new Cursors(signedTokens),
     signedTokens,

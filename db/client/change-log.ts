@@ -71,7 +71,7 @@ export interface EventRow {
   /** Of an update: the values before and after. */
   changes?: object | undefined;
   /** The ownership before the change, if the change takes the record away from someone. */
-  takenFrom?: Ownership | undefined;
+  previousOwnership?: Ownership | undefined;
 }
 
 // Statements that are sent without waiting must all be started with execute(). A plain await starts
@@ -104,7 +104,7 @@ export function insertAudit(sql: Sql, rows: readonly AuditRow[]): Promise<unknow
 
 export function insertEvents(sql: Sql, rows: readonly EventRow[]): Promise<unknown> {
   // Creations are the most frequent events and have neither, so they use a shorter statement.
-  const hasDetails = rows.some(({ changes, takenFrom }) => changes || takenFrom);
+  const hasDetails = rows.some(({ changes, previousOwnership }) => changes || previousOwnership);
   const values = rows.map((row) => ({
     company_id: row.companyId,
     id: uuidv7(),
@@ -119,13 +119,13 @@ export function insertEvents(sql: Sql, rows: readonly EventRow[]): Promise<unkno
   return (hasDetails ? detailedEvents : events).of(sql, values).execute();
 }
 
-function toDetailColumns({ changes, takenFrom }: EventRow) {
+function toDetailColumns({ changes, previousOwnership }: EventRow) {
   return {
     changes: changes ?? null,
-    assigned_to: takenFrom?.assignedTo ?? null,
-    created_by_kind: takenFrom?.createdBy?.kind ?? null,
-    created_by_id: takenFrom?.createdBy?.id ?? null,
-    created_by_user: takenFrom?.createdBy?.userId ?? null,
+    assigned_to: previousOwnership?.assignedTo ?? null,
+    created_by_kind: previousOwnership?.createdBy?.kind ?? null,
+    created_by_id: previousOwnership?.createdBy?.id ?? null,
+    created_by_user: previousOwnership?.createdBy?.userId ?? null,
   };
 }
 

@@ -367,3 +367,29 @@ export async function deleteExamples(sql: Sql, companyId: string, ids: readonly 
       ${new Date(now.getTime() + 30 * 86_400_000)}, assigned_to, created_by_kind, created_by_id, created_by_user
     from gone`;
 }
+
+/** Merges accounts on which nothing hangs: the source of each is in the trash already. */
+export async function mergeExamples(
+  sql: Sql,
+  companyId: string,
+  merges: readonly { id: string; sourceId: string; targetId: string }[],
+  now: Date,
+): Promise<void> {
+  const none = { notes: 0, tasks: 0, activities: 0, messages: 0, attachments: 0, links: 0, tags: 0 };
+  const items = { notes: [], messages: [], received_reports: [], attachments: [], bookings: [], message_drafts: [] };
+  const undo = {
+    ...{ values: {}, custom: {}, tagIds: [], references: [] },
+    items: { ...items, activities: [], tasks: [], links: [] },
+  };
+  const rows = merges.map((merge) => ({
+    ...{ companyId, testMode: true, ...merge, object: 'accounts', createdAt: now },
+    moved: sql.json({ ...none, bookings: 0, drafts: 0, references: 0 }),
+    ...{ fields: sql.json([]), undo: sql.json(undo), undoUntil: new Date(now.getTime() + 30 * 86_400_000) },
+    ...{ createdByKind: 'system', createdById: 'system', createdByName: 'Demo' },
+  }));
+  await sql`insert into merges ${sql(rows as never)}`;
+  for (const { sourceId, targetId } of merges)
+    await sql`
+      update deleted_records set merged_into = ${targetId}
+      where company_id = ${companyId} and test_mode and id = ${sourceId}`;
+}

@@ -311,7 +311,7 @@ alter table links enable row level security, force row level security;
 create policy tenant on links to crm_app
   using (company_id = current_company() and test_mode = current_test_mode())
   with check (company_id = current_company() and test_mode = current_test_mode());
-grant select, insert, delete on links to crm_app;
+grant select, insert, update (from_id, to_id), delete on links to crm_app;
 
 -- Files in the storage. A row is committed before its file is stored, so that every file has a row.
 -- No key to the company: the list of files outlives a deleted tenant.
@@ -405,6 +405,46 @@ create policy tenant on deleted_items to crm_app
   using (company_id = current_company() and test_mode = current_test_mode())
   with check (company_id = current_company() and test_mode = current_test_mode());
 grant select, insert, update, delete on deleted_items to crm_app;
+
+-- Merges of records. The source of each is in the trash until the merge is undone or its time there is over.
+create table merges (
+  company_id uuid not null references companies (id) on delete cascade,
+  test_mode boolean not null,
+  id uuid not null,
+  object text not null,
+  source_id uuid not null,
+  target_id uuid not null,
+  -- How many items moved, by kind.
+  moved jsonb not null,
+  -- The fields in which the records differed; emptied with `undo`.
+  fields jsonb not null,
+  -- What the undo needs; null once it was undone or can no longer be undone.
+  undo jsonb,
+  undo_until timestamptz(3) not null,
+  created_by_kind text not null,
+  created_by_id text not null,
+  created_by_name text,
+  created_by_user uuid,
+  created_at timestamptz(3) not null,
+  undone_at timestamptz(3),
+  primary key (company_id, test_mode, id)
+);
+alter table merges alter column company_id set (n_distinct = 100);
+-- A record is merged once at a time. Also finds the record into which another one was merged.
+create unique index merges_standing on merges (company_id, test_mode, source_id) where undone_at is null;
+-- Lists, also of one record and of the merges that a caller with a limited visibility can see.
+create index merges_created on merges (company_id, test_mode, object, created_at, id);
+create index merges_of_source on merges (company_id, test_mode, source_id, created_at, id);
+create index merges_of_target on merges (company_id, test_mode, target_id, created_at, id);
+create index merges_in_name_of on merges (company_id, test_mode, object, created_by_user, created_at, id)
+  where created_by_user is not null;
+create index merges_of_key on merges (company_id, test_mode, object, created_by_id)
+  where created_by_kind = 'api_key' and created_by_user is null;
+alter table merges enable row level security, force row level security;
+create policy tenant on merges to crm_app
+  using (company_id = current_company() and test_mode = current_test_mode())
+  with check (company_id = current_company() and test_mode = current_test_mode());
+grant select, insert, update, delete on merges to crm_app;
 
 -- However an attachment is deleted, its file is deleted after it, unless the attachment went to the trash.
 create function release_stored_file() returns trigger language plpgsql as $$

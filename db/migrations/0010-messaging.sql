@@ -272,7 +272,7 @@ create policy tenant on received_reports to crm_app
   using (company_id = current_company() and test_mode = current_test_mode())
   with check (company_id = current_company() and test_mode = current_test_mode());
 create policy platform on received_reports to crm_platform using (true);
-grant select, insert, delete on received_reports to crm_app;
+grant select, insert, update (record_id), delete on received_reports to crm_app;
 grant select (company_id, test_mode, id, received_at), delete on received_reports to crm_platform;
 
 -- Campaigns: one message to many records.

@@ -98,6 +98,7 @@ const otherTables = [
   ['revert_items', null],
   ['reverts', 'reverts'],
   ['change_sets', 'change_sets'],
+  ['merges', null],
 ] as const;
 
 /** The keys of tables without an id. */

@@ -364,7 +364,7 @@ function deleteChildrenOf(
 }
 
 /** The names of objects in activities. */
-const entityTypes: Readonly<Record<string, string>> = {
+export const entityTypes: Readonly<Record<string, string>> = {
   leads: 'lead',
   deals: 'deal',
   customers: 'customer',

@@ -364,7 +364,7 @@ export async function listImportErrors(
 }
 
 /** Where the next row begins. */
-export const placeOf = ({ nextByte, nextRow, nextLine }: ImportRow): RowPlace => ({
+export const toRowPlace = ({ nextByte, nextRow, nextLine }: ImportRow): RowPlace => ({
   byte: nextByte,
   row: nextRow,
   line: nextLine,

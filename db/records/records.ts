@@ -36,6 +36,11 @@ export function lockRecords(sql: Sql, scope: Scope, object: string, ids: readonl
   return selectMany(sql, scope, object, ids, sql`for no key update`);
 }
 
+/** The same, with the lock of a deletion: until the transaction ends, nothing can refer to them. */
+export function lockForMerge(sql: Sql, scope: Scope, object: string, ids: readonly string[]): Promise<StoredRecord[]> {
+  return selectMany(sql, scope, object, ids, sql`for update`);
+}
+
 /** Returns true if the record exists and is visible. */
 export async function hasRecord(sql: Sql, scope: Scope, object: string, id: string): Promise<boolean> {
   return exists(sql, scope, object, id, sql``);

@@ -116,6 +116,48 @@ export async function clearReferences(
   return cleared;
 }
 
+/** A record whose reference now leads to another record. */
+export interface MovedReference {
+  object: Referring['object'];
+  id: string;
+  field: Referring['column'];
+  changedAt: Date;
+}
+
+/**
+ * Moves the references to one record to another one. Each changed record gets the next version and a
+ * later timestamp.
+ * @param only references that are moved back; undefined: all
+ */
+export async function moveReferences(
+  sql: Sql,
+  scope: TenantScope,
+  object: string,
+  { from, to }: { from: string; to: string },
+  only: readonly Pick<MovedReference, 'id' | 'field'>[] | undefined,
+  now: Date,
+): Promise<MovedReference[]> {
+  const moved: MovedReference[] = [];
+  for (const { object: source, column } of referringTo[object] ?? []) {
+    const ids = only?.filter(({ field }) => field === column).map(({ id }) => id);
+    if (ids?.length === 0) continue;
+    const table = sql(source);
+    const rows = await sql<{ id: string; changedAt: Date }[]>`
+      with referring as materialized (
+        select r.id from ${table} r
+        where ${isOwnRow(sql, scope)} and r.${sql(column)} = ${from} ${ids ? sql`and r.id = any(${ids}::uuid[])` : sql``}
+        order by r.id
+        for no key update
+      )
+      update ${table} r
+      set ${sql(column)} = ${to}, version = r.version + 1, updated_at = greatest(r.updated_at + interval '1 millisecond', ${now})
+      where ${isOwnRow(sql, scope)} and r.id = any(array(select id from referring))
+      returning r.id, r.updated_at as changed_at`;
+    moved.push(...rows.map((row) => ({ ...row, object: source, field: column })));
+  }
+  return moved;
+}
+
 /** The actor who deleted a record, for the audit rows and events of the effects. */
 export interface ClearingCause {
   actor: Actor;

@@ -140,7 +140,7 @@ export async function findRevert(
   return row;
 }
 
-/** The revert, locked until the transaction ends. */
+/** Returns a revert and locks it until the transaction ends. */
 export async function lockRevert(
   sql: Sql,
   { companyId, testMode }: TenantScope,
@@ -187,7 +187,7 @@ export async function countActiveReverts(
   return counts ?? { running: 0, leased: 0 };
 }
 
-/** Reverts that the job may take, across tenants. */
+/** Returns reverts that the job may take, across tenants. */
 export async function findDueReverts(sql: Sql, now: Date, limit: number): Promise<(TenantScope & { id: string })[]> {
   return sql`
     select company_id, test_mode, id from reverts
@@ -196,12 +196,16 @@ export async function findDueReverts(sql: Sql, now: Date, limit: number): Promis
     limit ${limit}`;
 }
 
-/** The condition on audit rows that they are the operations of a revert. */
-function isOperation(sql: Sql, { actor, ...rest }: RevertSource, objects: readonly string[] | null): Fragment {
-  const request = rest.requestId ?? rest.importId ?? rest.revertId;
+/** Returns the request ID in the audit rows of a source. Imports and reverts write their own ID there. */
+const getRequestId = ({ requestId, importId, revertId }: RevertSource): string | null =>
+  requestId ?? importId ?? revertId ?? null;
+
+/** Returns the condition for audit rows that are operations of a revert. */
+function isOperation(sql: Sql, source: RevertSource, objects: readonly string[] | null): Fragment {
+  const { actor } = source;
   const ofSource = actor
     ? sql`(a.actor_id = ${actor.id} and a.occurred_at >= ${actor.from} and a.occurred_at <= ${actor.to})`
-    : sql`a.request_id = ${request ?? null}`;
+    : sql`a.request_id = ${getRequestId(source)}`;
   return objects ? sql`${ofSource} and a.object = any(${[...objects]}::text[])` : ofSource;
 }
 
@@ -225,7 +229,7 @@ export async function readOperations(
   const { actor } = source;
   const scanned = actor
     ? sql`and a.occurred_at >= ${actor.from} and a.occurred_at <= ${actor.to}`
-    : sql`and a.request_id = ${source.requestId ?? source.importId ?? source.revertId ?? null}`;
+    : sql`and a.request_id = ${getRequestId(source)}`;
   const rows = await sql<(Operation & { isOperation: boolean })[]>`
     select a.id, a.occurred_at, a.action, a.object, a.record_id,
       case when ${isOperation(sql, source, objects)} then a.changes end as changes,
@@ -254,7 +258,7 @@ export interface RevertItem extends RecordReversal {
   conflicts: RevertConflict[];
 }
 
-/** Returns what is known already of some records. */
+/** Returns what is known already of some records. By their keys, since the planner would scan all items for a join. */
 export async function findReversals(
   sql: Sql,
   { companyId, testMode }: TenantScope,
@@ -265,9 +269,8 @@ export async function findReversals(
   return sql<RecordReversal[]>`
     select ${sql(itemColumns)} from revert_items
     where company_id = ${companyId} and test_mode = ${testMode} and revert_id = ${revertId}
-      and (object, record_id) in (
-        select * from unnest(${keys.map(({ object }) => object)}::text[], ${keys.map(({ recordId }) => recordId)}::uuid[])
-      )`;
+      and object = any(${[...new Set(keys.map(({ object }) => object))]}::text[])
+      and record_id = any(${keys.map(({ recordId }) => recordId)}::uuid[])`;
 }
 
 /** Stores what operations did to records. @returns how many of them are new */
@@ -332,6 +335,8 @@ export async function storePlan(
     set step = planned.step, conflicts = planned.conflicts
     from jsonb_to_recordset(${sql.json(rows as never)}) as planned (object text, record_id uuid, step smallint, conflicts jsonb)
     where i.company_id = ${companyId} and i.test_mode = ${testMode} and i.revert_id = ${revertId}
+      and i.object = any(${[...new Set(noted.map(({ object }) => object))]}::text[])
+      and i.record_id = any(${noted.map(({ recordId }) => recordId)}::uuid[])
       and i.object = planned.object and i.record_id = planned.record_id`;
 }
 

@@ -24,7 +24,7 @@ interface Layout {
   /** All columns but those that are computed. */
   inserted: readonly string[];
   /** Insert statements: without a result, and with the selected columns. */
-  insertions: { silent: Insertion; told: Insertion };
+  insertions: { silent: Insertion; returning: Insertion };
   /** The selected columns with their types. */
   columns: readonly { name: string; type: ColumnType | 'other' }[];
   /** Fields except those that every record has, with the indexes of their columns. */
@@ -54,7 +54,7 @@ function layoutOf(table: RecordTable): Layout {
     selected: read,
     writable: quoted(writable),
     inserted: columns,
-    insertions: { silent: new Insertion(inserted), told: new Insertion({ ...inserted, returning: read }) },
+    insertions: { silent: new Insertion(inserted), returning: new Insertion({ ...inserted, returning: read }) },
     columns: selected.map((name) => ({ name, type: types.get(name) ?? ('other' as const) })),
     fields,
     blank: JSON.parse(`{${fields.map(({ field }) => `"${field}":null`).join(',')}}`),

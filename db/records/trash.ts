@@ -12,7 +12,7 @@ import { inLockOrder } from './references.ts';
 import { fromRow, insertedColumns, readFurtherColumns, selection, toRow } from './rows.ts';
 
 /** Days after which a deleted record is removed for good. */
-const daysInTrash = 30;
+export const daysInTrash = 30;
 
 /** The tables of items that are restored as they are, in the order in which they are restored, with their columns. */
 export const itemColumns = {
@@ -175,6 +175,8 @@ function keepReferences(
 /** A deleted record that is locked to be restored. */
 export interface LockedRecord extends StoredRecord {
   deletedAt: Date;
+  /** The record into which it was merged. */
+  mergedInto: string | null;
 }
 
 /** The condition that a row is in the trash, and not restored or due to be removed. */
@@ -192,16 +194,16 @@ export async function lockDeletedRecord(
 ): Promise<LockedRecord | undefined> {
   const table = recordTable(object);
   const [row] = await sql`
-    select ${selection(sql, table)}, d.deleted_at
+    select ${selection(sql, table)}, d.deleted_at, d.merged_into
     from (
-      select document, deleted_at from deleted_records
+      select document, deleted_at, merged_into from deleted_records
       where ${isInTrash(sql, scope, object, now)} and id = ${id} and ${isVisibleTo(sql, scope)}
       for update
     ) d
     cross join lateral jsonb_populate_record(null::${sql(table.name)}, d.document) r`.values();
   if (!row) return undefined;
-  const [deletedAt] = readFurtherColumns(table, row);
-  return { ...fromRow(table, row), deletedAt: new Date(String(deletedAt)) };
+  const [deletedAt, mergedInto] = readFurtherColumns(table, row) as [string, string | null];
+  return { ...fromRow(table, row), deletedAt: new Date(deletedAt), mergedInto };
 }
 
 /**
@@ -531,9 +533,12 @@ function fillReferences(
 /** Who restored a record, as the audit rows and events of what follows name it. */
 export type RestoringCause = ClearingCause;
 
-/** Takes a restored record out of the trash, with what could not be restored. */
+/** Takes a record out of the trash, with what could not be restored. If it was merged, that can no longer be undone. */
 export async function forgetRestored(sql: Sql, scope: TenantScope, root: string): Promise<void> {
   await Promise.all([
+    sql`
+      update merges set undo = null, fields = '[]'
+      where ${isOwn(sql, scope)} and source_id = ${root} and undo is not null`.execute(),
     sql`delete from deleted_items where ${isOwn(sql, scope)} and record_id = ${root}`.execute(),
     sql`delete from deleted_records where ${isOwn(sql, scope)} and id = ${root}`.execute(),
   ]);
@@ -623,10 +628,19 @@ export async function purgeSome(sql: Sql, scope: TenantScope, object: string, li
     limit ${limit}
     for update`;
   const ids = rows.map(({ id }) => id);
-  if (ids.length === 0) return 0;
+  if (ids.length === 0) return removeSomeMerges(sql, scope, object, limit);
   await sql`delete from deleted_items where ${isOwn(sql, scope)} and record_id = any(${ids}::uuid[])`;
   await sql`delete from deleted_records where ${isOwn(sql, scope)} and id = any(${ids}::uuid[])`;
   return ids.length;
+}
+
+async function removeSomeMerges(sql: Sql, scope: TenantScope, object: string, limit: number): Promise<number> {
+  const removed = await sql`
+    delete from merges
+    where ${isOwn(sql, scope)} and id = any(array(
+      select id from merges where ${isOwn(sql, scope)} and object = ${object} limit ${limit}
+    ))`;
+  return removed.count;
 }
 
 /** Tenants with records that have been in the trash long enough, for the platform role. */

@@ -24,7 +24,7 @@ export interface WrittenRecords<Written> {
    */
   stored: Promise<Written[]>;
   /** The predicted result, if it is certain. */
-  foreseen: Written[] | undefined;
+  predicted: Written[] | undefined;
 }
 
 /** Inserts records in one statement. Sends it immediately. */
@@ -50,11 +50,11 @@ export function insertRecords(
     updated_at: now.toISOString(),
   };
   const rows = records.map(({ id, values, custom }) => Object.assign(toRow(table, values, custom), columns, { id }));
-  const { silent, told } = insertions(table);
-  const foreseen = foreseenRecord(table, rows);
-  if (foreseen) return certain(table, foreseen, silent.of(sql, rows).execute());
-  const answer = told.of(sql, rows).values().execute();
-  return { stored: readAnswer(table, rows, answer, (row) => fromRow(table, row)), foreseen: undefined };
+  const { silent, returning } = insertions(table);
+  const predicted = predictRecords(table, rows);
+  if (predicted) return certain(table, predicted, silent.of(sql, rows).execute());
+  const answer = returning.of(sql, rows).values().execute();
+  return { stored: readAnswer(table, rows, answer, (row) => fromRow(table, row)), predicted: undefined };
 }
 
 /** A record after a change. */
@@ -99,15 +99,15 @@ export function updateRecords(
     set (${columns}) = (select ${columns} from (select next.*) as row)
     from json_populate_recordset(null::${sql(table.name)}, ${JSON.stringify(next)}::text::json) as next
     where ${belongsToTenant(sql, scope, table)} and ${named} and r.id = next.id`;
-  const foreseen = whoMade ? undefined : foreseenRecord(table, next);
-  if (foreseen) return certain(table, foreseen, update.execute());
+  const predicted = whoMade ? undefined : predictRecords(table, next);
+  if (predicted) return certain(table, predicted, update.execute());
   const answer = sql`
     ${update} returning ${selection(sql, table)}, r.created_by_kind, r.created_by_id, r.created_by_user`;
   const answered = answer.values().execute();
-  return { stored: readAnswer(table, next, answered, (row) => changedFromRow(table, row)), foreseen: undefined };
+  return { stored: readAnswer(table, next, answered, (row) => changedFromRow(table, row)), predicted: undefined };
 }
 
-const nothing: WrittenRecords<never> = { stored: Promise.resolve([]), foreseen: [] };
+const nothing: WrittenRecords<never> = { stored: Promise.resolve([]), predicted: [] };
 
 interface SentRow {
   id: string;
@@ -117,7 +117,7 @@ interface SentRow {
 }
 
 /** Returns the predicted record of a single row, if it is certain how it will be stored. */
-function foreseenRecord(table: RecordTable, rows: readonly SentRow[]): StoredRecord | undefined {
+function predictRecords(table: RecordTable, rows: readonly SentRow[]): StoredRecord | undefined {
   const [only] = rows;
   const row = only && rows.length === 1 ? predictRow(table, only) : undefined;
   if (!only || !row) return undefined;
@@ -133,12 +133,12 @@ function certain(
   record: StoredRecord,
   answer: Promise<{ count: number }>,
 ): WrittenRecords<StoredRecord> {
-  const foreseen = [record];
+  const predicted = [record];
   const stored = answer.then(({ count }) => {
-    checkCount(table, count, foreseen.length);
-    return foreseen;
+    checkCount(table, count, predicted.length);
+    return predicted;
   });
-  return { stored, foreseen };
+  return { stored, predicted };
 }
 
 /**

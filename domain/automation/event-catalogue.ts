@@ -172,6 +172,22 @@ const described: readonly Described[] = [
     example: aboutLead,
   },
   {
+    name: 'record.merged',
+    category: 'records',
+    description:
+      'A record was merged into another one, `into_id`, and is gone. What hung on it moved; each activity and task that moved, and each record that referred to it, has a record.updated.',
+    fields: [...ofRecord, always('into_id', 'uuid'), occurredAt],
+    example: { ...aboutLead, into_id: '019a9f2e-0000-7000-8000-000000000007' },
+  },
+  {
+    name: 'record.unmerged',
+    category: 'records',
+    description:
+      'A merge was undone: the record is back, and what moved to `into_id` moved back. Read both again. Each activity and task that moved, and each record that refers to it again, has a record.updated.',
+    fields: [...ofRecord, always('into_id', 'uuid'), occurredAt],
+    example: { ...aboutLead, into_id: '019a9f2e-0000-7000-8000-000000000007' },
+  },
+  {
     name: 'record.linked',
     category: 'records',
     description:

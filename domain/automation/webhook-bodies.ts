@@ -54,7 +54,7 @@ interface EventOrigin {
 }
 
 /** Returns what caused an event, as the transaction noted it in the data. */
-export function originOf({ origin = null }: { origin?: unknown }): EventOrigin | null {
+export function readOrigin({ origin = null }: { origin?: unknown }): EventOrigin | null {
   return origin as EventOrigin | null;
 }
 
@@ -73,7 +73,7 @@ function writeBody(happened: HappenedEvent, testMode: boolean, data: Record<stri
     test_mode: testMode,
     actor,
     request_id: requestId,
-    origin: originOf(happened.data),
+    origin: readOrigin(happened.data),
     data,
   });
 }

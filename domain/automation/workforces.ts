@@ -210,7 +210,11 @@ function checkSetting(
 }
 
 /** Returns the filter of a condition now; undefined if it no longer fits the fields. */
-export function filterOf(condition: KeptCondition, object: WorkspaceObject, clock: Clock): Filter | undefined {
+export function buildConditionFilter(
+  condition: KeptCondition,
+  object: WorkspaceObject,
+  clock: Clock,
+): Filter | undefined {
   const { filter, problems } = readOwnFilter(condition, object);
   return problems.length > 0 || !filter ? undefined : resolveRelativeDates(filter, clock);
 }

@@ -1,6 +1,6 @@
 // Bills: what a workspace pays now, and what its next invoice will charge.
 import { nextPeriod } from './changes.ts';
-import { applyCredit, type InvoiceLine, type KeptPrices, periodLines, totalOf } from './proration.ts';
+import { applyCredit, type InvoiceLine, type KeptPrices, periodLines, sumLines } from './proration.ts';
 import { isPaid, type Subscription } from './subscription.ts';
 
 /** A discount on the invoices of a subscription. */
@@ -54,7 +54,7 @@ export function findPending(
   if (own && own.problem === null) return own.pending && { ...own.pending, is_estimate: false };
   if (!isPaid(subscription) || subscription.cancelAtPeriodEnd) return null;
   const { lines } = applyCredit(periodLines(nextPeriod(subscription), own?.prices), subscription.creditMinor);
-  const total = totalOf(lines);
+  const total = sumLines(lines);
   return {
     currency: subscription.currency,
     subtotal_minor: total,

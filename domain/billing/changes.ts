@@ -2,7 +2,7 @@
 import { addOns, type BillingCycle, billingCurrency, plans } from './catalogue.ts';
 import { applyFailedPayment } from './life-cycle.ts';
 import { seatAllowance } from './plans.ts';
-import { applyCredit, changeLines, type NewInvoice, periodLines, totalOf } from './proration.ts';
+import { applyCredit, changeLines, type NewInvoice, periodLines, sumLines } from './proration.ts';
 import {
   addMonths,
   type Change,
@@ -396,7 +396,7 @@ function buildInvoice(
   { currency, periodStart, periodEnd }: Pick<Subscription, 'currency' | 'periodStart' | 'periodEnd'>,
 ): NewInvoice | null {
   if (lines.length === 0) return null;
-  return { kind: 'subscription', currency, totalMinor: totalOf(lines), periodStart, periodEnd, lines };
+  return { kind: 'subscription', currency, totalMinor: sumLines(lines), periodStart, periodEnd, lines };
 }
 
 /** Returns true if the key is a module that can be bought. */

@@ -87,7 +87,7 @@ export function periodLines(items: Items, kept?: KeptPrices): InvoiceLine[] {
   }));
 }
 
-export const totalOf = (lines: readonly Pick<InvoiceLine, 'amount_minor'>[]): number =>
+export const sumLines = (lines: readonly Pick<InvoiceLine, 'amount_minor'>[]): number =>
   lines.reduce((total, { amount_minor }) => total + amount_minor, 0);
 
 /** Returns the remaining share of a period, from 0 to 1. */
@@ -135,7 +135,7 @@ export function changeLines(before: Subscription, after: Subscription, restarts:
 
 /** Applies the credit to the lines. @returns the lines, and the remaining credit */
 export function applyCredit(lines: InvoiceLine[], creditMinor: number): { lines: InvoiceLine[]; creditMinor: number } {
-  const total = totalOf(lines);
+  const total = sumLines(lines);
   if (total < 0) return { lines: [...lines, creditLine(-total)], creditMinor: creditMinor - total };
   const used = Math.min(creditMinor, total);
   if (used === 0) return { lines, creditMinor };

@@ -4,7 +4,7 @@ import { type ProviderBill, selectBill } from './bills.ts';
 import { plans } from './catalogue.ts';
 import { nextPeriod } from './changes.ts';
 import { money } from './money.ts';
-import { extraSeats, listItems, periodLines, totalOf } from './proration.ts';
+import { extraSeats, listItems, periodLines, sumLines } from './proration.ts';
 import type { Subscription } from './subscription.ts';
 
 type ChangeWarning = components['schemas']['ChangeWarning'];
@@ -18,8 +18,8 @@ export function findWarnings(subscription: Subscription, providerBill: ProviderB
   if (cancelAtPeriodEnd || !scheduled.some(({ action }) => action === 'downgrade')) return [];
   const prices = selectBill(subscription, providerBill)?.prices;
   const next = nextPeriod(subscription);
-  const current_period_minor = totalOf(periodLines(subscription, prices));
-  const next_period_minor = totalOf(periodLines(next, prices));
+  const current_period_minor = sumLines(periodLines(subscription, prices));
+  const next_period_minor = sumLines(periodLines(next, prices));
   if (next_period_minor <= current_period_minor) return [];
   const { name = next.packageCode, includedSeats = 0 } = plans[next.packageCode] ?? {};
   const seatPrice = listItems(next, prices).find(({ key }) => key.startsWith('seats.'))?.unitMinor ?? 0;

@@ -1,5 +1,5 @@
 // Billing of the demo workspace in test mode, with the values of the document's examples.
-import { periodLines, totalOf } from '../billing/proration.ts';
+import { periodLines, sumLines } from '../billing/proration.ts';
 import { addMonths, shadowSubscription } from '../billing/subscription.ts';
 import { exampleIds } from './ids.ts';
 
@@ -15,7 +15,7 @@ export function demoBilling(now: Date) {
     periodStart,
     periodEnd: addMonths(periodStart, 1),
     card: subscription.paymentMethod ?? {},
-    invoice: { id: exampleIds.invoice, number: 'INV-000001', totalMinor: totalOf(lines), lines },
+    invoice: { id: exampleIds.invoice, number: 'INV-000001', totalMinor: sumLines(lines), lines },
     checkout: {
       id: exampleIds.checkoutSession,
       url: 'http://127.0.0.1:8080/checkout',

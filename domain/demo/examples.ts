@@ -241,6 +241,17 @@ export function exampleDeletedAccounts(accounts: readonly Account[]): Account[] 
   );
 }
 
+/** Accounts for the examples of merges: copies of the first example under other names. */
+export function exampleAccountsOfMerges(accounts: readonly Account[]): Account[] {
+  const model = accounts.find(({ id }) => id === exampleIds.account);
+  const ids = [...exampleIds.mergedAccounts, ...exampleIds.mergeTargets, ...exampleIds.accountsToMerge];
+  return ids.flatMap((id, index) =>
+    model
+      ? [{ ...model, id, name: `Blue Lake Branch ${index + 1}`, email: `branch-${index + 1}@bluelake.example` }]
+      : [],
+  );
+}
+
 function buildCustomer(stamp: Stamp): Customer {
   return {
     id: exampleIds.customer,

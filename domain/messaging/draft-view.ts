@@ -1,6 +1,6 @@
 // Converts message drafts to API responses.
 import type { components } from '../../generated/api.ts';
-import { listOf, type StoredDraft, stopped } from './drafts.ts';
+import { chooseBlockList, type StoredDraft, stopped } from './drafts.ts';
 
 /** @param isOptedOut true if the recipient is currently on the opt-out list of the channel */
 export function toDraftResponse(
@@ -9,7 +9,7 @@ export function toDraftResponse(
   isOptedOut: boolean,
   testMode: boolean,
 ): components['schemas']['MessageDraft'] {
-  const list = listOf(draft.channel);
+  const list = chooseBlockList(draft.channel);
   return {
     id: draft.id,
     channel: draft.channel,

@@ -108,5 +108,5 @@ export const stopped = {
 } as const;
 
 /** Returns the opt-out list of a channel. */
-export const listOf = (channel: DraftChannel): keyof typeof stopped =>
+export const chooseBlockList = (channel: DraftChannel): keyof typeof stopped =>
   channel === 'email' ? 'suppressed_email' : 'on_dnc_list';

@@ -1,5 +1,5 @@
 // Converts a typed part of a phone number to LIKE patterns.
-import { callingCodeOf, callingCountry } from '../objects/phone-numbers.ts';
+import { callingCountry, getCallingCode } from '../objects/phone-numbers.ts';
 
 /**
  * Returns LIKE patterns for E.164 numbers. A part that starts with `+` or `00` is a prefix. A part
@@ -14,5 +14,5 @@ export function buildPatterns(search: string, country: string | null): string[] 
   if (digits.startsWith('00')) return [anywhere, `+${digits.slice(2)}%`];
   const home = callingCountry(country);
   if (!digits.startsWith('0') || !home) return [anywhere];
-  return [anywhere, `+${callingCodeOf(home)}${digits.slice(1)}%`];
+  return [anywhere, `+${getCallingCode(home)}${digits.slice(1)}%`];
 }

@@ -1,5 +1,5 @@
 // The interface of message providers, and the handling of their faults.
-import { type DraftChannel, type DraftErrorCode, listOf, type StoredDraft, stopped } from './drafts.ts';
+import { chooseBlockList, type DraftChannel, type DraftErrorCode, type StoredDraft, stopped } from './drafts.ts';
 
 /** A message to send. */
 export interface OutgoingMessage {
@@ -118,7 +118,7 @@ export function findSendingObstacle(
 ): Extract<SendingOutcome, { status: 'failed' }> | undefined {
   const failed = (code: DraftErrorCode, message: string) => ({ status: 'failed' as const, code, message });
   if (!asked.isInboxOn) return failed('module_disabled', 'The workspace no longer has the module inbox.');
-  if (asked.isOptedOut) return failed(listOf(channel), stopped[listOf(channel)]);
+  if (asked.isOptedOut) return failed(chooseBlockList(channel), stopped[chooseBlockList(channel)]);
   if (asked.hasSender) return undefined;
   return channel === 'email'
     ? failed('no_sender', 'The user who owns the sender address is no longer active.')

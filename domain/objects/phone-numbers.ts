@@ -70,7 +70,7 @@ function parseNumber(text: string, country?: CountryCode): PhoneNumber | undefin
 }
 
 /** Returns the digits that numbers of a country begin with in E.164. */
-export const callingCodeOf = (country: CountryCode): string => getCountryCallingCode(country);
+export const getCallingCode = (country: CountryCode): string => getCountryCallingCode(country);
 
 /**
  * Returns the country of a number in E.164; undefined for numbers without a country, such as those

@@ -38,13 +38,13 @@ export function ownReferences(object: string, { values }: StoredRecord): OwnRefe
 }
 
 /** Returns the record that an activity was logged on. The activity cannot exist without it. */
-export function entityOf(object: string, { values }: StoredRecord): { object: string; id: string } | undefined {
+export function findEntity(object: string, { values }: StoredRecord): { object: string; id: string } | undefined {
   if (object !== 'activities') return undefined;
   return { object: objectOfEntity(values.entity_type as EntityType), id: String(values.entity_id) };
 }
 
 /** Returns the owner of a record, to be looked up. */
-export function ownerOf({ values }: StoredRecord): NeededReference | undefined {
+export function findOwner({ values }: StoredRecord): NeededReference | undefined {
   const owner = values.assigned_to ?? null;
   return owner === null ? undefined : { field: 'assigned_to', kind: 'user', value: String(owner) };
 }
@@ -121,7 +121,7 @@ export function changesOfRestored(
 }
 
 /** A reference that came back with the record to which it is. */
-export function fillingOf(
+export function describeFilling(
   object: WorkspaceObject,
   { id, field, changedAt }: { id: string; field: string; changedAt: Date },
   to: string,

@@ -60,9 +60,13 @@ export function classifyOperation({ action, object, recordId, changes }: Operati
   const dot = action.indexOf('.');
   const [noun, verb] = [action.slice(0, dot), action.slice(dot + 1)];
   if (neutralNouns.has(noun) || verb === 'purge') return 'neutral';
-  if (!recordNouns.has(noun) || object === null || recordId === null) return 'other';
-  return verb === 'create' || verb === 'delete' || verb === 'restore' || changes !== null ? 'record' : 'other';
+  // The records could have changed since they were merged, so an undone merge is not made again.
+  if (!recordNouns.has(noun) || object === null || recordId === null || verb === 'unmerge') return 'other';
+  return Object.hasOwn(existsAfterVerb, verb) || changes !== null ? 'record' : 'other';
 }
+
+/** True for operations after which a record exists, false for those after which it does not. A merge deletes its source. */
+const existsAfterVerb: Readonly<Record<string, boolean>> = { create: true, restore: true, delete: false, merge: false };
 
 /** Adds a later operation on the same record. @param so what the earlier ones did */
 export function addOperation(so: RecordReversal | undefined, operation: Operation): RecordReversal {
@@ -84,7 +88,7 @@ export function addOperation(so: RecordReversal | undefined, operation: Operatio
     fields[name] = earlier && isSame(earlier.to, from) ? { from: earlier.from, to } : { from, to };
   }
   const verb = action.slice(action.indexOf('.') + 1);
-  const existence = verb === 'delete' ? false : verb === 'create' || verb === 'restore' ? true : undefined;
+  const existence = existsAfterVerb[verb];
   return {
     ...reversal,
     operations: reversal.operations + 1,
@@ -189,7 +193,8 @@ function decideFields(
     else {
       const stored = toStored(field, from);
       if (stored === undefined) refuse(name, 'not_revertible');
-      else if (!referencesOf(object, { [name]: { from } }, record).every(hasTarget)) refuse(name, 'deleted_since');
+      else if (!listNeededReferences(object, { [name]: { from } }, record).every(hasTarget))
+        refuse(name, 'deleted_since');
       else (isStoredAsCustom(field, record) ? decision.custom : decision.values)[name] = stored;
     }
   }
@@ -233,7 +238,7 @@ const derivedReferences: Readonly<Record<string, 'customer' | 'lead'>> = {
  * Returns the references among the former values of fields.
  * @param record the current record, which says to which object a task refers
  */
-export function referencesOf(
+export function listNeededReferences(
   object: WorkspaceObject,
   fields: Readonly<Record<string, { from: unknown }>>,
   record: Pick<StoredRecord, 'values'> | undefined,
@@ -256,10 +261,13 @@ const kinds: readonly RevertKind[] = ['restore', 'update', 'trash'];
  * Returns the step of a revert in which an item is undone. Records are restored before those that belong to them, and go to the
  * trash after them.
  */
-export function stepOf(kind: RevertKind, object: string): number {
+export function computeStep(kind: RevertKind, object: string): number {
   const place = order.indexOf(order.includes(object) ? object : '');
   return kinds.indexOf(kind) * 10 + (kind === 'trash' ? order.length - 1 - place : place);
 }
+
+/** Returns true for the steps in which records are restored. */
+export const isRestoration = (step: number): boolean => step < 10;
 
 /** Returns the scopes that undoing an item takes. */
 export function scopesOfStep(kind: RevertKind, { module }: Pick<WorkspaceObject, 'module'>): string[] {

@@ -103,7 +103,7 @@ const singular: Readonly<Record<string, string>> = {
  */
 export function auditActionName(
   object: WorkspaceObject,
-  verb: 'create' | 'update' | 'delete' | 'restore' | 'purge',
+  verb: 'create' | 'update' | 'delete' | 'restore' | 'purge' | 'merge' | 'unmerge',
 ): string {
   return `${singular[object.object] ?? 'record'}.${verb}`;
 }
@@ -136,7 +136,7 @@ export function describeUpdate(
     changed_fields: Object.keys(changes),
     occurred_at: now.toISOString(),
   };
-  const takenFrom = changes.assigned_to && ownershipBefore(changes.assigned_to.from, createdBy);
+  const previousOwnership = changes.assigned_to && ownershipBefore(changes.assigned_to.from, createdBy);
   return {
     action: auditActionName(object, 'update'),
     object: object.object,
@@ -146,7 +146,7 @@ export function describeUpdate(
       name: 'record.updated',
       data,
       changes,
-      ...(takenFrom ? { takenFrom } : {}),
+      ...(previousOwnership ? { previousOwnership } : {}),
     },
   };
 }
@@ -194,10 +194,10 @@ export function describeDeletion(
   { id, gone, ownership, records }: Omit<GoneRecord, 'object'> & { gone: GoneWithIt; records: readonly GoneRecord[] },
   now: Date,
 ) {
-  const toDeletedEvent = ({ object: name, id: recordId, ownership: takenFrom }: GoneRecord) => ({
+  const toDeletedEvent = ({ object: name, id: recordId, ownership: previousOwnership }: GoneRecord) => ({
     name: 'record.deleted',
     data: { object: name, record_id: recordId, occurred_at: now.toISOString() },
-    takenFrom,
+    previousOwnership,
   });
   return {
     action: auditActionName(object, 'delete'),
@@ -210,7 +210,7 @@ export function describeDeletion(
 }
 
 /** What a restored record leaves there, with an event for each record that came back with it. @param changes what it lost */
-export function restorationOf(
+export function describeRestoration(
   object: WorkspaceObject,
   id: string,
   records: readonly Pick<GoneRecord, 'object' | 'id'>[],
@@ -229,4 +229,67 @@ export function restorationOf(
     event: restored(object.object, id),
     furtherEvents: records.map((record) => restored(record.object, record.id)),
   };
+}
+
+/** The records of a merge, by their ids. */
+export interface MergedPair {
+  mergeId: string;
+  sourceId: string;
+  targetId: string;
+}
+
+/** An activity or task that moved between the records of a merge, or a record that referred to one. */
+export interface RepointedRecord {
+  object: string;
+  id: string;
+  field: string;
+  changedAt: Date;
+}
+
+/**
+ * Returns the audit row and the events of a merge or of its undo. Each activity and task that moved
+ * has its own event.
+ * @param ownership of the source, which decides who could see it
+ */
+export function describeMerge(
+  object: WorkspaceObject,
+  verb: 'merge' | 'unmerge',
+  { mergeId, sourceId, targetId }: MergedPair,
+  { moved, metadata, ownership }: { moved: readonly RepointedRecord[]; metadata?: object; ownership?: Ownership },
+  now: Date,
+) {
+  const [from, to] = verb === 'merge' ? [sourceId, targetId] : [targetId, sourceId];
+  const data = { object: object.object, record_id: sourceId, into_id: targetId, occurred_at: now.toISOString() };
+  return {
+    action: auditActionName(object, verb),
+    object: object.object,
+    recordId: sourceId,
+    metadata: { merge_id: mergeId, into_id: targetId, ...metadata },
+    event: {
+      name: verb === 'merge' ? 'record.merged' : 'record.unmerged',
+      data,
+      ...(ownership ? { previousOwnership: ownership } : {}),
+    },
+    furtherEvents: moved.map((each) => ({
+      name: 'record.updated',
+      data: {
+        object: each.object,
+        record_id: each.id,
+        changed_fields: [each.field],
+        occurred_at: each.changedAt.toISOString(),
+      },
+      changes: { [each.field]: { from, to } },
+    })),
+  };
+}
+
+/** Returns the audit row and the event of a record whose reference moved from one record to another. */
+export function describeRepointing(
+  object: WorkspaceObject,
+  { id, field, changedAt }: RepointedRecord,
+  { from, to }: { from: string; to: string },
+  tags?: Changes[string],
+) {
+  const changes = object.fields.has(field) ? { [field]: { from, to } } : {};
+  return describeUpdate(object, id, tags ? { ...changes, tags } : changes, changedAt);
 }

@@ -33,7 +33,7 @@ export const isInvitation = (template: string): template is InvitationTemplate =
   Object.values<string>(templates).includes(template);
 
 /** Returns the mail as it is queued. */
-export function invitationOf(facts: InvitationFacts): {
+export function buildInvitation(facts: InvitationFacts): {
   recipient: string;
   template: InvitationTemplate;
   data: Record<string, string>;

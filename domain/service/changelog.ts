@@ -80,6 +80,8 @@ export const changelog: readonly ChangelogEntry[] = [
       'createDealPipeline',
       'updateDealPipeline',
       'deleteDealPipeline',
+      'mergeRecord',
+      'undoMerge',
     ],
   },
   {
@@ -157,6 +159,13 @@ export const changelog: readonly ChangelogEntry[] = [
       'getPipeline',
       'getLimits',
     ],
+  },
+  {
+    id: '2026-11-29-merges',
+    date: '2026-11-29',
+    kind: 'added',
+    text: 'Merge a record into another one of its object, look into merges, and undo them within 30 days. Reading or writing a merged record answers 404 with `merged_into` in `details`. New events `record.merged` and `record.unmerged`.',
+    operations: ['mergeRecord', 'listMerges', 'getMerge', 'undoMerge'],
   },
   {
     id: '2026-11-29-deleted-records',

@@ -4,7 +4,7 @@ import { type FeedQuestion, type FeedStretch, type ReadEvent, readFeed } from '.
 import { findShownTags } from '../../db/records/record-tags.ts';
 import { findRecords } from '../../db/records/records.ts';
 import { scopeOfEventData } from '../../domain/automation/event-catalogue.ts';
-import { eventData, feedChanges, originOf } from '../../domain/automation/webhook-bodies.ts';
+import { eventData, feedChanges, readOrigin } from '../../domain/automation/webhook-bodies.ts';
 import { moduleState } from '../../domain/billing/plans.ts';
 import { tagsField } from '../../domain/objects/queryable.ts';
 import type { Workspace, WorkspaceObject } from '../../domain/objects/workspace.ts';
@@ -174,7 +174,7 @@ function changeOf(
     record_id: event.recordId,
     occurred_at: event.occurredAt.toISOString(),
     actor: event.actor,
-    origin: originOf(event.data),
+    origin: readOrigin(event.data),
     ...(Array.isArray(event.data.changed_fields) ? { changed_fields: event.data.changed_fields as string[] } : {}),
     data: { ...dataFor(event, caller), ...changesOf(event, record, object, caller) },
     record: object && record ? (tags ? showTagged(object, record, tags) : showRecord(object, record)) : null,

@@ -15,7 +15,7 @@ import { conflict, orNotFound, validationFailed } from '../../runtime/errors.ts'
 import type { Call, Handler } from '../../runtime/handler.ts';
 import { readPage } from '../../runtime/paging.ts';
 import { requireCompanyReach } from '../../services/people/company-reach.ts';
-import { nothingToUndo } from '../../services/records/import-undo.ts';
+import { nothingToUndo, requireEnded } from '../../services/records/import-undo.ts';
 import { beginRevert, requireRoom, toApplier, toRevert } from '../../services/records/revert-calls.ts';
 
 export const listReverts: Handler<'listReverts'> = async (call) => {
@@ -135,18 +135,23 @@ export const applyRevert: Handler<'applyRevert'> = async (call) => {
   requireCompanyReach({
     caller: { ...caller, reach: caller.reachOf?.(['reverts:create', ...row.scopes]) ?? caller.reach },
   });
-  await requireRoom(call);
   const { importId } = row.source;
-  if (importId !== undefined && row.objects === null) {
-    const undone = orNotFound(await lockImport(sql, caller, importId));
-    if (undone.status === 'undoing' || undone.status === 'undone') throw nothingToUndo();
-    await updateImport(sql, caller, undone.id, { status: 'undoing', statusBeforeUndo: undone.status });
-  }
+  if (importId !== undefined && row.objects === null) await beginUndoOf(call, importId);
   const change = { status: 'running', module: 'reverts', onConflict, dueAt: now, itemsUntil: null } as const;
   await updateRevert(sql, caller, row.id, change, { appliedBy });
+  await requireRoom(call);
   call.db.record({ action: 'revert.apply', metadata: { revert_id: row.id, conflicts: onConflict } });
   return { status: 202, data: { revert: toRevert({ ...row, ...change, appliedBy }, caller.testMode, now) } };
 };
+
+/** Has an import be undone with its revert. @throws ApiError 409 if it has not ended, or is undone already */
+async function beginUndoOf({ caller, db: { sql } }: Call, importId: string): Promise<void> {
+  const undone = orNotFound(await lockImport(sql, caller, importId));
+  requireEnded(undone);
+  if (undone.status === 'undoing' || undone.status === 'undone') throw nothingToUndo();
+  const wroteNothing = undone.dryRun || undone.created + undone.updated === 0;
+  if (!wroteNothing) await updateImport(sql, caller, importId, { status: 'undoing', statusBeforeUndo: undone.status });
+}
 
 /** @throws ApiError 409 if the plan cannot be applied */
 function requireApplicable(row: RevertRow, digest: string, onConflict: 'skip' | 'fail', now: Date): void {

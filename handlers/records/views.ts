@@ -12,8 +12,7 @@ import {
   updateView as updateStored,
   type ViewRow,
 } from '../../db/records/views.ts';
-import { type FieldProblem, fieldProblem } from '../../domain/objects/field-values.ts';
-import { findClosest } from '../../domain/objects/suggestions.ts';
+import type { FieldProblem } from '../../domain/objects/field-values.ts';
 import type { Workspace, WorkspaceObject } from '../../domain/objects/workspace.ts';
 import { isVisible } from '../../domain/records/reading.ts';
 import { findFilterProblems, findOrderProblems, findViewProblems } from '../../domain/records/saved-views.ts';
@@ -23,7 +22,12 @@ import { isValidSoFar, orNotFound, validationFailed } from '../../runtime/errors
 import type { Call, Handler } from '../../runtime/handler.ts';
 import { readPage } from '../../runtime/paging.ts';
 import { listViewableObjects } from '../../services/records/saved-views.ts';
-import { assertChangeable, assertRoomFor, type OwnedKind } from '../../services/settings/owned-settings.ts';
+import {
+  assertChangeable,
+  assertRoomFor,
+  findNamedObject,
+  type OwnedKind,
+} from '../../services/settings/owned-settings.ts';
 import { recordChange } from '../../services/settings/setting-changes.ts';
 
 type SavedView = components['schemas']['SavedView'];
@@ -54,7 +58,7 @@ export const createView: Handler<'createView'> = async (call) => {
   const { body } = call.request;
   const { sql } = call.db;
   const workspace = await call.services.loadWorkspace();
-  const object = findObject(call, workspace);
+  const object = findNamedObject(call, workspace, 'object', body.object);
   checkBody(call, object, workspace);
   call.authorize(`${object.object}:view`);
   const settings = {
@@ -117,18 +121,6 @@ async function openView(
   const objects = listViewableObjects(workspace, caller);
   const row = orNotFound(await findView(call.db.sql, caller, objects, call.request.path.id));
   return { workspace, object: orNotFound(workspace.objects.get(row.object)), row };
-}
-
-/** @throws ApiError 422 if the workspace does not have the object of the body */
-function findObject(call: Call<'createView'>, workspace: Workspace): WorkspaceObject {
-  const { object: name } = call.request.body;
-  const object = workspace.objects.get(name);
-  if (object) return object;
-  if (!isValidSoFar(call.request.problems, 'object')) throw call.request.rejection([]);
-  const allowed = [...workspace.objects.keys()];
-  const rule = 'must be the name of an object that is enabled';
-  const meant = findClosest(name, allowed);
-  throw call.request.rejection([fieldProblem('object', 'INVALID_OPTION', rule, { allowed, meant })]);
 }
 
 /**

@@ -12,8 +12,7 @@ import {
   type SavedReportRow,
   updateSavedReport as updateStored,
 } from '../../db/reports/saved-reports.ts';
-import { type FieldProblem, fieldProblem } from '../../domain/objects/field-values.ts';
-import { findClosest } from '../../domain/objects/suggestions.ts';
+import type { FieldProblem } from '../../domain/objects/field-values.ts';
 import type { Workspace, WorkspaceObject } from '../../domain/objects/workspace.ts';
 import { configurationLimits } from '../../domain/service/request-limits.ts';
 import type { components } from '../../generated/api.ts';
@@ -28,7 +27,12 @@ import {
   type ReportRequest,
   readReportFor,
 } from '../../services/reports/report-runs.ts';
-import { assertChangeable, assertRoomFor, type OwnedKind } from '../../services/settings/owned-settings.ts';
+import {
+  assertChangeable,
+  assertRoomFor,
+  findNamedObject,
+  type OwnedKind,
+} from '../../services/settings/owned-settings.ts';
 import { recordChange } from '../../services/settings/setting-changes.ts';
 
 type SavedReport = components['schemas']['SavedReport'];
@@ -56,7 +60,7 @@ export const createSavedReport: Handler<'createSavedReport'> = async (call) => {
   const { body } = call.request;
   const { sql } = call.db;
   const workspace = await call.services.loadWorkspace();
-  const object = findObject(call, workspace);
+  const object = findNamedObject(call, workspace, 'object_id', body.object_id);
   assertModuleOn(object, caller);
   checkBody(call, object, workspace);
   const settings = { name: body.name.trim(), config: toStoredConfig(body.config), isShared: body.is_shared };
@@ -136,18 +140,6 @@ async function openSavedReport(
   const objects = listUsableObjects(workspace, call);
   const row = orNotFound(await findSavedReport(call.db.sql, call.caller, objects, call.request.path.id));
   return { workspace, object: orNotFound(workspace.objects.get(row.object)), row };
-}
-
-/** @throws ApiError 422 if the workspace does not have the object of the body */
-function findObject(call: Call<'createSavedReport'>, workspace: Workspace): WorkspaceObject {
-  const { object_id: name } = call.request.body;
-  const object = workspace.objects.get(name);
-  if (object) return object;
-  if (!isValidSoFar(call.request.problems, 'object_id')) throw call.request.rejection([]);
-  const allowed = [...workspace.objects.keys()];
-  const rule = 'must be the name of an object that is enabled';
-  const meant = findClosest(name, allowed);
-  throw call.request.rejection([fieldProblem('object_id', 'INVALID_OPTION', rule, { allowed, meant })]);
 }
 
 /**

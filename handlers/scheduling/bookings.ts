@@ -29,7 +29,7 @@ import {
   unknownUsers,
 } from '../../services/scheduling/bookable-users.ts';
 import { type BookingCall, recordBookingChange } from '../../services/scheduling/booking-changes.ts';
-import { filterOf, readPhone, refuseOtherTime } from '../../services/scheduling/booking-requests.ts';
+import { readBookingFilter, readPhone, refuseOtherTime } from '../../services/scheduling/booking-requests.ts';
 import {
   alternativesInterval,
   conflictWithAlternatives,
@@ -38,13 +38,13 @@ import {
 } from '../../services/scheduling/live-alternatives.ts';
 import { askCalendar, type LiveTimes, readAhead } from '../../services/scheduling/outside-calendars.ts';
 import {
-  claimOf,
   findAlternatives,
   findSlot,
   firstStretch,
   nextSlots,
   noCalendar,
   openPool,
+  readSlotClaim,
   slotsWithin,
   unknownAmong,
 } from '../../services/scheduling/slot-offers.ts';
@@ -59,7 +59,7 @@ export const listBookings: Handler<'listBookings'> = async (call) => {
   const { caller } = call;
   const { query } = call.request;
   const { sql } = call.db;
-  const filter = filterOf(call);
+  const filter = readBookingFilter(call);
   const { rows, ...rest } = await readPage(
     call,
     ['bookings', query.user_id, query.status, query.from, query.to],
@@ -229,7 +229,7 @@ interface Taken {
  */
 async function takeHeld(call: CreateCall, id: string, reservationId: string): Promise<Taken> {
   const { caller, now } = call;
-  const claim = claimOf(call, call.request.body.slot_token ?? '');
+  const claim = readSlotClaim(call, call.request.body.slot_token ?? '');
   const held = orNotFound(await findHeld(call.db.sql, caller, reservationId, now));
   if (!isOf(held, claim))
     throw validationFailed(
@@ -269,7 +269,7 @@ async function takeHeld(call: CreateCall, id: string, reservationId: string): Pr
   };
 }
 
-function isOf(held: ReservationRow, claim: ReturnType<typeof claimOf>): boolean {
+function isOf(held: ReservationRow, claim: ReturnType<typeof readSlotClaim>): boolean {
   return (
     held.poolId === claim.poolId &&
     held.policyId === claim.policyId &&

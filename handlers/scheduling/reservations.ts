@@ -8,7 +8,7 @@ import type { components } from '../../generated/api.ts';
 import { conflict, notFound, orNotFound, problem, validationFailed } from '../../runtime/errors.ts';
 import type { Call, Handler } from '../../runtime/handler.ts';
 import { toSlotDemand } from '../../services/scheduling/bookable-users.ts';
-import { claimOf, findAlternatives, openPool } from '../../services/scheduling/slot-offers.ts';
+import { findAlternatives, openPool, readSlotClaim } from '../../services/scheduling/slot-offers.ts';
 import { type SlotToTake, takeForSomebody } from '../../services/scheduling/taking-times.ts';
 
 const minute = 60_000;
@@ -17,7 +17,7 @@ export const createReservation: Handler<'createReservation'> = async (call) => {
   const { caller, now } = call;
   const { body } = call.request;
   const { sql } = call.db;
-  const claim = claimOf(call, body.slot_token);
+  const claim = readSlotClaim(call, body.slot_token);
   if (claim.expiresAt <= now.getTime() || claim.start <= now.getTime())
     throw conflict('slot_token_expired', 'This slot token has expired. Search again.');
   const opened = await openPool(call, claim.poolId, claim.policyId, claim);

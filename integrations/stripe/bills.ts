@@ -1,8 +1,8 @@
 // Reads amounts, prices and discounts of Stripe invoices and previews.
 import type Stripe from 'stripe';
 import type { Discount, PendingBill, ProviderBill } from '../../domain/billing/bills.ts';
-import { creditLine, type InvoiceLine, totalOf } from '../../domain/billing/proration.ts';
-import { keyOf } from './items.ts';
+import { creditLine, type InvoiceLine, sumLines } from '../../domain/billing/proration.ts';
+import { readItemKey } from './items.ts';
 import type { CustomerState } from './state.ts';
 
 export interface Amounts {
@@ -26,7 +26,7 @@ export function readAmounts(invoice: Stripe.Invoice): Amounts {
     ...(includedTax === 0 ? [] : [newLine('Tax included in the prices, listed as tax', -includedTax)]),
   ];
   const subtotalMinor = invoice.amount_due - taxMinor;
-  const credit = subtotalMinor - totalOf(lines);
+  const credit = subtotalMinor - sumLines(lines);
   return {
     subtotalMinor,
     taxMinor,
@@ -92,7 +92,7 @@ export function readBill(
   // A subscription without discounts uses the discount of the customer.
   const inherited = live.discounts.length === 0 && customer.discount ? readDiscount(customer.discount) : undefined;
   return {
-    prices: Object.fromEntries(live.items.data.map((item) => [keyOf(item), item.price.unit_amount])),
+    prices: Object.fromEntries(live.items.data.map((item) => [readItemKey(item), item.price.unit_amount])),
     discounts: inherited ? [inherited] : own,
     pending: preview.invoice && !isPaused(live) ? readPending(preview.invoice) : null,
     problem: preview.problem,

@@ -29,7 +29,9 @@ export async function priceItems(
   const wanted = listItems(items).map((item) => ({
     ...item,
     lookupKey: lookupKeyOf(item.key, billingCycle, currency),
-    own: live.find((other) => keyOf(other) === item.key && other.price.recurring?.interval === intervals[billingCycle]),
+    own: live.find(
+      (other) => readItemKey(other) === item.key && other.price.recurring?.interval === intervals[billingCycle],
+    ),
   }));
   const others = wanted.filter(({ own }) => !own).map(({ lookupKey }) => lookupKey);
   const known = others.length === 0 ? [] : (await stripe.prices.list({ lookup_keys: others, active: true })).data;
@@ -72,7 +74,7 @@ function createPrice(
 }
 
 /** Returns the catalog key of an item; '' if it is not from the catalog. */
-export const keyOf = ({ price }: Pick<Stripe.SubscriptionItem, 'price'>): string => price.metadata.item ?? '';
+export const readItemKey = ({ price }: Pick<Stripe.SubscriptionItem, 'price'>): string => price.metadata.item ?? '';
 
 const groupOf = (key: string): string => (key.startsWith('module.') ? key : (key.split('.')[0] ?? ''));
 
@@ -80,7 +82,7 @@ const groupOf = (key: string): string => (key.startsWith('module.') ? key : (key
 export const isReplacement = (one: string, other: string): boolean => one !== '' && groupOf(one) === groupOf(other);
 
 /** Items that support added outside the catalog are kept. */
-const isCatalogItem = (item: Pick<Stripe.SubscriptionItem, 'price'>): boolean => keyOf(item) !== '';
+const isCatalogItem = (item: Pick<Stripe.SubscriptionItem, 'price'>): boolean => readItemKey(item) !== '';
 
 /** Returns true if the catalog items of a subscription are exactly the wanted ones. */
 export function hasExactly(live: readonly Stripe.SubscriptionItem[], wanted: readonly PricedItem[]): boolean {
@@ -100,7 +102,7 @@ export function diffItems(
   live: readonly Stripe.SubscriptionItem[],
   wanted: readonly PricedItem[],
 ): Stripe.SubscriptionUpdateParams.Item[] {
-  const kept = new Map(live.filter(isCatalogItem).map((item) => [groupOf(keyOf(item)), item]));
+  const kept = new Map(live.filter(isCatalogItem).map((item) => [groupOf(readItemKey(item)), item]));
   const changes = wanted.map(({ key, price, quantity }) => {
     const item = kept.get(groupOf(key));
     kept.delete(groupOf(key));
@@ -111,8 +113,8 @@ export function diffItems(
 
 /** Returns the package of the items; undefined if none is a plan of the catalog. */
 export function readPackage(items: readonly Stripe.SubscriptionItem[]): string | undefined {
-  const plan = items.find((item) => keyOf(item).startsWith('plan.'));
-  const code = plan && keyOf(plan).slice('plan.'.length);
+  const plan = items.find((item) => readItemKey(item).startsWith('plan.'));
+  const code = plan && readItemKey(plan).slice('plan.'.length);
   return code !== undefined && plans[code] ? code : undefined;
 }
 
@@ -123,10 +125,10 @@ export function readItems(
   items: readonly Stripe.SubscriptionItem[],
   seatsMetadata: string | undefined,
 ): Items & { periodStart: Date; periodEnd: Date } {
-  const plan = items.find((item) => keyOf(item).startsWith('plan.'));
-  const packageCode = plan ? keyOf(plan).slice('plan.'.length) : '';
+  const plan = items.find((item) => readItemKey(item).startsWith('plan.'));
+  const packageCode = plan ? readItemKey(plan).slice('plan.'.length) : '';
   if (!plan || !plans[packageCode]) throw new Error('a Stripe subscription has no plan of the catalog');
-  const seats = items.find((item) => keyOf(item) === `seats.${packageCode}`);
+  const seats = items.find((item) => readItemKey(item) === `seats.${packageCode}`);
   const extra = seats?.quantity ?? 0;
   const purchased = seatsMetadata ? Number(seatsMetadata) : null;
   return {
@@ -135,7 +137,9 @@ export function readItems(
     currency: plan.price.currency.toUpperCase(),
     // Paid seats take precedence over the metadata.
     seats: extra > 0 ? plans[packageCode].includedSeats + extra : purchased,
-    addOns: items.flatMap((item) => (keyOf(item).startsWith('module.') ? [keyOf(item).slice('module.'.length)] : [])),
+    addOns: items.flatMap((item) =>
+      readItemKey(item).startsWith('module.') ? [readItemKey(item).slice('module.'.length)] : [],
+    ),
     periodStart: new Date(plan.current_period_start * 1000),
     periodEnd: new Date(plan.current_period_end * 1000),
   };

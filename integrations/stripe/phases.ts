@@ -1,7 +1,7 @@
 // Converts phases of a schedule to parameters. An update replaces all phases with all their terms.
 import { isDeepStrictEqual } from 'node:util';
 import type Stripe from 'stripe';
-import { isReplacement, keyOf, type PricedItem } from './items.ts';
+import { isReplacement, type PricedItem, readItemKey } from './items.ts';
 
 type Phase = Stripe.SubscriptionSchedule.Phase;
 type PhaseParams = Stripe.SubscriptionScheduleUpdateParams.Phase;
@@ -101,7 +101,7 @@ export function buildNextPhase(
 ): PhaseParams {
   const granted = findDiscounts(live);
   const itemTerms = ({ key, price }: PricedItem): ItemTerms => {
-    const before = current.items[live.items.data.findIndex((item) => isReplacement(keyOf(item), key))];
+    const before = current.items[live.items.data.findIndex((item) => isReplacement(readItemKey(item), key))];
     return mergeTerms(termsOfItem(before), termsOfItem(planned?.items.find((item) => item.price === price)), granted);
   };
   const items = wanted.map((item) => ({ price: item.price, quantity: item.quantity, ...itemTerms(item) }));
@@ -153,7 +153,7 @@ function findDiscounts(live: Stripe.Subscription): Set<string> {
 }
 
 const isForeign = (price: string | undefined, live: Stripe.Subscription): boolean =>
-  live.items.data.some((item) => item.price.id === price && keyOf(item) === '');
+  live.items.data.some((item) => item.price.id === price && readItemKey(item) === '');
 
 /** Converts the terms of a phase except its items and dates. */
 function keepTerms(phase: Phase): Omit<PhaseParams, 'items'> {

@@ -7,7 +7,7 @@ import { endSubscription } from '../../domain/billing/life-cycle.ts';
 import type { Items } from '../../domain/billing/proration.ts';
 import type { PaymentMethod, Subscription } from '../../domain/billing/subscription.ts';
 import { readAmounts, readBill } from './bills.ts';
-import { keyOf, readItems, readPackage } from './items.ts';
+import { readItemKey, readItems, readPackage } from './items.ts';
 import { readScheduled } from './schedules.ts';
 import {
   type CustomerState,
@@ -132,9 +132,9 @@ export function readTerms(live: Stripe.Subscription): Items & SubscriptionPeriod
 
 /** Returns modules whose payment is not confirmed yet. */
 function pendingAddOns({ items, pending_update }: Stripe.Subscription): string[] {
-  const there = items.data.map(keyOf);
+  const there = items.data.map(readItemKey);
   return (pending_update?.subscription_items ?? [])
-    .map(keyOf)
+    .map(readItemKey)
     .filter((key) => key.startsWith('module.') && !there.includes(key))
     .map((key) => key.slice('module.'.length));
 }

@@ -16,7 +16,7 @@ export interface TwilioParts {
   baseUrl: () => string;
   tenants: Pool;
   /** Called when events were committed. */
-  told: () => void;
+  onEvents: () => void;
 }
 
 /** The rate limit per IP address: enough for a busy hour of many workspaces. */
@@ -84,7 +84,7 @@ function readScope(address: string): TenantScope {
 
 /** @throws ApiError 404 if the number does not belong to the workspace */
 async function store(
-  { tenants, told }: TwilioParts,
+  { tenants, onEvents }: TwilioParts,
   scope: TenantScope,
   { body, ownNumber }: TwilioReport,
   now: Date,
@@ -97,5 +97,5 @@ async function store(
     const { changes } = await receiveReport(sql, scope, 'twilio', read.report, now);
     noteReport(scope, changes, now, tell, note);
   });
-  told();
+  onEvents();
 }

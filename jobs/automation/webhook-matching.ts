@@ -12,7 +12,7 @@ import type { TenantScope } from '../../db/client/tenant.ts';
 import { findWaiting } from '../../db/client/waiting.ts';
 import { findEvents } from '../../db/records/feed.ts';
 import { maxAttempts } from '../../domain/automation/webhook-attempts.ts';
-import { composeBody, type HappenedEvent, originOf } from '../../domain/automation/webhook-bodies.ts';
+import { composeBody, type HappenedEvent, readOrigin } from '../../domain/automation/webhook-bodies.ts';
 import { createMatcher } from '../../domain/automation/webhook-matching.ts';
 import type { LoadShedder } from '../load-shedder.ts';
 import { TenantQueue } from '../records/tenant-queue.ts';
@@ -98,7 +98,7 @@ function deliveriesOf(
   const wanted = events.filter(
     (event) =>
       event.occurredAt.getTime() >= since &&
-      (withImports || originOf(event.data)?.kind !== 'import') &&
+      (withImports || readOrigin(event.data)?.kind !== 'import') &&
       isWanted(event),
   );
   return wanted.map((event) => ({

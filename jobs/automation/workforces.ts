@@ -7,8 +7,8 @@ import type { Scope } from '../../db/client/visibility.ts';
 import { loadWorkspaceRows } from '../../db/objects/workspace.ts';
 import { countRecords, findRecord, hasRecord } from '../../db/records/records.ts';
 import {
+  buildConditionFilter,
   buildStepCall,
-  filterOf,
   findCreatedItem,
   findStepScopes,
   type KeptCondition,
@@ -176,7 +176,7 @@ async function nextCall(sql: Sql, scope: Scope, run: runs.RunRow, now: Date): Pr
   const object = objects.get(run.object);
   if (!object) return failed(sql, scope, run, 'NOT_FOUND', `The object ${run.object} is disabled.`, now);
   const holds = async (condition: KeptCondition): Promise<boolean | undefined> => {
-    const filter = filterOf(condition, object, { now, timezone });
+    const filter = buildConditionFilter(condition, object, { now, timezone });
     if (!filter) return undefined;
     const both: Filter = { and: [isRecord(record.id), filter] };
     return (await countRecords(sql, scope, run.object, both, 1)) > 0;

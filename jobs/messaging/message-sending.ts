@@ -306,14 +306,14 @@ async function heed(
   const traced = (action: string, object: string, recordId: string, source: string): void =>
     audit(buildSystemAuditRow(scope, self, action, { object, recordId, metadata: { source, draft_id: draftId } }, now));
   if (kind === 'said_stop') {
-    const told = { reason: 'Opted out with the provider.', notes: null, source: 'opt_out' as const, createdAt: now };
+    const details = { reason: 'Opted out with the provider.', notes: null, source: 'opt_out' as const, createdAt: now };
     const by = { kind: 'system' as const, id: self, name: null };
-    const { entry, isNew } = await addDnc(sql, scope, { id: uuidv7(), phoneNumber: recipient, ...told }, by);
+    const { entry, isNew } = await addDnc(sql, scope, { id: uuidv7(), phoneNumber: recipient, ...details }, by);
     if (isNew) traced('dnc_entry.create', 'dnc_entries', entry.id, entry.source);
   }
   if (kind === 'unknown_recipient') {
-    const told = { reason: 'bounced' as const, source: 'provider' as const, campaignId, createdAt: now };
-    const { entry, isNew } = await addSuppressed(sql, scope, { id: uuidv7(), email: recipient, ...told });
+    const details = { reason: 'bounced' as const, source: 'provider' as const, campaignId, createdAt: now };
+    const { entry, isNew } = await addSuppressed(sql, scope, { id: uuidv7(), email: recipient, ...details });
     if (isNew) traced('email_suppression.create', 'email_suppressions', entry.id, entry.source);
   }
 }

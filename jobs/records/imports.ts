@@ -19,6 +19,7 @@ import { type ReadLine, writeImportChunk } from '../../services/records/import-c
 import type { WriteCall } from '../../services/records/record-target.ts';
 import type { LoadShedder } from '../load-shedder.ts';
 import type { TenantJobContext } from '../runner.ts';
+import { leaseMs, mostAttempts, retryMs, waitMs } from './chunk-timing.ts';
 
 type Caller = WriteCall['caller'];
 type Change = Parameters<WriteCall['db']['record']>[0];
@@ -47,14 +48,6 @@ export interface ImportServices {
   onEvents(): void;
 }
 
-/** Milliseconds for which an import is leased, longer than a chunk takes. */
-const leaseMs = 15_000;
-/** Milliseconds after which an import that waits for others is looked at again. */
-const waitMs = 500;
-/** Milliseconds before a failed chunk is tried again, times the number of failures. */
-const retryMs = 1000;
-/** Consecutive failures of a chunk after which an import fails. */
-const mostAttempts = 6;
 /** Imports that a server runs at once. */
 const importsAtOnce = 2;
 /** Bytes of rows in a chunk, and rows of it under load. */
@@ -128,7 +121,7 @@ class ImportRun {
     if (this.#row.completedAt) return this.#storeErrors();
     if (this.#row.attempts >= mostAttempts)
       return this.#end('failed', { code: 'INTERNAL_ERROR', message: 'A chunk of rows could not be written.' });
-    const source = new RowSource(this.#readFile(layout, this.#row.nextByte), layout, imports.placeOf(this.#row));
+    const source = new RowSource(this.#readFile(layout, this.#row.nextByte), layout, imports.toRowPlace(this.#row));
     try {
       while (!signal.aborted) {
         const isUnderLoad = await this.#services.loadShedder.waitForTurn(signal);
@@ -166,7 +159,7 @@ class ImportRun {
   async #write(rows: readonly FileRow[], next: RowPlace, layout: FileLayout, caller: Caller): Promise<ChunkOutcome> {
     const { id, options, dryRun } = this.#row;
     const scope = this.#scope;
-    const before = imports.placeOf(this.#row);
+    const before = imports.toRowPlace(this.#row);
     const outcome = await this.#context.transaction(scope, async (sql, emit, audit) => {
       const row = await imports.lockImport(sql, scope, id);
       if (row?.status !== 'running' || row.nextByte !== before.byte || row.nextRow !== before.row) return undefined;

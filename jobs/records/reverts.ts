@@ -9,6 +9,7 @@ import { loadWorkspaceRows } from '../../db/objects/workspace.ts';
 import { lockImport, updateImport } from '../../db/records/imports.ts';
 import * as reverts from '../../db/records/reverts.ts';
 import { buildWorkspace } from '../../domain/objects/workspace.ts';
+import { isRestoration } from '../../domain/records/reverts.ts';
 import { revertLimits } from '../../domain/service/request-limits.ts';
 import { withOrigin } from '../../services/records/change-origin.ts';
 import type { WriteCall } from '../../services/records/record-target.ts';
@@ -16,6 +17,7 @@ import { addConflicts, planChunk } from '../../services/records/revert-planning.
 import { revertChunk } from '../../services/records/reverting.ts';
 import type { LoadShedder } from '../load-shedder.ts';
 import type { TenantJobContext } from '../runner.ts';
+import { leaseMs, mostAttempts, retryMs, waitMs } from './chunk-timing.ts';
 
 type Caller = WriteCall['caller'];
 type Change = Parameters<WriteCall['db']['record']>[0];
@@ -38,20 +40,10 @@ export interface RevertServices {
   onEvents(): void;
 }
 
-/** Milliseconds for which a revert is leased, longer than a chunk takes. */
-const leaseMs = 15_000;
-/** Milliseconds after which a revert that waits for others is looked at again. */
-const waitMs = 500;
-/** Milliseconds before a failed chunk is tried again, times the number of failures. */
-const retryMs = 1000;
-/** Consecutive failures of a chunk after which a revert fails. */
-const mostAttempts = 6;
 /** Records in a chunk, in one of restorations, and under load. */
 const chunkRecords = 500;
 const chunkRestorations = 50;
 const smallChunk = 100;
-/** The step before which records are restored. */
-const firstUpdate = 10;
 
 /** @returns the number of reverts that were looked at */
 export async function runReverts(context: TenantJobContext, services: RevertServices): Promise<number> {
@@ -147,7 +139,7 @@ class RevertRun {
       return this.#end(error.failure);
     }
     // Another server can go on at once.
-    if (signal.aborted)
+    if (signal.aborted && this.#row.status !== 'planned')
       await this.#context.transaction(this.#scope, (sql) =>
         reverts.updateRevert(sql, this.#scope, this.#row.id, { dueAt: this.#context.now() }),
       );
@@ -193,8 +185,7 @@ class RevertRun {
       const locked = await reverts.lockRevert(sql, scope, id);
       if (!locked || !this.#isUnmoved(locked)) return undefined;
       const found = await reverts.findItemsToRevert(sql, scope, locked, most);
-      const isRestoring = (found[0]?.step ?? 0) < firstUpdate;
-      const items = isRestoring ? found.slice(0, chunkRestorations) : found;
+      const items = isRestoration(found[0]?.step ?? 0) ? found.slice(0, chunkRestorations) : found;
       const last = items.at(-1);
       if (!last) return null;
       const workspace = buildWorkspace(await loadWorkspaceRows(sql, scope.companyId));

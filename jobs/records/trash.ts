@@ -13,7 +13,7 @@ import {
   takeRestoring,
 } from '../../db/records/trash.ts';
 import { buildWorkspace, getBuiltinObject } from '../../domain/objects/workspace.ts';
-import { fillingOf } from '../../domain/records/restoring.ts';
+import { describeFilling } from '../../domain/records/restoring.ts';
 import { namesOfRetagged, recordsToRetag } from '../../domain/settings/tags.ts';
 import type { TenantJobContext } from '../runner.ts';
 import { noteConsequence } from './consequences.ts';
@@ -79,7 +79,7 @@ async function restoreBatch(
     const object = getBuiltinObject(name, workspace);
     const tags = namesOfRetagged(object, await retag(sql, scope, recordsToRetag(object, workspace, changed, now)));
     for (const each of changed) {
-      const change = fillingOf(object, each, recordId, tags.get(each.id));
+      const change = describeFilling(object, each, recordId, tags.get(each.id));
       noteConsequence(scope, change, each.changedAt, restoredBy, emit, audit);
     }
   }

@@ -168,18 +168,18 @@ async function carryOut(context: CalendarContext, { companyId, id: bookingId }: 
   const { order, sealed, booking } = taken;
   const log = context.log.child({ company: companyId, booking: bookingId, action: order.action });
   // A user without an external calendar has nothing to write to.
-  const told = sealed
+  const outcome = sealed
     ? await orFault(async () => tell(context.calendars, opened(context, sealed), order, booking))
     : { url: null, link: null };
-  if (!(told instanceof CalendarFault)) {
+  if (!(outcome instanceof CalendarFault)) {
     await within(async (sql) => {
-      if (told.link !== null) await orders.noteEventLink(sql, companyId, bookingId, told.link);
-      await orders.finishOrder(sql, companyId, order, told.url, now);
+      if (outcome.link !== null) await orders.noteEventLink(sql, companyId, bookingId, outcome.link);
+      await orders.finishOrder(sql, companyId, order, outcome.url, now);
     });
     return;
   }
   const waited = now.getTime() - order.createdAt.getTime();
-  const why = { fault: told.kind, why: told.message, attempts: order.attempts };
+  const why = { fault: outcome.kind, why: outcome.message, attempts: order.attempts };
   if (waited >= givenUpAfter) {
     await within((sql) => orders.finishOrder(sql, companyId, order, order.eventUrl, now));
     log.error(why, 'gave up on a calendar event');

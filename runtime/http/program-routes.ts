@@ -75,16 +75,16 @@ export interface ProgramRoute {
 export interface ProgramRouteParts {
   document: Document;
   moduleState: ModuleState;
-  entrances: Readonly<Record<string, ProgramRoute>>;
+  programRoutes: Readonly<Record<string, ProgramRoute>>;
 }
 
 type Answering = (request: IncomingMessage, trace: Trace) => Promise<Answer>;
 
 /**
- * Returns a function that finds the handler of a path, or undefined if the path is not an entrance.
+ * Returns a function that finds the handler of a path, or undefined if the path is not a program route.
  */
 export function routeProgramRequests(
-  { document, moduleState, entrances }: ProgramRouteParts,
+  { document, moduleState, programRoutes }: ProgramRouteParts,
   admission: Admission,
   runner: OperationRunner,
   failures: Failures,
@@ -98,27 +98,22 @@ export function routeProgramRequests(
   const perform = performIn(document, runner);
 
   return (method: string, pathText: string): Answering | undefined => {
-    const entrance = Object.hasOwn(entrances, pathText) ? entrances[pathText] : undefined;
-    return entrance && ((request, trace) => answer(entrance, method, request, trace));
+    const route = Object.hasOwn(programRoutes, pathText) ? programRoutes[pathText] : undefined;
+    return route && ((request, trace) => answer(route, method, request, trace));
   };
 
-  async function answer(
-    entrance: ProgramRoute,
-    method: string,
-    request: IncomingMessage,
-    trace: Trace,
-  ): Promise<Answer> {
-    trace.operation = entrance.name;
+  async function answer(route: ProgramRoute, method: string, request: IncomingMessage, trace: Trace): Promise<Answer> {
+    trace.operation = route.name;
     if (method === 'OPTIONS')
-      return { status: 204, body: undefined, headers: { allow: allowedMethods(entrance).join(', ') } };
+      return { status: 204, body: undefined, headers: { allow: allowedMethods(route).join(', ') } };
     try {
-      if (!entrance.methods.includes(method)) throw notAllowed(entrance);
-      entrance.check(request.headers);
-      return sendable(await enter(entrance, request, trace));
+      if (!route.methods.includes(method)) throw notAllowed(route);
+      route.check(request.headers);
+      return sendable(await performFor(route, request, trace));
     } catch (error) {
       if (error instanceof ClientGone) throw error;
       const failed = failures.errorOf(error, trace);
-      return sendable(entrance.tell(failed, trace.requestId));
+      return sendable(route.tell(failed, trace.requestId));
     }
   }
 
@@ -126,34 +121,34 @@ export function routeProgramRequests(
    * Authenticates by the cached credential if the body calls an operation: the operation verifies
    * it in its own transaction, which saves a query. Otherwise looks the credential up.
    */
-  async function enter(entrance: ProgramRoute, request: IncomingMessage, trace: Trace): Promise<ProgramResponse> {
+  async function performFor(route: ProgramRoute, request: IncomingMessage, trace: Trace): Promise<ProgramResponse> {
     const deadline = new Deadline();
     const authenticate = () =>
-      admission.authenticateGuest({ request, audience: entrance.audience() }, new Date(), deadline, trace);
+      admission.authenticateGuest({ request, audience: route.audience() }, new Date(), deadline, trace);
     const known = admission.remember(request, new Date(), trace);
     const authenticated = known ? undefined : await authenticate();
     const body = await readBytes(request, () => {
       trace.invite?.();
       trace.invite = undefined;
     });
-    if (known && entrance.performs(body)) {
-      const visit = openVisit(entrance, known, request, body, deadline, trace);
+    if (known && route.performs(body)) {
+      const visit = openVisit(route, known, request, body, deadline, trace);
       // An error under a cached credential may be wrong, since the credential may have changed. It
       // is dropped, and the request runs again after a look-up.
-      const answered = await entrance.answer(visit.request).catch(() => undefined);
+      const answered = await route.answer(visit.request).catch(() => undefined);
       if (answered && visit.isSettled()) return answered;
       admission.resetAttempt(trace);
     }
     const by = authenticated ?? (await authenticate());
-    return entrance.answer(openVisit(entrance, by, request, body, deadline, trace).request);
+    return route.answer(openVisit(route, by, request, body, deadline, trace).request);
   }
 
   /**
-   * Builds the request that an entrance sees for a caller. `isSettled` returns true if every
+   * Builds the request that a program route sees for a caller. `isSettled` returns true if every
    * operation confirmed the credential.
    */
   function openVisit(
-    entrance: ProgramRoute,
+    route: ProgramRoute,
     by: Authenticated,
     { method = '', headers }: IncomingMessage,
     body: Buffer,
@@ -170,7 +165,7 @@ export function routeProgramRequests(
       body,
       refusalOf: (operationId, path) => refusalOf(operationOf(operationId), by, path),
       count: async () => {
-        if (!counted) await admission.count(entrance.name, by, trace);
+        if (!counted) await admission.count(route.name, by, trace);
         counted = true;
       },
       admit: (operationId, path) => {
@@ -210,8 +205,8 @@ function sendable({ status, headers, body }: ProgramResponse): Answer {
 
 const allowedMethods = ({ methods }: ProgramRoute): string[] => [...methods, 'OPTIONS'];
 
-function notAllowed(entrance: ProgramRoute): ApiError {
-  const methods = allowedMethods(entrance);
+function notAllowed(route: ProgramRoute): ApiError {
+  const methods = allowedMethods(route);
   const allow = methods.join(', ');
   const details = { allowed_methods: methods };
   return new ApiError('METHOD_NOT_ALLOWED', `Only ${allow} is allowed for this path.`, details, { headers: { allow } });

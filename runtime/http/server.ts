@@ -36,7 +36,7 @@ export interface ServerParts extends RunnerParts {
   /** Dynamic pages for people. */
   screens: readonly PageRoute[];
   /** Routes for programs outside the OpenAPI document, by path. */
-  entrances: Readonly<Record<string, ProgramRoute>>;
+  programRoutes: Readonly<Record<string, ProgramRoute>>;
 }
 
 const settings = {
@@ -145,7 +145,7 @@ function buildAnswering(
   const { document, pages } = parts;
   const route = buildRouter(document.operations);
   const screenAt = routePageRequests(parts);
-  const entranceAt = routeProgramRequests(parts, admission, runner, failures);
+  const findProgramRoute = routeProgramRequests(parts, admission, runner, failures);
 
   // Throws synchronously only for an invalid head: a response must wait until the parser has seen
   // the end of the request.
@@ -161,9 +161,9 @@ function buildAnswering(
       trace.operation = pathText;
       return { status: 200, body: page.body, headers: { 'content-type': page.contentType, ...page.headers } };
     }
-    const entrance = routed.kind === 'not_found' ? entranceAt(method, pathText) : undefined;
-    if (entrance)
-      return asksForDryRun(request) ? failures.answer(unsupportedDryRun(), trace) : entrance(request, trace);
+    const programRoute = routed.kind === 'not_found' ? findProgramRoute(method, pathText) : undefined;
+    if (programRoute)
+      return asksForDryRun(request) ? failures.answer(unsupportedDryRun(), trace) : programRoute(request, trace);
     const screen =
       routed.kind === 'not_found' ? screenAt(method, pathText, request, () => trace.invite?.()) : undefined;
     if (screen) {

@@ -42,7 +42,7 @@ export const isolated = (text: string): Html => html`<bdi>${text}</bdi>`;
  * Returns the host of a URL in its ASCII form, so that lookalike letters of other scripts are
  * visible.
  */
-export const hostOf = (url: string): Html => html`<code>${new URL(url).host}</code>`;
+export const renderHost = (url: string): Html => html`<code>${new URL(url).host}</code>`;
 
 /** Invisible characters that reorder text: with them, a name can make a page read differently. */
 const bidiControls = /\p{Bidi_Control}/gu;

@@ -46,6 +46,6 @@ export function toEventRows(change: Change, { caller, now }: ChangeContext): Eve
     requestId: caller.requestId,
     data: event.data,
     changes: event.changes,
-    takenFrom: event.takenFrom,
+    previousOwnership: event.previousOwnership,
   }));
 }

@@ -1,7 +1,7 @@
 // Decisions of people about message drafts. Only console pages use it, no API operation.
 import * as db from '../../db/messaging/draft-decisions.ts';
 import { findOptOuts } from '../../db/messaging/opt-outs.ts';
-import { draftEvent, listOf, stopped } from '../../domain/messaging/drafts.ts';
+import { chooseBlockList, draftEvent, stopped } from '../../domain/messaging/drafts.ts';
 import { ApiError, conflict, orNotFound } from '../../runtime/errors.ts';
 import type { Call, CallDatabase } from '../../runtime/handler.ts';
 
@@ -43,7 +43,7 @@ export async function approveDraft(call: Approving, id: string, hash: string): P
   const draft = await lockUndecided(call, id);
   if (draft.hash !== hash)
     throw conflict('draft_changed', 'This message has changed since you opened it. Review it again.');
-  const list = listOf(draft.channel);
+  const list = chooseBlockList(draft.channel);
   if ((await findOptOuts(call.db.sql, call.caller, [draft]))(draft)) throw conflict(list, stopped[list]);
   await decide(call, draft, 'approved', null);
 }

@@ -212,7 +212,7 @@ function check(
   return checkRecord(object, pickChangeableFields(object, fields, before), 'update', workspace, now, stored);
 }
 
-/** The items of which it can be told which record they mean; each record may be meant once. */
+/** The items whose record is known; each record can be named once. */
 function readEach(
   { object }: RecordTarget,
   items: readonly unknown[],

@@ -16,12 +16,16 @@ export function nothingToUndo(): ApiError {
   return conflict('nothing_to_undo', 'The import wrote nothing that is still to be undone.');
 }
 
+/** @throws ApiError 409 if the import can still write */
+export function requireEnded({ status }: ImportRow): void {
+  if (status === 'awaiting_file' || status === 'queued' || status === 'running')
+    throw conflict('import_not_ended', 'The import has not ended. Cancel it, or wait for its end.', { status });
+}
+
 /** @throws ApiError 409 if the import cannot be undone */
 export function requireUndoable(row: ImportRow, now: Date): void {
-  if (['awaiting_file', 'queued', 'running'].includes(row.status) && !row.dryRun)
-    throw conflict('import_not_ended', 'The import has not ended. Cancel it, or wait for its end.', {
-      status: row.status,
-    });
+  if (row.dryRun) throw nothingToUndo();
+  requireEnded(row);
   const until = undoUntil(row);
   if (!until) throw nothingToUndo();
   if (until <= now) throw conflict('undo_expired', 'The import ended more than 30 days ago.');

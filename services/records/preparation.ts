@@ -364,6 +364,29 @@ export async function prepareReversals(
   };
 }
 
+/**
+ * Prepares a change of values that other records of the object had, so that only uniqueness is checked.
+ * @param before the record, locked
+ * @returns undefined if nothing would change
+ */
+export async function prepareStored(
+  call: WriteCall,
+  place: RecordTarget,
+  before: StoredRecord,
+  { values, custom }: Pick<StoredRecord, 'values' | 'custom'>,
+  manualTagIds: readonly string[] | undefined,
+): Promise<PreparedChange | undefined> {
+  if (Object.keys(values).length + Object.keys(custom).length === 0 && !manualTagIds) return undefined;
+  const merged = {
+    ...before,
+    values: { ...before.values, ...values },
+    custom: { ...before.custom, ...custom },
+    updatedAt: changeTime(before, call.currentTime()),
+  };
+  await refuseTaken(call, place, [merged], before);
+  return new Prepared({ before, merged, ...(manualTagIds ? { manualTagIds } : {}) });
+}
+
 /** Joins an update with the record, which is locked; undefined if nothing would change. */
 function changeOf(
   { workspace, object }: RecordTarget,

@@ -46,12 +46,12 @@ export type Traced = Pick<Change, 'metadata'> & { action?: string };
  */
 async function recordsOf<Written>(
   call: WriteCall,
-  { stored, foreseen }: WrittenRecords<Written>,
+  { stored, predicted }: WrittenRecords<Written>,
   besides: readonly Promise<unknown>[],
 ): Promise<Written[]> {
-  if (!foreseen) return (await Promise.all([stored, ...besides]))[0];
+  if (!predicted) return (await Promise.all([stored, ...besides]))[0];
   for (const sent of [stored, ...besides]) call.db.awaitAtCommit(sent);
-  return foreseen;
+  return predicted;
 }
 
 /**

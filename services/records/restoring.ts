@@ -1,5 +1,6 @@
 // Restoring deleted records from the trash.
 import { retag } from '../../db/records/applied-tags.ts';
+import { findStandingMerge } from '../../db/records/merges.ts';
 import { findRecordsBeyondReach } from '../../db/records/records.ts';
 import { findReferences } from '../../db/records/references.ts';
 import {
@@ -9,6 +10,7 @@ import {
   forgetRestored,
   holdExisting,
   insertDeletedRecord,
+  type LockedRecord,
   lockDeletedRecord,
   lockInTrash,
   notePendingReferences,
@@ -26,15 +28,15 @@ import type { StoredRecord } from '../../domain/records/draft.ts';
 import {
   adaptRestored,
   changesOfRestored,
-  entityOf,
-  fillingOf,
+  describeFilling,
+  findEntity,
+  findOwner,
   linkWarning,
-  ownerOf,
   ownReferences,
   type RestoreWarning,
 } from '../../domain/records/restoring.ts';
 import { changeTime } from '../../domain/records/version.ts';
-import { restorationOf } from '../../domain/records/view.ts';
+import { describeRestoration } from '../../domain/records/view.ts';
 import { toLoggedContact } from '../../domain/records/writes.ts';
 import { namesOfRetagged, recordsToRetag } from '../../domain/settings/tags.ts';
 import { conflict, notFound } from '../../runtime/errors.ts';
@@ -59,13 +61,32 @@ export interface Restoration {
 export async function restoreFromTrash(call: WriteCall, place: RecordTarget, id: string): Promise<Restoration> {
   const { caller } = call;
   const { sql } = call.db;
-  const { workspace, object } = place;
-  const deleted = await lockDeletedRecord(sql, caller, object.object, id, call.currentTime());
+  const deleted = await lockDeletedRecord(sql, caller, place.object.object, id, call.currentTime());
   if (!deleted) throw notFound();
-  const { deletedAt, ...before } = deleted;
+  if (deleted.mergedInto !== null) {
+    const merge = await findStandingMerge(sql, caller, deleted.id);
+    const message = 'The record was merged into another one. Undo the merge instead.';
+    throw conflict('merged', message, { merge_id: merge?.id ?? null, merged_into: deleted.mergedInto });
+  }
+  return restoreLocked(call, place, deleted);
+}
+
+/**
+ * Restores a locked record of the trash.
+ * @param describe the audit row and the events; undefined: those of a restoration
+ */
+export async function restoreLocked(
+  call: WriteCall,
+  place: RecordTarget,
+  { deletedAt, mergedInto: _, ...before }: LockedRecord,
+  describe = describeRestoration,
+): Promise<Restoration> {
+  const { caller } = call;
+  const { sql } = call.db;
+  const { workspace, object } = place;
   await holdEntity(call, object.object, before);
   const references = ownReferences(object.object, before);
-  const [owner, existing] = [ownerOf(before), await holdReferred(call, references)];
+  const [owner, existing] = [findOwner(before), await holdReferred(call, references)];
   const company = { ...caller, reach: { kind: 'company' } as const };
   const isOwnerGone = owner !== undefined && (await findReferences(sql, company, [owner]))(owner) === undefined;
   const missing = references.filter(({ to }) => !existing.has(to));
@@ -91,7 +112,7 @@ export async function restoreFromTrash(call: WriteCall, place: RecordTarget, id:
   const changes = changesOfRestored(object, before, changed && record);
   const occurredAt = changeTime(before, now);
   call.db.record({
-    ...restorationOf(object, record.id, records, tags ? { ...changes, tags } : changes, occurredAt),
+    ...describe(object, record.id, records, tags ? { ...changes, tags } : changes, occurredAt),
     occurredAt,
   });
   await noteReferences(call, place, record.id, restored, now);
@@ -106,7 +127,7 @@ function fieldsOf(id: string, warnings: readonly RestoreWarning[]): { id: string
 
 /** Locks the lead or deal of an activity. @throws ApiError 409 if it is not there */
 async function holdEntity({ caller, db: { sql } }: WriteCall, object: string, record: StoredRecord): Promise<void> {
-  const entity = entityOf(object, record);
+  const entity = findEntity(object, record);
   if (!entity || (await holdExisting(sql, caller, [entity])).has(entity.id)) return;
   const message = `The record of ${entity.object} that the activity was logged on does not exist. Restore it first.`;
   throw conflict('related_record_deleted', message, { object: entity.object, record_id: entity.id });
@@ -185,7 +206,7 @@ async function noteReferences(
     const retagged = await retag(call.db.sql, call.caller, recordsToRetag(object, workspace, changed, now));
     const tags = namesOfRetagged(object, retagged);
     for (const each of changed)
-      call.db.record({ ...fillingOf(object, each, to, tags.get(each.id)), occurredAt: each.changedAt });
+      call.db.record({ ...describeFilling(object, each, to, tags.get(each.id)), occurredAt: each.changedAt });
   }
 }
 

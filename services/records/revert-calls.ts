@@ -34,12 +34,12 @@ export async function beginRevert(
   for (let chunk = 0; chunk < chunksOfCall && row.status === 'planning'; chunk += 1)
     row = await planChunk(sql, caller, workspace, row, now);
   if (row.status === 'planned') return row;
-  await requireRoom(call);
   if (row.status === 'planning') await updateRevert(sql, caller, row.id, { dueAt: now });
+  await requireRoom(call);
   return row;
 }
 
-/** @throws ApiError 409 if too many reverts of the workspace run or wait */
+/** Call it after the revert waits. @throws ApiError 409 if too many reverts of the workspace run or wait */
 export async function requireRoom({ caller, db: { sql } }: Pick<Call, 'caller' | 'db'>): Promise<void> {
   const { running } = await countActiveReverts(sql, caller);
   if (running <= revertLimits.active) return;

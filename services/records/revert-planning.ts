@@ -22,15 +22,15 @@ import type { NeededReference, StoredRecord } from '../../domain/records/draft.t
 import {
   addOperation,
   classifyOperation,
+  computeStep,
   decide,
+  listNeededReferences,
   type Operation,
   type RecordReversal,
   type RecordState,
   type RevertConflict,
   type RevertDecision,
-  referencesOf,
   scopesOfStep,
-  stepOf,
 } from '../../domain/records/reverts.ts';
 
 /** Audit rows that a chunk of the plan reads, of a request and of an actor's time, and records that it checks. */
@@ -143,7 +143,7 @@ async function checkChunk(
     const decisions = await decideEach(sql, scope, row, object, items, now);
     const planned = items.map((item, index) => {
       const { kind, conflicts: found, ...rest } = decisions[index] as RevertDecision;
-      const step = kind === 'none' ? null : stepOf(kind, name);
+      const step = kind === 'none' ? null : computeStep(kind, name);
       if (kind !== 'none' && object) for (const needed of scopesOfStep(kind, object)) scopes.add(needed);
       if (step !== null) pending += 1;
       else if (found.length > 0) skipped += 1;
@@ -181,7 +181,9 @@ async function decideEach(
   ]);
   const records = new Map(found.map((record) => [record.id, { ...record, tags: tags.get(record.id) ?? [] }]));
   const isThere = await findTargets(sql, scope, object, items, records);
-  const references = items.flatMap(({ recordId, fields }) => referencesOf(object, fields, records.get(recordId)));
+  const references = items.flatMap(({ recordId, fields }) =>
+    listNeededReferences(object, fields, records.get(recordId)),
+  );
   const willBeThere = await findToBeRestored(
     sql,
     scope,
@@ -203,7 +205,9 @@ export async function findTargets(
   items: readonly Pick<RecordReversal, 'recordId' | 'fields'>[],
   records: ReadonlyMap<string, StoredRecord>,
 ): Promise<(reference: NeededReference) => boolean> {
-  const references = items.flatMap(({ recordId, fields }) => referencesOf(object, fields, records.get(recordId)));
+  const references = items.flatMap(({ recordId, fields }) =>
+    listNeededReferences(object, fields, records.get(recordId)),
+  );
   const found = await findReferences(sql, scope, references);
   return (reference) => found(reference) !== undefined;
 }

@@ -13,6 +13,7 @@ import type { RecordTarget, WriteCall } from './record-target.ts';
 import { deleteEach, noteDeletions, writeChanges } from './record-writes.ts';
 import { restoreFromTrash } from './restoring.ts';
 import { findStates, findTargets } from './revert-planning.ts';
+import { undoMergeInRevert } from './unmerging.ts';
 
 /** The outcome of a chunk. */
 export interface RevertedChunk {
@@ -127,6 +128,17 @@ async function lockAndDecide(
   );
 }
 
+/** Restores a deleted record. One that was merged into another comes back by undoing the merge. */
+async function restoreDeletedOrMerged(call: WriteCall, place: RecordTarget, recordId: string): Promise<void> {
+  try {
+    await restoreFromTrash(call, place, recordId);
+  } catch (error) {
+    const { reason, merge_id: mergeId } = (error instanceof ApiError && error.details) || {};
+    if (reason !== 'merged' || typeof mergeId !== 'string') throw error;
+    await undoMergeInRevert(call, place, mergeId);
+  }
+}
+
 /** @returns false if the record cannot be restored, which is a conflict */
 async function restore(
   call: WriteCall,
@@ -135,11 +147,11 @@ async function restore(
   outcome: Outcome,
 ): Promise<boolean> {
   try {
-    await restoreFromTrash(call, place, recordId);
+    await restoreDeletedOrMerged(call, place, recordId);
     outcome.reverted.add(recordId);
     return true;
   } catch (error) {
-    // It checks before it writes: nothing was restored.
+    // Nothing was restored: it checks before it writes, or was rolled back.
     if (!(error instanceof ApiError)) throw error;
     const reason = error.code === 'NOT_FOUND' || error.details?.reason === 'related_record_deleted';
     addConflicts(outcome, recordId, [conflictOf(object, recordId, reason ? 'deleted_since' : 'changed_since')]);

@@ -4,7 +4,7 @@ import { insertMail } from '../../db/messaging/mails.ts';
 import type { BookingRow } from '../../db/scheduling/bookings.ts';
 import { enqueueCalendarWrite } from '../../db/scheduling/calendar-orders.ts';
 import { appointmentEvent } from '../../domain/scheduling/bookings.ts';
-import { invitationOf } from '../../domain/scheduling/invitation.ts';
+import { buildInvitation } from '../../domain/scheduling/invitation.ts';
 import type { Call } from '../../runtime/handler.ts';
 
 export type BookingCall = Call<'createBooking'> | Call<'rescheduleBooking'> | Call<'cancelBooking'>;
@@ -48,7 +48,7 @@ async function invite(call: BookingCall, what: 'scheduled' | 'rescheduled' | 'ca
   const { sql } = call.db;
   const { attendeeEmail: email } = booking;
   if (email === null) return;
-  const mail = invitationOf({
+  const mail = buildInvitation({
     what,
     invitationId: booking.invitationId,
     sequence: booking.invitationSequence,

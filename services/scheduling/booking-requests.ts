@@ -62,7 +62,7 @@ export function refuseOtherTime({ startAt, endAt }: BookingRow, start: number, e
 }
 
 /** @throws ApiError 400 for an unknown status, or if the interval ends before it starts */
-export function filterOf({ request: { query } }: Call<'listBookings'>): BookingFilter {
+export function readBookingFilter({ request: { query } }: Call<'listBookings'>): BookingFilter {
   const statuses = query.status?.split(',').map((each) => each.trim());
   const [from, to] = [query.from, query.to].map((time) => (time === undefined ? undefined : new Date(time)));
   const problems: FieldProblem[] = [];

@@ -7,7 +7,7 @@ import { conflict } from '../../runtime/errors.ts';
 import type { Call } from '../../runtime/handler.ts';
 import { findUsersIn } from './bookable-users.ts';
 import { type AskingCall, type LiveTimes, readAhead } from './outside-calendars.ts';
-import { horizonOf, nextSlots } from './slot-offers.ts';
+import { computeHorizon, nextSlots } from './slot-offers.ts';
 
 export function withBuffers({ start, end }: Interval, policy: PolicyRow): Interval {
   return {
@@ -18,7 +18,7 @@ export function withBuffers({ start, end }: Interval, policy: PolicyRow): Interv
 
 /** Returns the interval in which alternatives are searched, extended by the policy's buffers. */
 export function alternativesInterval(call: Pick<Call, 'now'>, from: number, policy: PolicyRow): Interval {
-  return withBuffers({ start: from, end: Math.max(horizonOf(call, policy), from) }, policy);
+  return withBuffers({ start: from, end: Math.max(computeHorizon(call, policy), from) }, policy);
 }
 
 /** Reads the current calendar of one user from a time on. @param except as for askCalendar */

@@ -159,7 +159,7 @@ const tokenPurpose = 'slot tokens';
  * Reads a slot token, which may have expired.
  * @throws ApiError 400 if it is not a token of this workspace and mode
  */
-export function claimOf({ caller, services: { signedTokens } }: OfferingCall, token: string): SlotClaim {
+export function readSlotClaim({ caller, services: { signedTokens } }: OfferingCall, token: string): SlotClaim {
   const written = token.startsWith(tokenPrefix)
     ? signedTokens.read(tokenPurpose, token.slice(tokenPrefix.length))
     : undefined;
@@ -196,14 +196,14 @@ export async function nextSlots(
   minutes: number | undefined,
   live?: LiveTimes,
 ): Promise<FreeSlot[]> {
-  const end = horizonOf(call, policies.policy);
+  const end = computeHorizon(call, policies.policy);
   if (from >= end) return [];
   const known = live ? { live } : {};
   return (await slotsWithin(call, policies, users, { start: from, end }, minutes, alternatives, known)).slots;
 }
 
 /** Returns the time until which slots are offered, in milliseconds since 1970. */
-export const horizonOf = ({ now }: Pick<Call, 'now'>, { horizonDays }: Policies['policy']): number =>
+export const computeHorizon = ({ now }: Pick<Call, 'now'>, { horizonDays }: Policies['policy']): number =>
   now.getTime() + horizonDays * day;
 
 /**

@@ -1,8 +1,30 @@
 // Steps of every change of a setting that belongs to a user or key: rights, names and limits.
 import { getOwnerId, type OwnedRow } from '../../db/client/owners.ts';
-import { alreadyExists } from '../../runtime/errors.ts';
+import { fieldProblem } from '../../domain/objects/field-values.ts';
+import { findClosest } from '../../domain/objects/suggestions.ts';
+import type { Workspace, WorkspaceObject } from '../../domain/objects/workspace.ts';
+import { alreadyExists, isValidSoFar } from '../../runtime/errors.ts';
 import type { Call } from '../../runtime/handler.ts';
 import { refuseFull } from './setting-changes.ts';
+
+/**
+ * Returns the object that the body of a new setting names.
+ * @throws ApiError 422 if the workspace does not have it
+ */
+export function findNamedObject(
+  { request }: { request: Pick<Call['request'], 'problems' | 'rejection'> },
+  workspace: Workspace,
+  field: string,
+  name: string,
+): WorkspaceObject {
+  const object = workspace.objects.get(name);
+  if (object) return object;
+  if (!isValidSoFar(request.problems, field)) throw request.rejection([]);
+  const allowed = [...workspace.objects.keys()];
+  const rule = 'must be the name of an object that is enabled';
+  const meant = findClosest(name, allowed);
+  throw request.rejection([fieldProblem(field, 'INVALID_OPTION', rule, { allowed, meant })]);
+}
 
 /** @throws ApiError 403 for a setting of another owner, without settings:configure */
 export function assertChangeable(call: Pick<Call, 'caller' | 'authorize'>, row: OwnedRow): void {

@@ -30,6 +30,8 @@ const verbs = [
   'reactivate',
   'extend',
   'reschedule',
+  'merge',
+  'undo',
   'withdraw',
   'release',
   'enroll',

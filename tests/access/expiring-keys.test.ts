@@ -3,7 +3,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { Pool } from '../../db/client/pool.ts';
 import { announceExpiringKeys } from '../../jobs/access/expiring-keys.ts';
 import { dropDatabase, newDatabase } from '../support/databases.ts';
-import { toldEvents } from '../support/events.ts';
+import { recordedEvents } from '../support/events.ts';
 import { contextOf } from '../support/job-runs.ts';
 import { database, newKey, newTenant, type Tenant, useDatabase } from '../support/tenants.ts';
 
@@ -38,9 +38,9 @@ afterAll(async () => {
 
 const look = () => announceExpiringKeys(contextOf('expiring-keys', pools));
 
-async function told(): Promise<{ test_mode: boolean; data: Record<string, string> }[]> {
+async function recorded(): Promise<{ test_mode: boolean; data: Record<string, string> }[]> {
   return database()`
-    select test_mode, data from ${toldEvents(database())}
+    select test_mode, data from ${recordedEvents(database())}
     where company_id = ${tenant.companyId} and event = 'api_key.expiring' order by test_mode, id`;
 }
 
@@ -53,7 +53,7 @@ test('emits one event for an expiring key in its mode across concurrent servers'
   await newKey(tenant, { expiresAt, revokedAt: new Date() });
   await Promise.all([look(), look(), look()]);
   await look();
-  const events = await told();
+  const events = await recorded();
   expect(events.map(({ test_mode }) => test_mode)).toEqual([false, true]);
   expect(events[0]?.data).toMatchObject({ expires_at: expiresAt.toISOString(), name: expect.any(String) });
 });
@@ -64,7 +64,7 @@ test('emits another event when the expiry changes', async () => {
     update api_keys set expires_at = ${moved}
     where company_id = ${tenant.companyId} and environment = 'live' and revoked_at is null and expires_at > now() + interval '7 days'`;
   await look();
-  expect((await told()).filter(({ test_mode }) => !test_mode).map(({ data }) => data.expires_at)).toContain(
+  expect((await recorded()).filter(({ test_mode }) => !test_mode).map(({ data }) => data.expires_at)).toContain(
     moved.toISOString(),
   );
 });

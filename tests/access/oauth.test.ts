@@ -6,7 +6,7 @@ import { readConfig } from '../../runtime/config.ts';
 import { newGrant } from '../support/access-tokens.ts';
 import { call, expectStatus } from '../support/client.ts';
 import { besideCommon } from '../support/databases.ts';
-import { toldEvents } from '../support/events.ts';
+import { recordedEvents } from '../support/events.ts';
 import { type App, type Issuer, registerApp, resource, startIssuer } from '../support/issuer.ts';
 import { startServer, type TestServer } from '../support/servers.ts';
 import { testSettings } from '../support/setup.ts';
@@ -84,7 +84,8 @@ describe('an authorized app', () => {
       key_name: null,
       test_mode: false,
     });
-    const [event] = await sql`select actor from ${toldEvents(sql)} where request_id = ${headers.get('x-request-id')}`;
+    const [event] =
+      await sql`select actor from ${recordedEvents(sql)} where request_id = ${headers.get('x-request-id')}`;
     expect(event?.actor).toEqual(actor);
   });
 

@@ -22,7 +22,7 @@ const wanted = (more: Partial<MatchCriteria> = {}): MatchCriteria => ({
   createdById: 'own',
   ...more,
 });
-const told = (event: string, data: Record<string, unknown>, id = 'other') => ({
+const recorded = (event: string, data: Record<string, unknown>, id = 'other') => ({
   event,
   actor: { kind: 'api_key', id },
   data,
@@ -76,7 +76,7 @@ describe('a filter', () => {
     let passed = 0;
     fc.assert(
       fc.property(filters, values, (filter, data) => {
-        const verdict = createMatcher(wanted({ filter }))(told('sla.breached', data));
+        const verdict = createMatcher(wanted({ filter }))(recorded('sla.breached', data));
         expect(verdict).toBe(passes(data, filter, byName, clock));
         passed += Number(verdict);
       }),
@@ -96,12 +96,12 @@ describe('a filter', () => {
     ['is_null', false, false],
   ])('evaluates a filter over a missing field: %s %j is %s', (op, value, verdict) => {
     const filter = { field: 'from', op, value };
-    expect(createMatcher(wanted({ filter }))(told('record.created', { object: 'leads' }))).toBe(verdict);
+    expect(createMatcher(wanted({ filter }))(recorded('record.created', { object: 'leads' }))).toBe(verdict);
   });
 
   test('with not matches an event that lacks the field', () => {
     const filter = { not: { field: 'from', op: 'eq', value: 'x' } };
-    expect(createMatcher(wanted({ filter }))(told('record.created', { object: 'leads' }))).toBe(true);
+    expect(createMatcher(wanted({ filter }))(recorded('record.created', { object: 'leads' }))).toBe(true);
   });
 
   test.each([
@@ -112,7 +112,7 @@ describe('a filter', () => {
   ])('evaluates a filter over a list: %j is %s', (part, verdict) => {
     const filter = { field: 'changed_fields', ...part };
     const data = { changed_fields: ['priority', 'lead_status'] };
-    expect(createMatcher(wanted({ filter }))(told('record.updated', data))).toBe(verdict);
+    expect(createMatcher(wanted({ filter }))(recorded('record.updated', data))).toBe(verdict);
   });
 
   test.each([
@@ -141,6 +141,8 @@ describe('events', () => {
       'record.updated',
       'record.deleted',
       'record.restored',
+      'record.merged',
+      'record.unmerged',
       'record.linked',
       'record.unlinked',
     ]);
@@ -149,15 +151,15 @@ describe('events', () => {
     for (const none of ['record', 'record.', 'rec*', '.*', '', 'record.created.*', '**'])
       expect(names(none)).toEqual([]);
     const isWanted = createMatcher(wanted({ events: ['record.*', 'sla.breached'] }));
-    expect([isWanted(told('record.deleted', {})), isWanted(told('schema.changed', {}))]).toEqual([true, false]);
+    expect([isWanted(recorded('record.deleted', {})), isWanted(recorded('schema.changed', {}))]).toEqual([true, false]);
   });
 
   test('skips events of the credential itself on request', () => {
     const own = wanted({ skipOwn: true });
-    expect(createMatcher(own)(told('record.created', {}, 'own'))).toBe(false);
-    expect(createMatcher(own)(told('record.created', {}, 'other'))).toBe(true);
-    expect(createMatcher({ ...own, createdByKind: 'oauth_client' })(told('record.created', {}, 'own'))).toBe(true);
-    expect(createMatcher(wanted())(told('record.created', {}, 'own'))).toBe(true);
+    expect(createMatcher(own)(recorded('record.created', {}, 'own'))).toBe(false);
+    expect(createMatcher(own)(recorded('record.created', {}, 'other'))).toBe(true);
+    expect(createMatcher({ ...own, createdByKind: 'oauth_client' })(recorded('record.created', {}, 'own'))).toBe(true);
+    expect(createMatcher(wanted())(recorded('record.created', {}, 'own'))).toBe(true);
   });
 });
 

@@ -2,7 +2,7 @@
 import { randomUUID } from 'node:crypto';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { call, expectStatus, type Json } from '../support/client.ts';
-import { toldEvents } from '../support/events.ts';
+import { recordedEvents } from '../support/events.ts';
 import { listChildren } from '../support/record-children.ts';
 import { createRecord } from '../support/records.ts';
 import { newWideTenant } from '../support/requests.ts';
@@ -81,10 +81,10 @@ describe('a run', () => {
       'record.tag',
       'message_draft.create',
     ]);
-    const told = await database()`
-      select event, actor ->> 'id' as actor from ${toldEvents(database())}
+    const recorded = await database()`
+      select event, actor ->> 'id' as actor from ${recordedEvents(database())}
       where company_id = ${tenant.companyId} and data ->> 'record_id' = ${lead.id}`;
-    expect(told).toContainEqual({ event: 'record.updated', actor: workforce.id });
+    expect(recorded).toContainEqual({ event: 'record.updated', actor: workforce.id });
   });
 
   test('waits as long as its step says, then uses the current record', async () => {

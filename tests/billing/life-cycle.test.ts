@@ -192,11 +192,11 @@ describe('after the end', () => {
 
   test.each(steps)(
     'reaches on day %i after the end the state %s with its mails, and can be restored by a plan',
-    async (days, status, told) => {
+    async (days, status, recorded) => {
       const tenant = await newSubscriber({ cancel_at_period_end: true });
       const now = await pass(new Date(), days);
       expect((await storedSubscription(tenant)).status).toBe(status);
-      expect(await mails(tenant)).toEqual(told);
+      expect(await mails(tenant)).toEqual(recorded);
       const id = `cs_${'a'.repeat(24)}`;
       await database()`
       insert into checkout_sessions (company_id, test_mode, id, kind, package_code, billing_cycle, currency, url, created_at, expires_at)
@@ -213,7 +213,7 @@ describe('after the end', () => {
       expect((await submitOperation(operationServices(), scope, uuidv7(), change, now)).kind).toBe('done');
       await runBillingAt(new Date(now.getTime() + 20 * day));
       expect((await storedSubscription(tenant)).status).toBe('active');
-      expect(await mails(tenant)).toEqual(told);
+      expect(await mails(tenant)).toEqual(recorded);
     },
   );
 

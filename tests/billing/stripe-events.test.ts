@@ -192,16 +192,16 @@ describe('the events of one subscription', () => {
     await then(change(tenant, 'downgrade', { package_code: 'starter' }));
     await then(change(tenant, 'cancel'));
     await then(change(tenant, 'reactivate'));
-    const told = events.slice(begun);
+    const recorded = events.slice(begun);
     const final = await projection(tenant);
     const [initial] = await database()`select * from subscriptions where company_id = ${tenant.companyId}`;
-    expect(told.length).toBeGreaterThan(10);
+    expect(recorded.length).toBeGreaterThan(10);
 
     world.standIn.eventsTo = undefined;
     const differing: unknown[] = [];
     for (let order = 0; order < orders; order += 1) {
       await forget(tenant, initial as object);
-      const heard = random.shuffled([...told, ...told].filter(() => random.chance(0.6)));
+      const heard = random.shuffled([...recorded, ...recorded].filter(() => random.chance(0.6)));
       const half = Math.floor(heard.length / 2);
       // In between, the customer is fetched in some intermediate state.
       books.restore(moments[1 + (order % (moments.length - 1))] ?? books.copy());

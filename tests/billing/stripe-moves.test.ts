@@ -150,14 +150,14 @@ test.each(Object.keys(pendings))(
       const since = world.standIn.events.length;
       await world.unheard(() => moveOn(move, moved));
       await each(moved, async ({ heard, other, ...combination }) => {
-        const told = await eventsOf(other, since);
+        const recorded = await eventsOf(other, since);
         await tell(await eventsOf(heard, since));
         await world.look(heard);
         const expected = await outcomeOf(heard, await ask(heard, combination.operation));
 
-        if (combination.delivery === 'doubled') await tell([...told, ...told]);
+        if (combination.delivery === 'doubled') await tell([...recorded, ...recorded]);
         const answer = await ask(other, combination.operation);
-        if (combination.delivery === 'late') await tell(told);
+        if (combination.delivery === 'late') await tell(recorded);
         await world.look(other, new Date(Date.now() + 25 * 3_600_000));
         const actual = await outcomeOf(other, answer);
         if (!isAlike(actual, expected)) differing.push({ ...combination, expected, actual });

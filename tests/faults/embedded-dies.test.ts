@@ -130,7 +130,7 @@ describe('an embedded database that cannot be started again', () => {
   test('exits with a message after several attempts, and works again after a restart', async () => {
     const { server, pid, repair, id, key } = await startWithLostDatabase();
     await expectStatus(503, 'GET', '/v1/me', { key });
-    await vi.waitFor(() => expect(server.output()).toContain('The server ends, since'), { timeout: 60_000 });
+    await vi.waitFor(() => expect(server.output()).toContain('The server exits because'), { timeout: 60_000 });
     expect(await server.stop()).toBe(1);
     expect(runs(pid)).toBe(false);
     const lines = server.output().split('\n');

@@ -5,7 +5,7 @@ import { fileURLToPath } from 'node:url';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { sendDue } from '../../jobs/messaging/message-sending.ts';
 import { dropDatabase, newDatabase } from '../support/databases.ts';
-import { toldEvents } from '../support/events.ts';
+import { recordedEvents } from '../support/events.ts';
 import { contextOf } from '../support/job-runs.ts';
 import { newDefaultNumber, newStoredDraft, openMessageServer } from '../support/message-jobs.ts';
 import { someNumber } from '../support/messaging.ts';
@@ -97,7 +97,7 @@ async function killedAt(channel: 'email' | 'sms', most: number, sprung: Promise<
   expect(arrivedAt(channel, undecided)).toEqual([]);
   const [noted] = await database()`
     select (select count(*)::int from messages where draft_id = ${id}) as messages,
-      (select count(*)::int from ${toldEvents(database())} where data->>'draft_id' = ${id}) as events,
+      (select count(*)::int from ${recordedEvents(database())} where data->>'draft_id' = ${id}) as events,
       (select count(*)::int from audit_logs where record_id = ${id} and action = 'message_draft.send') as audit`;
   expect(noted).toEqual({ messages: 1, events: 1, audit: 1 });
 }

@@ -9,7 +9,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { approveRun } from '../../services/messaging/draft-approvals.ts';
 import { openPeople } from '../support/approvals.ts';
 import { dropDatabase, newDatabase } from '../support/databases.ts';
-import { toldEvents } from '../support/events.ts';
+import { recordedEvents } from '../support/events.ts';
 import { newWideTenant } from '../support/requests.ts';
 import { compileCache } from '../support/servers.ts';
 import { startSmtp, type TestSmtp } from '../support/smtp.ts';
@@ -133,7 +133,7 @@ test(`sends all ${count} approved messages under ${kills} kills, and no unapprov
   const rows = await sql<{ id: string; recipient: string; status: string; error_code: string | null }[]>`
     select id, recipient, status, error_code from message_drafts`;
   const outcomes = await sql<{ outcome: string; times: number }[]>`
-    select (data->>'draft_id') || ' ' || (data->>'to') as outcome, count(*)::int as times from ${toldEvents(sql)}
+    select (data->>'draft_id') || ' ' || (data->>'to') as outcome, count(*)::int as times from ${recordedEvents(sql)}
     where event = 'message.draft.status_changed' and data->>'to' in ('sent', 'failed') group by 1`;
   const names = Map.groupBy(smtp.received, ({ recipients }) => recipients[0] ?? '');
   const counted = { sent: 0, twice: 0, failed: 0, undecided: 0 };

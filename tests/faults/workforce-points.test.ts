@@ -1,7 +1,7 @@
 // A server killed at each point of a workforce step: the step takes effect once.
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { dropDatabase, newDatabase } from '../support/databases.ts';
-import { toldEvents } from '../support/events.ts';
+import { recordedEvents } from '../support/events.ts';
 import { database, newTenant, type Tenant, useDatabase } from '../support/tenants.ts';
 import { arrangeRun } from '../support/workforces.ts';
 import { OwnServer } from './support/own-server.ts';
@@ -69,7 +69,7 @@ test.each(cuts)(
         (select count(*)::int from notes where record_id = ${leadId}) as notes,
         (select count(*)::int from workforce_run_steps where run_id = ${runId} and status = 'done') as steps,
         (select count(*)::int from audit_logs where actor_id = ${workforceId}) as audit,
-        (select count(*)::int from ${toldEvents(sql)} where actor ->> 'id' = ${workforceId}) as events`;
+        (select count(*)::int from ${recordedEvents(sql)} where actor ->> 'id' = ${workforceId}) as events`;
     expect(row).toEqual({ tasks: 1, notes: 1, steps: 2, audit: 2, events: 1 });
     const [made] = await sql`
       select t.title from workforce_run_steps s join tasks t on t.id = s.made_id where s.run_id = ${runId} and s.made_object = 'tasks'`;

@@ -3,7 +3,7 @@
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, inject, test, vi } from 'vitest';
 import { besideCommon } from '../support/databases.ts';
-import { toldEvents } from '../support/events.ts';
+import { recordedEvents } from '../support/events.ts';
 import { database, newTenant, type Tenant } from '../support/tenants.ts';
 import { check } from './support/oracle.ts';
 import { OwnServer } from './support/own-server.ts';
@@ -74,7 +74,7 @@ async function contents(): Promise<{ records: number; audit: number; events: num
   const [row] = await database()<{ records: number; audit: number; events: number; kept: number }[]>`
     select (select count(*) from accounts where company_id = ${companyId})::int + (select count(*) from leads where company_id = ${companyId})::int as records,
       (select count(*) from audit_logs where company_id = ${companyId})::int as audit,
-      (select count(*) from ${toldEvents(database())} where company_id = ${companyId})::int as events,
+      (select count(*) from ${recordedEvents(database())} where company_id = ${companyId})::int as events,
       (select count(*) from idempotency_records where company_id = ${companyId})::int as kept`;
   if (!row) throw new Error('no row');
   return row;

@@ -132,6 +132,7 @@ export async function removeForeignWork(sql: Sql, tables: readonly TenantTable[]
   await sql.unsafe(
     `update exports t set expires_at = now() + interval '1 year', claimed_until = now() + interval '1 year', created_at = now() where ${others('exports')}`,
   );
+  await sql.unsafe(`update reverts t set due_at = null, items_until = null where ${others('reverts')}`);
   await sql.unsafe(`update api_keys t set expiry_notified_for = expires_at where ${others('api_keys')}`);
   for (const name of ['subscriptions', 'test_subscriptions'])
     await sql.unsafe(`update ${name} t set due_at = null where ${others(name)}`);

@@ -42,8 +42,8 @@ async function placesOf(
     const records = operation.method === 'GET' ? (fixture.records.get(arranged?.recordsOf ?? '') ?? []) : [];
     return [made, ...[...builtin].map((object) => ({ object })), ...records.map((id) => ({ id }))];
   }
-  // Children of a record exist on the record that they were created for.
-  if (pathParameters(operation.path).length > 2)
+  // Children of a record exist on the record that they were created for. A merge deletes its record, which others need.
+  if (pathParameters(operation.path).length > 2 || operation.id === 'mergeRecord')
     return [await arrangedPaths[operation.path]?.exists(fixture.tenant, 'live')];
   if (!pathParameters(operation.path).includes('id')) return [...fixture.records.keys()].map((object) => ({ object }));
   const most = { GET: 4, DELETE: 1 }[operation.method] ?? 2;

@@ -171,6 +171,7 @@ test('has a row in every table that tenants can read, so that the tests below ha
           'reference_clearings',
           'deleted_records',
           'deleted_items',
+          'merges',
           'exports',
           'imports',
           'import_parts',
@@ -314,10 +315,10 @@ describe('the roles of the server', () => {
       'audit_logs',
     ];
     // Whose events and deleted records wait, and which are past their time; not what they tell.
-    const told = ['event', 'data', 'actor', 'changes'];
+    const recorded = ['event', 'data', 'actor', 'changes'];
     for (const [table, columns] of [
-      ['outbox_events', told],
-      ['feed_events', told],
+      ['outbox_events', recorded],
+      ['feed_events', recorded],
       ['deleted_records', ['document', 'deleted_by_id', 'restored_by']],
     ] as const)
       for (const column of columns)

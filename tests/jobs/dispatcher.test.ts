@@ -124,7 +124,7 @@ test('commits the work that follows events together with their positions, and is
   const got = new Map<string, readonly FeedEvent[]>();
   let isBroken = true;
   note = async (sql: Sql, { companyId }, events) => {
-    await sql`update companies set name = ${`told ${events.length}`} where id = ${companyId}`;
+    await sql`update companies set name = ${`event ${events.length}`} where id = ${companyId}`;
     if (companyId === bad.companyId && isBroken) throw new Error('out of order');
     got.set(companyId, events);
     return true;
@@ -134,14 +134,14 @@ test('commits the work that follows events together with their positions, and is
   const nameOf = async ({ companyId }: Tenant) =>
     (await database()`select name from companies where id = ${companyId}`)[0]?.name;
   await expect.poll(() => positionsOf(good)).toEqual(numbered(3));
-  expect(await nameOf(good)).toBe('told 3');
+  expect(await nameOf(good)).toBe('event 3');
   expect(
     got.get(good.companyId)?.map(({ position, event, object, data }) => [position, event, object, data.n]),
   ).toEqual([1, 2, 3].map((n) => [n, 'record.created', 'leads', n]));
   expect({ positions: await positionsOf(bad), name: await nameOf(bad) }).toEqual({ positions: [], name: 'Tenant' });
   isBroken = false;
   await expect.poll(() => positionsOf(bad)).toEqual(numbered(2));
-  expect(await nameOf(bad)).toBe('told 2');
+  expect(await nameOf(bad)).toBe('event 2');
 });
 
 test('takes smaller batches if a transaction fails, until all events are dispatched', async () => {

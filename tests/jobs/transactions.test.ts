@@ -4,7 +4,7 @@ import { afterAll, beforeAll, expect, inject, test } from 'vitest';
 import type { EventRow } from '../../db/client/change-log.ts';
 import { inTransaction } from '../../db/client/in-transaction.ts';
 import { Pool, type Sql } from '../../db/client/pool.ts';
-import { toldEvents } from '../support/events.ts';
+import { recordedEvents } from '../support/events.ts';
 import { database, newTenant, type Tenant } from '../support/tenants.ts';
 
 let pool: Pool;
@@ -36,7 +36,8 @@ const eventOf = (event: string): EventRow => ({
 });
 const stored = async () => {
   const [company] = await database()`select name from companies where id = ${tenant.companyId}`;
-  const events = await database()`select event from ${toldEvents(database())} where company_id = ${tenant.companyId}`;
+  const events =
+    await database()`select event from ${recordedEvents(database())} where company_id = ${tenant.companyId}`;
   return { name: company?.name, events: events.map(({ event }) => event) };
 };
 

@@ -95,8 +95,8 @@ describe.each(generations)('a client of %s', (generation) => {
     expect(resources.map((each: Json) => each.uri)).toContain('schema://leads');
     expect((await client.listResourceTemplates()).resourceTemplates[0].uriTemplate).toBe('schema://{object}');
     const { contents } = await client.readResource({ uri: 'schema://leads' });
-    const told = await call('GET', '/v1/objects/leads/schema', { key: tenant.key });
-    expect(JSON.parse(contents[0].text)).toEqual(told.body.data);
+    const recorded = await call('GET', '/v1/objects/leads/schema', { key: tenant.key });
+    expect(JSON.parse(contents[0].text)).toEqual(recorded.body.data);
     expect((await client.listPrompts()).prompts).toMatchObject([{ name: 'api_guide' }]);
     expect((await client.getPrompt({ name: 'api_guide' })).messages[0].content.text).toContain('query_records');
     await expect(client.readResource({ uri: 'schema://nothing' })).rejects.toThrow(/not found/i);

@@ -8,6 +8,7 @@ import { callTool, post } from '../support/mcp.ts';
 import { toolExamples } from '../support/mcp-examples.ts';
 import { newWideTenant } from '../support/requests.ts';
 import { attendee, holdSome, later, meeting, usualPool } from '../support/scheduling.ts';
+import { createSetting } from '../support/settings.ts';
 import { database, newUser, type Tenant } from '../support/tenants.ts';
 
 /** Arguments that identify nothing of a company. */
@@ -103,6 +104,7 @@ beforeAll(async () => {
   const [object, pool, held] = await Promise.all([newObject(owner), usualPool(owner), holdSome(owner, owner.key)]);
   const [stage] = await sql`
     select id from statuses where company_id = ${owner.companyId} and object = 'deals' and name = 'Qualified'`;
+  const pipeline = await createSetting(owner, '/v1/settings/pipelines', { name: `Only ${randomUUID()}` });
   const use = async (name: string, args: object): Promise<Json> => {
     const { result } = (await callTool(name, args, { key: owner.key })).body;
     expect(result.isError, result.content[0].text).toBeUndefined();
@@ -130,6 +132,7 @@ beforeAll(async () => {
   const members = pool.member_ids as string[];
   marks = [owner.companyId, owner.admin.id, owner.admin.email, lead, customer, deal, activity, email];
   marks.push(object, pool.id, pool.policy_id, ...members, held.reservation_id, stage?.id, made.record.id);
+  marks.push(pipeline.id, pipeline.name);
   const records: Record<string, string> = { get_customer: customer, update_activity: activity, move_deal_stage: deal };
   const filterBy = (value: string) => ({ field: 'email', op: 'eq', value });
   const nobody = randomUUID();
@@ -137,6 +140,8 @@ beforeAll(async () => {
     entity_id: { theirs: lead, nobodys: nobody },
     record_id: { theirs: lead, nobodys: nobody },
     stage_id: { theirs: stage?.id, nobodys: nobody },
+    pipeline: { theirs: pipeline.name, nobodys: `Only ${nobody}` },
+    pipeline_id: { theirs: pipeline.id, nobodys: nobody },
     pool_id: { theirs: pool.id, nobodys: nobody },
     policy_id: { theirs: pool.policy_id, nobodys: nobody },
     reservation_id: { theirs: held.reservation_id, nobodys: nobody },
@@ -197,6 +202,7 @@ async function besides(tool: string, argument: string): Promise<Json> {
   const args = await toolExamples(stranger, lead)[tool]?.();
   if (argument === 'object' && tool === 'book_meeting') args.record_id = lead;
   if (argument === 'stage_id') delete args.stage;
+  if (argument === 'pipeline_id') args.object = 'deals';
   if (argument === 'record_id') args.object = 'leads';
   if (argument === 'entity_id') args.entity_type = 'lead';
   return args;
@@ -220,20 +226,22 @@ describe('ids of another company', () => {
           const args = { ...(await besides(name, argument)), [argument]: value };
           const { result } = (await callTool(name, args, { key: stranger.key })).body;
           // A response may repeat what was sent.
-          const told = JSON.stringify(result);
+          const recorded = JSON.stringify(result);
           const sent = [value].flat().map((each) => (typeof each === 'object' ? (each as Json).value : String(each)));
-          return { ...result, told: sent.reduce((text, each) => text.replaceAll(each, 'sent'), told) };
+          return { ...result, recorded: sent.reduce((text, each) => text.replaceAll(each, 'sent'), recorded) };
         };
         const theirs = await answer(values.theirs);
         const at = `${name} ${argument}`;
-        for (const mark of marks) if (theirs.told.includes(mark)) found.push(`${at} tells ${mark}: ${theirs.told}`);
+        for (const mark of marks)
+          if (theirs.recorded.includes(mark)) found.push(`${at} tells ${mark}: ${theirs.recorded}`);
         const isOwn = argument === 'idempotency_key' || at === 'create_lead email';
         if (!annotations.readOnlyHint && (theirs.isError === true) === isOwn)
-          found.push(`${at} is ${isOwn ? 'refused' : 'done'}: ${theirs.told}`);
+          found.push(`${at} is ${isOwn ? 'refused' : 'done'}: ${theirs.recorded}`);
         if (isOwn) continue;
         if (values.nobodys === undefined) continue;
         const nobodys = await answer(values.nobodys);
-        if (nobodys.told !== theirs.told) found.push(`${at} answers otherwise:\n${theirs.told}\n${nobodys.told}`);
+        if (nobodys.recorded !== theirs.recorded)
+          found.push(`${at} answers otherwise:\n${theirs.recorded}\n${nobodys.recorded}`);
       }
     }
     expect(found.join('\n')).toBe('');

@@ -175,8 +175,8 @@ describe('counting', () => {
     await database()`
       update subscriptions set status = 'trialing', trial_ends_at = now() - interval '1 day'
       where company_id = ${tenant.companyId}`;
-    const told = /^QUOTA_EXCEEDED: This workspace has no subscription/;
-    expect((await callTool('list_objects', {}, { key })).body.result.content[0].text).toMatch(told);
+    const recorded = /^QUOTA_EXCEEDED: This workspace has no subscription/;
+    expect((await callTool('list_objects', {}, { key })).body.result.content[0].text).toMatch(recorded);
     for (const [method, params] of [
       ['resources/list', {}],
       ['resources/read', { uri: 'schema://leads' }],
@@ -185,7 +185,7 @@ describe('counting', () => {
       expect(status).toBe(200);
       expect(body.error).toMatchObject({
         code: -32_000,
-        message: expect.stringMatching(told),
+        message: expect.stringMatching(recorded),
         data: { code: 'QUOTA_EXCEEDED' },
       });
     }

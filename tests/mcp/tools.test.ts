@@ -45,7 +45,7 @@ const refusal = async (name: string, args: object, key = tenant.key): Promise<st
 const booking = { attendee: { name: 'Sara', email: 'sara@example.com' }, meeting: { title: 'First call' } };
 
 /** By tool: invalid arguments, and the expected error. */
-const refusals: Record<string, [bad: object, told: RegExp]> = {
+const refusals: Record<string, [bad: object, recorded: RegExp]> = {
   whoami: [{ who: 'me' }, /- who \(UNKNOWN_FIELD\)/],
   list_objects: [{ limit: 'ten' }, /- limit \(/],
   describe_object: [{}, /- object \(REQUIRED\)/],
@@ -90,14 +90,14 @@ describe('a tool', () => {
 
   test.each(Object.entries(refusals))(
     'performs %s, returns the declared result, and explains errors',
-    async (name, [bad, told]) => {
+    async (name, [bad, recorded]) => {
       const args = await toolExamples(tenant, lead)[name]?.();
       const { inputSchema, outputSchema } = listed.get(name);
       expect(ajv.validate(inputSchema, args), JSON.stringify(ajv.errors)).toBe(true);
       const answered = await data(name, args);
       expect(ajv.validate(outputSchema, answered), JSON.stringify(ajv.errors)).toBe(true);
       expect(Object.keys(answered).filter((field) => !(field in outputSchema.properties))).toEqual([]);
-      expect(await refusal(name, bad)).toMatch(told);
+      expect(await refusal(name, bad)).toMatch(recorded);
     },
   );
 
@@ -234,15 +234,15 @@ describe('an error', () => {
     ],
   ])('lists the existing objects if %s gets an unknown name', async (name, args) => {
     const { objects } = await data('list_objects', { limit: 100 });
-    const told = await refusal(name, args);
-    expect(told).toMatch(/^(NOT_FOUND|VALIDATION_ERROR)/);
-    for (const { object } of objects) expect(told).toContain(object);
+    const recorded = await refusal(name, args);
+    expect(recorded).toMatch(/^(NOT_FOUND|VALIDATION_ERROR)/);
+    for (const { object } of objects) expect(recorded).toContain(object);
   });
 
   test('lists only objects that the credential can see', async () => {
     const key = await newKey(tenant, { scopes: ['leads:view', 'leads:edit'] });
-    const told = await refusal('query_records', { object: 'deals' }, key);
-    expect(told).toBe('NOT_FOUND: There is no object deals that this credential can see. Objects: leads.');
+    const recorded = await refusal('query_records', { object: 'deals' }, key);
+    expect(recorded).toBe('NOT_FOUND: There is no object deals that this credential can see. Objects: leads.');
   });
 
   test('names the argument that found nothing', async () => {
@@ -260,9 +260,9 @@ describe('an error', () => {
     ['log_activity', { entity_type: 'lead' }, /entity_id/],
     ['book_meeting', { slot_token: 'x', attendee: { colour: 'red' }, meeting: {} }, /attendee\.colour/],
     ['move_deal_stage', { id: nobody, stage: 'Nowhere' }, /./],
-  ])('words the error of %s with %j in terms of tools and arguments', async (name, args, told) => {
+  ])('words the error of %s with %j in terms of tools and arguments', async (name, args, recorded) => {
     const text = await refusal(name, args);
-    expect(text).toMatch(told);
+    expect(text).toMatch(recorded);
     expect(text).not.toMatch(
       /\/v1\/|\b(GET|POST|PATCH|PUT|DELETE)\b|query parameter|Idempotency-Key|request|header|such resource/,
     );

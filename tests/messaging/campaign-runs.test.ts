@@ -5,7 +5,7 @@ import { Pool } from '../../db/client/pool.ts';
 import { runCampaigns } from '../../jobs/messaging/campaigns.ts';
 import type { JobPools } from '../../jobs/runner.ts';
 import { call, expectStatus, type Json } from '../support/client.ts';
-import { toldEvents } from '../support/events.ts';
+import { recordedEvents } from '../support/events.ts';
 import { contextOf } from '../support/job-runs.ts';
 import { newCampaign, newDraft, newPhoneNumber, someNumber } from '../support/messaging.ts';
 import { createRecords, newCustomField } from '../support/records.ts';
@@ -246,9 +246,9 @@ test('withdraws undecided and unsent drafts on cancellation, with an event each'
   expect((await call('GET', `/v1/messages/drafts/${other.id}`, { key: tenant.key })).body.data.draft.status).toBe(
     'draft',
   );
-  const told = await database()<Json[]>`
-    select data from ${toldEvents(database())} where company_id = ${tenant.companyId} and event = 'message.draft.status_changed'`;
-  expect(told.map(({ data }) => [data.from, data.to]).toSorted()).toEqual([
+  const recorded = await database()<Json[]>`
+    select data from ${recordedEvents(database())} where company_id = ${tenant.companyId} and event = 'message.draft.status_changed'`;
+  expect(recorded.map(({ data }) => [data.from, data.to]).toSorted()).toEqual([
     ['approved', 'withdrawn'],
     ['draft', 'withdrawn'],
   ]);

@@ -14,7 +14,7 @@ import {
 } from '../../services/messaging/draft-approvals.ts';
 import { openPeople, type PersonOptions } from '../support/approvals.ts';
 import { expectStatus, type Json } from '../support/client.ts';
-import { toldEvents } from '../support/events.ts';
+import { recordedEvents } from '../support/events.ts';
 import { contextOf } from '../support/job-runs.ts';
 import { newCampaign, newDraft, someNumber } from '../support/messaging.ts';
 import { createRecords } from '../support/records.ts';
@@ -48,8 +48,8 @@ const approve = (draft: Json, hash: string, options?: PersonOptions) =>
   people.decide(tenant, (call) => approveDraft(call, draft.id, hash), options);
 const stored = async (id: string): Promise<Json> =>
   (await database()<Json[]>`select * from message_drafts where id = ${id}`)[0];
-const told = (id: string) => database()<Json[]>`
-  select data->>'from' as from, data->>'to' as to, actor->>'kind' as by from ${toldEvents(database())}
+const recorded = (id: string) => database()<Json[]>`
+  select data->>'from' as from, data->>'to' as to, actor->>'kind' as by from ${recordedEvents(database())}
   where event = 'message.draft.status_changed' and data->>'draft_id' = ${id} order by occurred_at, id`;
 
 describe('a draft', () => {
@@ -59,7 +59,7 @@ describe('a draft', () => {
     const row = await stored(draft.id);
     expect(row).toMatchObject({ approved_by: tenant.admin.id, approved_by_name: 'Ada Admin' });
     expect(row.approved_at).toBeInstanceOf(Date);
-    expect((await told(draft.id))[0]).toEqual({ from: 'draft', to: 'approved', by: 'user' });
+    expect((await recorded(draft.id))[0]).toEqual({ from: 'draft', to: 'approved', by: 'user' });
     const audit = await database()`
       select actor_id, changes from audit_logs where record_id = ${draft.id} and action = 'message_draft.approve'`;
     expect(audit).toEqual([{ actor_id: tenant.admin.id, changes: { status: { from: 'draft', to: 'approved' } } }]);
@@ -150,7 +150,7 @@ describe('a draft', () => {
       rejection_reason: 'Too early',
       rejected_by: { kind: 'user', id: tenant.admin.id, name: 'Ada Admin' },
     });
-    expect(await told(draft.id)).toEqual([{ from: 'draft', to: 'rejected', by: 'user' }]);
+    expect(await recorded(draft.id)).toEqual([{ from: 'draft', to: 'rejected', by: 'user' }]);
     await expect(approve(draft, hash)).rejects.toMatchObject({
       details: { reason: 'not_a_draft', status: 'rejected' },
     });
@@ -166,7 +166,7 @@ describe('a draft', () => {
     await expect
       .poll(async () => stored(draft.id))
       .toMatchObject({ status: 'sent', provider_ref: 'dry_run', attempts: 1 });
-    expect(await told(draft.id)).toEqual([
+    expect(await recorded(draft.id)).toEqual([
       { from: 'draft', to: 'approved', by: 'user' },
       { from: 'approved', to: 'sent', by: 'system' },
     ]);
@@ -218,7 +218,7 @@ describe('a run', () => {
     await carriedOut(runId);
     await expect.poll(async () => (await counted(runId)).draft).toBeUndefined();
     const events = await database()`
-      select data->>'draft_id' as id, count(*)::int as count from ${toldEvents(database())}
+      select data->>'draft_id' as id, count(*)::int as count from ${recordedEvents(database())}
       where data->>'campaign_id' = ${campaignId} and data->>'to' = 'approved' and actor->>'id' = ${tenant.admin.id} group by 1`;
     expect([events.length, new Set(events.map(({ count }) => count))]).toEqual([1100, new Set([1])]);
     const [by] = await database()`

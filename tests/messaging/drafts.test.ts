@@ -2,7 +2,7 @@
 import { beforeAll, describe, expect, test } from 'vitest';
 import { newRecord, newTeam } from '../support/arranged-ids.ts';
 import { call, expectStatus, type Json } from '../support/client.ts';
-import { toldEvents } from '../support/events.ts';
+import { recordedEvents } from '../support/events.ts';
 import { newDraft, newPhoneNumber, someNumber } from '../support/messaging.ts';
 import { newWideTenant } from '../support/requests.ts';
 import { database, newKey, newTenant, newUser, type Tenant } from '../support/tenants.ts';
@@ -153,9 +153,9 @@ describe('a withdrawal', () => {
     expect(done).toMatchObject({ status: 'withdrawn', withdrawal_reason: 'Sent by post' });
     const again = (await withdraw()).body.error;
     expect(again).toMatchObject({ code: 'CONFLICT', details: { reason: 'not_a_draft', status: 'withdrawn' } });
-    const told = await database()`
-      select event, data from ${toldEvents(database())} where company_id = ${own.companyId}`;
-    expect(told).toMatchObject([
+    const recorded = await database()`
+      select event, data from ${recordedEvents(database())} where company_id = ${own.companyId}`;
+    expect(recorded).toMatchObject([
       {
         event: 'message.draft.status_changed',
         data: { draft_id: draft.id, channel: 'sms', from: 'draft', to: 'withdrawn' },

@@ -6,11 +6,11 @@ import { renderHtml } from '../../integrations/smtp/html-part.ts';
 import { Secrets } from '../../runtime/credentials/secrets.ts';
 import { SignedTokens } from '../../runtime/credentials/signed-tokens.ts';
 import { approveDraft, findDraftsToApprove } from '../../services/messaging/draft-approvals.ts';
-import { clickPath, engagementScreens, openPath } from '../../web/recipients/engagement.ts';
+import { clickPath, engagementRoutes, openPath } from '../../web/recipients/engagement.ts';
 import { openPeople } from '../support/approvals.ts';
 import { expectStatus, type Json, useServer } from '../support/client.ts';
 import { dropDatabase, newDatabase } from '../support/databases.ts';
-import { toldEvents } from '../support/events.ts';
+import { recordedEvents } from '../support/events.ts';
 import { brief, changesAfter, now } from '../support/feeds.ts';
 import { inboundSecret } from '../support/inbound.ts';
 import { newCampaign, newDraft } from '../support/messaging.ts';
@@ -132,7 +132,7 @@ async function messageOf(lead: Json): Promise<Json> {
 
 const toldOf = (draft: Json): Promise<Json[]> =>
   database()`
-    select data, actor, test_mode from ${toldEvents(database())}
+    select data, actor, test_mode from ${recordedEvents(database())}
     where event = 'message.email.engagement' and data ->> 'message_id' = ${draft.id}
     order by occurred_at, id` as never;
 
@@ -446,7 +446,7 @@ describe('unrecorded requests', () => {
       wait: 1,
       statementTimeout: 1,
     });
-    const [opened, clicked] = engagementScreens({ tenants, tokens, told: () => undefined });
+    const [opened, clicked] = engagementRoutes({ tenants, tokens, onEvents: () => undefined });
     const token = (path: string) => ({ token: path.slice(path.lastIndexOf('/') + 1) });
     const link = token(clickPath(tokens, randomUUID(), randomUUID(), body));
     for (const status of [429, 503]) {

@@ -2,7 +2,7 @@
 import { randomUUID } from 'node:crypto';
 import { beforeAll, describe, expect, inject, test } from 'vitest';
 import { type Answer, anyAddress, call, expectStatus, type Json } from '../support/client.ts';
-import { toldEvents } from '../support/events.ts';
+import { recordedEvents } from '../support/events.ts';
 import { changesAfter, now } from '../support/feeds.ts';
 import { inboundSecret, signatureOf } from '../support/inbound.ts';
 import { listChildren } from '../support/record-children.ts';
@@ -49,7 +49,7 @@ async function receive(body: object, of: Tenant = tenant, mode: 'live' | 'test' 
 async function toldOf(id: string): Promise<Json[]> {
   const sql = database();
   return sql`
-    select event, actor, test_mode, data from ${toldEvents(sql)}
+    select event, actor, test_mode, data from ${recordedEvents(sql)}
     where ${id} in (data ->> 'message_id', data ->> 'fax_id', data ->> 'call_id', data ->> 'submission_id') and event <> 'message.email.engagement'`;
 }
 
@@ -525,9 +525,9 @@ describe('calls, faxes and forms', () => {
     expect(await submit({})).toBeNull();
     expect((await records()).length).toBe(before);
     const { id } = await receive(submission({ email, answers: { wish: 'Red' } }));
-    const [told] = await toldOf(id);
-    expect(told).toMatchObject({ event: 'form.submitted', data: { form: { id: 'contact', name: 'Contact us' } } });
-    expect(JSON.stringify(told)).not.toContain('Red');
+    const [recorded] = await toldOf(id);
+    expect(recorded).toMatchObject({ event: 'form.submitted', data: { form: { id: 'contact', name: 'Contact us' } } });
+    expect(JSON.stringify(recorded)).not.toContain('Red');
     const [kept] = await database()`select details from received_reports where id = ${id}`;
     expect(kept?.details).toMatchObject({ answers: { wish: 'Red' } });
   });
@@ -542,7 +542,7 @@ describe('engagement with a sent email', () => {
     ...more,
   });
   const toldTo = (recipient: string): Promise<Json[]> =>
-    database()`select event, data from ${toldEvents(database())} where data ->> 'recipient' = ${recipient}` as never;
+    database()`select event, data from ${recordedEvents(database())} where data ->> 'recipient' = ${recipient}` as never;
 
   test('emits an engagement with the opened message and its record', async () => {
     const lead = await createRecord(tenant.key, 'leads', { first_name: 'A', email: `${randomUUID()}@x.example` });

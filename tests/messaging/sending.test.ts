@@ -10,7 +10,7 @@ import { openPeople } from '../support/approvals.ts';
 import { openBrowser } from '../support/browser.ts';
 import { expectStatus, type Json, useServer } from '../support/client.ts';
 import { dropDatabase, newDatabase } from '../support/databases.ts';
-import { toldEvents } from '../support/events.ts';
+import { recordedEvents } from '../support/events.ts';
 import { newDraft, newPhoneNumber } from '../support/messaging.ts';
 import { findProgram, skipNote } from '../support/programs.ts';
 import { listChildren, newAccount } from '../support/record-children.ts';
@@ -138,7 +138,7 @@ describe('an email', () => {
       },
     ]);
     const events = await database()`
-      select data->>'to' as to, actor->>'kind' as by from ${toldEvents(database())}
+      select data->>'to' as to, actor->>'kind' as by from ${recordedEvents(database())}
       where data->>'draft_id' = ${draft.id} order by occurred_at, id`;
     expect(events).toEqual([
       { to: 'approved', by: 'user' },

@@ -4,7 +4,7 @@ import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
 import { twilioSignature } from '../../integrations/twilio/inbound.ts';
 import { anyAddress, expectStatus, type Json } from '../support/client.ts';
 import { besideCommon } from '../support/databases.ts';
-import { toldEvents } from '../support/events.ts';
+import { recordedEvents } from '../support/events.ts';
 import { listChildren } from '../support/record-children.ts';
 import { createRecord } from '../support/records.ts';
 import { newWideTenant } from '../support/requests.ts';
@@ -111,9 +111,9 @@ describe('a text', () => {
     expect(messages).toMatchObject([
       { channel: 'sms', direction: 'inbound', from: lead.mobile, to: ours, preview: 'Grüße + 100 % 👋' },
     ]);
-    const told = await database()`
-      select event, actor, request_id from ${toldEvents(database())} where data ->> 'message_id' = ${messages[0].id}`;
-    expect(told).toEqual([
+    const recorded = await database()`
+      select event, actor, request_id from ${recordedEvents(database())} where data ->> 'message_id' = ${messages[0].id}`;
+    expect(recorded).toEqual([
       { event: 'message.sms.received', actor: { kind: 'system', id: 'inbound', name: null }, request_id: null },
     ]);
     const noted = await database()`select action, metadata from audit_logs where record_id = ${messages[0].id}`;
@@ -185,8 +185,9 @@ describe('a call', () => {
     expect((await tell(aCall(more as Form))).status).toBe(200);
     const [row] = await reports();
     expect(row).toMatchObject({ kind: 'call', details: expected });
-    const told = await database()`select data from ${toldEvents(database())} where data ->> 'call_id' = ${row.id}`;
-    expect(told).toMatchObject([{ data: expected }]);
+    const recorded =
+      await database()`select data from ${recordedEvents(database())} where data ->> 'call_id' = ${row.id}`;
+    expect(recorded).toMatchObject([{ data: expected }]);
   });
 
   test.each(['queued', 'ringing', 'in-progress'])('ignores a call that is %s', async (CallStatus) => {

@@ -3,7 +3,7 @@
 import { describe, expect, inject, test } from 'vitest';
 import { call, expectStatus, type Json } from '../support/client.ts';
 import { besideCommon } from '../support/databases.ts';
-import { toldEvents } from '../support/events.ts';
+import { recordedEvents } from '../support/events.ts';
 import { startServer } from '../support/servers.ts';
 import { database, newKey, newTenant } from '../support/tenants.ts';
 
@@ -185,7 +185,7 @@ describe('POST /v1/objects', () => {
       { action: 'object.create', object: 'object:site-visits', key_name: 'Test key' },
     ]);
     expect(
-      await sql`select event, data ->> 'object' as object from ${toldEvents(sql)} where company_id = ${tenant.companyId}`,
+      await sql`select event, data ->> 'object' as object from ${recordedEvents(sql)} where company_id = ${tenant.companyId}`,
     ).toEqual([{ event: 'schema.changed', object: 'object:site-visits' }]);
   });
 

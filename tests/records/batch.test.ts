@@ -3,7 +3,7 @@
 import { randomUUID } from 'node:crypto';
 import { describe, expect, test } from 'vitest';
 import { expectStatus, type Json } from '../support/client.ts';
-import { toldEvents } from '../support/events.ts';
+import { recordedEvents } from '../support/events.ts';
 import {
   createRecord,
   leftBehind,
@@ -68,7 +68,7 @@ describe('items', () => {
       expect(events.map((row) => row.event)).toEqual(['record.created']);
     }
     const [counts] =
-      await database()`select count(*)::int as events from ${toldEvents(database())} where company_id = ${tenant.companyId}`;
+      await database()`select count(*)::int as events from ${recordedEvents(database())} where company_id = ${tenant.companyId}`;
     expect(counts).toEqual({ events: 100 });
   });
 

@@ -222,8 +222,8 @@ describe('a deleted record', () => {
 
     const changes = await changesAfter(of.key, cursor);
     expect(changes.find(({ event }: Json) => event === 'record.restored')).toMatchObject({ record });
-    const told = changes.map(({ event, object }: Json) => `${event} ${object}`);
-    expect(told).toEqual([
+    const recorded = changes.map(({ event, object }: Json) => `${event} ${object}`);
+    expect(recorded).toEqual([
       ...['record.deleted leads', 'record.deleted activities', 'record.deleted tasks', 'record.deleted tasks'],
       'record.updated deals',
       ...['record.restored leads', 'record.restored activities', 'record.restored tasks', 'record.restored tasks'],

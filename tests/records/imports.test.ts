@@ -396,6 +396,12 @@ describe('undo', () => {
     expect(reasonOf(await undo(dry.id))).toEqual([409, 'nothing_to_undo']);
     const { id } = await create({});
     expect(reasonOf(await undo(id))).toEqual([409, 'import_not_ended']);
+    const { revert } = (await expectStatus(201, 'POST', '/v1/reverts', { key, body: { import_id: id } })).body.data;
+    const body = { digest: revert.digest, conflicts: 'skip' };
+    expect(reasonOf(await call('POST', `/v1/reverts/${revert.id}/apply`, { key, body }))).toEqual([
+      409,
+      'import_not_ended',
+    ]);
     await expectStatus(202, 'POST', `${path}/${id}/cancel`, { key });
     expect(reasonOf(await undo(id))).toEqual([409, 'nothing_to_undo']);
     const old = await run(`name\n${unique()}\n`);

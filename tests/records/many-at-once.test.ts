@@ -2,7 +2,7 @@
 import { createHash, randomUUID } from 'node:crypto';
 import { describe, expect, test } from 'vitest';
 import { expectStatus } from '../support/client.ts';
-import { toldEvents } from '../support/events.ts';
+import { recordedEvents } from '../support/events.ts';
 import { audited, createRecord, lead, recordsPath } from '../support/records.ts';
 import { database, newTenant } from '../support/tenants.ts';
 
@@ -26,7 +26,7 @@ describe('deletion of a record with a long history', () => {
     const sql = database();
     const emitted = await sql`
       select data ->> 'object' as object, count(distinct data ->> 'record_id')::int as records, count(*)::int as events
-      from ${toldEvents(sql)}
+      from ${recordedEvents(sql)}
       where request_id = ${answer.headers.get('x-request-id')} and event = 'record.deleted' group by 1 order by 1`;
     expect([...emitted]).toEqual([
       { object: 'activities', records: 2601, events: 2601 },

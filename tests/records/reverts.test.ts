@@ -1,9 +1,15 @@
 // Reverts undo operations of a call, an import, a revert or an actor, and keep what others wrote.
+import { execFile } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
-import { beforeAll, describe, expect, test, vi } from 'vitest';
+import { mkdirSync, writeFileSync } from 'node:fs';
+import { join, resolve } from 'node:path';
+import { promisify } from 'node:util';
+import { beforeAll, describe, expect, inject, test, vi } from 'vitest';
 import { newBranch } from '../support/arranged-ids.ts';
 import { type Answer, call, expectStatus, type Json } from '../support/client.ts';
+import { document } from '../support/document.ts';
 import { changesAfter, now } from '../support/feeds.ts';
+import { findProgram, skipNote } from '../support/programs.ts';
 import { createRecord, leftBehind, newCustomField, problemsOf, readRecord } from '../support/records.ts';
 import { database, newKey, newTenant, type Tenant } from '../support/tenants.ts';
 
@@ -347,6 +353,49 @@ describe('a revert', () => {
     expect(await readRecord(key, 'leads', lead.id)).toMatchObject({ converted_customer_id: customer });
   });
 
+  test('undoes a merge with everything that moved, and cannot undo the undo of a merge', async () => {
+    const [source, target] = [
+      await createRecord(key, 'leads', { first_name: 'Source', city: 'Berlin', email: `${unique()}@source.example` }),
+      await createRecord(key, 'leads', { first_name: 'Target', email: `${unique()}@target.example` }),
+    ];
+    const deal = await createRecord(key, 'deals', { name: 'Moved', lead_id: source.id });
+    const merge = `/v1/objects/leads/records/${source.id}/merge`;
+    const merged = await expectStatus(200, 'POST', merge, { key, body: { into_id: target.id } });
+    expect(await readRecord(key, 'deals', deal.id)).toMatchObject({ lead_id: target.id });
+    const done = await undo({ request_id: merged.body.meta.request_id });
+    expect(done).toMatchObject({ status: 'completed', conflicts: [] });
+    expect(await readRecord(key, 'leads', source.id)).toMatchObject({ first_name: 'Source', city: 'Berlin' });
+    expect(await readRecord(key, 'leads', target.id)).toMatchObject({ first_name: 'Target', city: null });
+    expect(await readRecord(key, 'deals', deal.id)).toMatchObject({ lead_id: source.id });
+
+    const again = await expectStatus(200, 'POST', merge, { key, body: { into_id: target.id } });
+    const undone = await expectStatus(200, 'POST', `/v1/merges/${again.body.data.merge.id}/undo`, { key });
+    const { conflicts } = await plan({ request_id: undone.body.meta.request_id });
+    expect(conflicts).toContainEqual({
+      object: 'leads',
+      record_id: source.id,
+      field: null,
+      reason: 'not_revertible',
+      action: 'lead.unmerge',
+    });
+  });
+
+  test('keeps a merge whose source cannot come back, and everything that the undo would have written', async () => {
+    const field = `code_${unique()}`;
+    await newCustomField(tenant, 'accounts', field, { unique: true });
+    const value = unique();
+    const [source, target] = [
+      await createRecord(key, 'accounts', { name: 'Source', city: 'Berlin', [field]: value }),
+      await createRecord(key, 'accounts', { name: 'Target', [field]: unique() }),
+    ];
+    const merge = `/v1/objects/accounts/records/${source.id}/merge`;
+    const merged = await expectStatus(200, 'POST', merge, { key, body: { into_id: target.id } });
+    await createRecord(key, 'accounts', { name: 'Third', [field]: value });
+    const done = await undo({ request_id: merged.body.meta.request_id });
+    expect(done).toMatchObject({ status: 'completed' });
+    expect(await isGone(source.id)).toBe(true);
+  });
+
   test('undoes an activity with its effects on the lead', async () => {
     const own = await newTenant();
     const { id: actor } = (await expectStatus(200, 'GET', '/v1/me', { key: own.key })).body.data.actor;
@@ -371,6 +420,27 @@ describe('a revert', () => {
     expect((await readRecord(own.key, 'leads', lead.id)).next_followup_at).not.toBeNull();
   });
 });
+
+test.skipIf(!findProgram('node'))(
+  `the program of the guide undoes a change and its revert${skipNote('node')}`,
+  async () => {
+    const own = await newTenant();
+    const guide = (document.tags ?? []).find(({ name }: { name: string }) => name === 'Reverts')?.description ?? '';
+    const source = /```ts\n([\s\S]*?)```/.exec(guide)?.[1] ?? '';
+    const folder = resolve(process.env.TEST_DATA_DIR ?? '.test-data', `revert-${process.pid}`);
+    mkdirSync(folder, { recursive: true });
+    const file = join(folder, 'revert.ts');
+    writeFileSync(file, source.replace("'@headless-crm/sdk'", JSON.stringify(resolve('sdk/src/index.ts'))));
+    const env = { PATH: process.env.PATH ?? '', CRM_URL: inject('baseUrl'), API_KEY: own.key };
+    const { stdout } = await promisify(execFile)(findProgram('node') ?? '', [file], { env });
+    expect(stdout.trim().split('\n')).toEqual([
+      '1 records, 0 conflicts',
+      'completed: 1 put back, 0 left as they are',
+      '1 records, 0 conflicts',
+      'The revert itself is undone: completed',
+    ]);
+  },
+);
 
 describe('requests', () => {
   test.each([
@@ -469,7 +539,7 @@ describe('requests', () => {
       insert into reverts (company_id, test_mode, id, status, source, digest, module, reach_kind, created_by_kind, created_by_id,
         due_at, created_at)
       select ${own.companyId}, false, gen_random_uuid(), 'running', '{}', '', 'reverts', 'company', 'system', 'test',
-        now() + interval '1 hour', now() from generate_series(1, 11)`;
+        now() + interval '1 hour', now() from generate_series(1, 10)`;
     expect(reasonOf(await apply(planned, 'skip', own.key))).toEqual([409, 'revert_limit']);
     await sql`delete from reverts where company_id = ${own.companyId} and source = '{}'`;
   });

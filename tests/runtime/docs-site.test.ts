@@ -3,7 +3,7 @@ import { createRequire } from 'node:module';
 import type { Browser, Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
 import { readContents } from '../../site/contents.ts';
-import { countElements, findAll, parse, textOf } from '../../site/tree.ts';
+import { countElements, findAll, parse, readText } from '../../site/tree.ts';
 import { openBrowser, watchedPage } from '../support/browser.ts';
 import { document, operations } from '../support/document.ts';
 import { findProgram, skipNote } from '../support/programs.ts';
@@ -49,7 +49,7 @@ describe('the page', () => {
       ({ attributes, name }) => name === 'h1' || attributes.has('id'),
     );
     const title = [...guides, ...groups].find((page) => page.path === path)?.title ?? document.info.title;
-    expect(heading && [heading.name, textOf([heading])]).toEqual(['h1', title]);
+    expect(heading && [heading.name, readText([heading])]).toEqual(['h1', title]);
     expect(countElements(nodes)).toBeLessThanOrEqual(mostElements);
   });
 

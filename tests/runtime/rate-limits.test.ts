@@ -46,8 +46,10 @@ function expectWait(answer: Answer, retryAfter: number, window: number): void {
   expect(Number.isInteger(retryAfter)).toBe(true);
   expect(retryAfter).toBeGreaterThanOrEqual(1);
   expect(retryAfter * 1000).toBeLessThanOrEqual(window);
-  const told = answer.body.meta ? Date.parse(answer.body.meta.timestamp) : Date.parse(answer.headers.get('date') ?? '');
-  expect(told + retryAfter * 1000).toBeGreaterThanOrEqual(figures(answer).reset - 1000);
+  const recorded = answer.body.meta
+    ? Date.parse(answer.body.meta.timestamp)
+    : Date.parse(answer.headers.get('date') ?? '');
+  expect(recorded + retryAfter * 1000).toBeGreaterThanOrEqual(figures(answer).reset - 1000);
 }
 
 /** Sends calls one after the other. */

@@ -5,7 +5,7 @@ import { v7 as uuidv7 } from 'uuid';
 import { describe, expect, test } from 'vitest';
 import { newBearer } from '../support/access-tokens.ts';
 import { type CallOptions, call, expectStatus } from '../support/client.ts';
-import { toldEvents } from '../support/events.ts';
+import { recordedEvents } from '../support/events.ts';
 import { problemsOf, recordsPath } from '../support/records.ts';
 import { database, newKey, newTenant, newUser, type Tenant } from '../support/tenants.ts';
 
@@ -86,7 +86,7 @@ describe('stored leads', () => {
       { action: 'lead.create', object: 'leads', record_id: lead.id, metadata: null, test_mode: false },
     ]);
     const events =
-      await sql`select event, test_mode, data from ${toldEvents(database())} where company_id = ${tenant.companyId}`;
+      await sql`select event, test_mode, data from ${recordedEvents(database())} where company_id = ${tenant.companyId}`;
     expect(events).toEqual([
       {
         event: 'record.created',
@@ -205,7 +205,7 @@ describe('stored leads', () => {
     expect(audit?.metadata).toEqual(metadata);
     const elsewhere = await sql`
       select from leads where company_id = ${tenant.companyId} and leads::text like ${`%${marker}%`}
-      union all select from ${toldEvents(sql)} where company_id = ${tenant.companyId} and told::text like ${`%${marker}%`}`;
+      union all select from ${recordedEvents(sql)} where company_id = ${tenant.companyId} and recorded::text like ${`%${marker}%`}`;
     expect(elsewhere).toEqual([]);
     for (const [beyond, reason] of [
       [{ one: { two: { three: { four: { five: 5 } } } } }, 'nesting_too_deep'],
@@ -399,7 +399,7 @@ describe('rejected leads', () => {
     expect(await leadsOf(tenant)).toEqual([]);
     const left = await database()`
       select from audit_logs where company_id = ${tenant.companyId}
-      union all select from ${toldEvents(database())} where company_id = ${tenant.companyId}`;
+      union all select from ${recordedEvents(database())} where company_id = ${tenant.companyId}`;
     expect(left).toEqual([]);
   });
 

@@ -1,7 +1,7 @@
 // Bookings: created from holds or for the first free person; shown, moved and cancelled.
 import { beforeAll, describe, expect, test } from 'vitest';
 import { call, expectStatus, type Json } from '../support/client.ts';
-import { toldEvents } from '../support/events.ts';
+import { recordedEvents } from '../support/events.ts';
 import { createRecord, lead } from '../support/records.ts';
 import {
   attendee,
@@ -233,8 +233,8 @@ describe('a booking', () => {
     const { id: movedId, start_at, end_at } = moved.body.data.booking;
     await post(`/v1/bookings/${movedId}/cancel`, {});
     await book(tenant.testKey, [id], { policy_id });
-    const told = await database()`
-      select event, data from ${toldEvents(database())}
+    const recorded = await database()`
+      select event, data from ${recordedEvents(database())}
       where company_id = ${tenant.companyId} and data ->> 'user_id' = ${id} order by occurred_at`;
     const about = { object: 'leads', record_id: record.id, user_id: id };
     const [first, second] = [
@@ -242,7 +242,7 @@ describe('a booking', () => {
       { appointment_id: movedId, scheduled_at: start_at, end_at },
     ];
     const why = { previous_scheduled_at: booking.start_at, reason: 'Asked for' };
-    expect(told).toMatchObject([
+    expect(recorded).toMatchObject([
       { event: 'appointment.scheduled', data: { ...about, ...first } },
       { event: 'appointment.rescheduled', data: { ...about, ...second, ...why } },
       { event: 'appointment.cancelled', data: { ...about, ...second } },

@@ -11,7 +11,7 @@ import {
   saveCalendar,
   takeCalendar,
 } from '../../db/scheduling/calendars.ts';
-import { invitationOf } from '../../domain/scheduling/invitation.ts';
+import { buildInvitation } from '../../domain/scheduling/invitation.ts';
 import { smtpMails } from '../../integrations/smtp/service-mails.ts';
 import { openMailTransport } from '../../integrations/smtp/transport.ts';
 import type { RunningJobs } from '../../jobs/runner.ts';
@@ -316,7 +316,7 @@ describe('an invitation', () => {
     changedAt: new Date('2026-11-20T06:00Z'),
   };
   async function received(
-    invitation: ReturnType<typeof invitationOf>,
+    invitation: ReturnType<typeof buildInvitation>,
   ): Promise<{ raw: string; parts: string[]; calendar: ICAL.Component }> {
     const before = smtp.received.length;
     await insertMail(rowDatabase(), { companyId: tenant.companyId, ...invitation }, new Date());
@@ -349,7 +349,7 @@ describe('an invitation', () => {
   ] as const)(
     'sends an invitation that people and calendars understand for a %s booking',
     async (what, sequence, method, status, subject, words) => {
-      const { raw, parts, calendar } = await received(invitationOf({ ...facts, what, sequence }));
+      const { raw, parts, calendar } = await received(buildInvitation({ ...facts, what, sequence }));
       expect(raw).toMatch(new RegExp(`^Subject: ${subject}\r?$`, 'm'));
       expect(raw).toMatch(new RegExp(`^Content-Type: text/calendar;.*method=${method}`, 'im'));
       const text = decoded(parts.find((part) => /^Content-Type: text\/plain/im.test(part)) ?? '');
@@ -377,7 +377,7 @@ describe('an invitation', () => {
 
   test('removes links and text that users put into names', async () => {
     const hostile = 'x\r\nATTENDEE:mailto:eve@evil.example\nEND:VEVENT\rBEGIN:VEVENT\u2028"; https://evil.example';
-    const invitation = invitationOf({
+    const invitation = buildInvitation({
       ...facts,
       what: 'scheduled',
       sequence: 0,

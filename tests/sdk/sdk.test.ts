@@ -321,8 +321,8 @@ describe('timeouts and waits', () => {
       500, 1000, 2000, 4000, 8000, 8000,
     ]);
     expect(computeWait(silent, 0, 0)).toBe(250);
-    const told = new CrmError('RATE_LIMIT_EXCEEDED', '', { retryAfter: 7 });
-    expect([0, 1].map((chance) => computeWait(told, 5, chance))).toEqual([7000, 7250]);
+    const recorded = new CrmError('RATE_LIMIT_EXCEEDED', '', { retryAfter: 7 });
+    expect([0, 1].map((chance) => computeWait(recorded, 5, chance))).toEqual([7000, 7250]);
   });
 
   test('accepts a Retry-After date', async () => {
@@ -403,13 +403,13 @@ describe('a feed', () => {
       (await crm.createRecord({ path, body: { name } })).record.id;
     const { next_cursor: start } = await crm.listChanges({ query: { cursor: 'now' } });
     const ids = [await create('First')];
-    const told: unknown[] = [];
+    const recorded: unknown[] = [];
     let saved = start;
     const follow = async (until: number): Promise<void> => {
       for await (const { changes, next_cursor } of crm.listChanges.follow({ query: { cursor: saved } })) {
-        told.push(...changes.map((change) => change.record_id));
+        recorded.push(...changes.map((change) => change.record_id));
         saved = next_cursor;
-        if (told.length >= until) break;
+        if (recorded.length >= until) break;
       }
     };
     await follow(1);
@@ -417,7 +417,7 @@ describe('a feed', () => {
     const following = follow(3);
     ids.push(await create('Second'), await create('Third'));
     await following;
-    expect(told).toEqual(ids);
+    expect(recorded).toEqual(ids);
   });
 
   test('starts a feed with a page that has the cursor if it starts now', async () => {
@@ -451,13 +451,13 @@ describe('a feed', () => {
     expect(await failureOf(crm.listChanges.follow({ query: { cursor: 'junk' } }).next())).toMatchObject({
       code: 'VALIDATION_ERROR',
     });
-    const told = new AbortController();
-    const pages = crm.listChanges.follow({ query: { cursor: 'now' }, signal: told.signal });
+    const recorded = new AbortController();
+    const pages = crm.listChanges.follow({ query: { cursor: 'now' }, signal: recorded.signal });
     await pages.next();
     const next = pages.next();
     await vi.waitUntil(() => proxy.seen.some(({ url }) => url?.includes('wait=30')));
-    told.abort(new Error('no longer needed'));
-    expect(await next.catch((thrown: unknown) => thrown)).toBe(told.signal.reason);
+    recorded.abort(new Error('no longer needed'));
+    expect(await next.catch((thrown: unknown) => thrown)).toBe(recorded.signal.reason);
   });
 });
 

@@ -142,6 +142,7 @@ async function valuesOf(tenant: Tenant, object: 'leads' | 'deals'): Promise<Reco
     name: 'Deal',
     amount_minor: 1234,
     currency_code: 'JPY',
+    pipeline: 'Sales',
     stage: 'Proposal',
     probability: 55,
     expected_close_date: '2030-01-02',

@@ -8,7 +8,7 @@ import { countOpenClocks } from '../../db/settings/sla-policies.ts';
 import type { JobPools } from '../../jobs/runner.ts';
 import { handleSlaClocks } from '../../jobs/settings/sla.ts';
 import { expectStatus, type Json } from '../support/client.ts';
-import { toldEvents } from '../support/events.ts';
+import { recordedEvents } from '../support/events.ts';
 import { changesAfter, now } from '../support/feeds.ts';
 import { contextOf } from '../support/job-runs.ts';
 import { PausedJobs } from '../support/paused-jobs.ts';
@@ -463,8 +463,8 @@ test('handles each of 450 due clocks once across two servers', async () => {
   await Promise.all([0, 1, 0, 1].map((server) => roundAfter(61, server)));
   const [counts] = await database()`
     select
-      (select count(*)::int from ${toldEvents(database())} where company_id = ${tenant.companyId} and event = 'sla.breached') as events,
-      (select count(distinct data ->> 'record_id')::int from ${toldEvents(database())} where company_id = ${tenant.companyId} and event = 'sla.breached') as records,
+      (select count(*)::int from ${recordedEvents(database())} where company_id = ${tenant.companyId} and event = 'sla.breached') as events,
+      (select count(distinct data ->> 'record_id')::int from ${recordedEvents(database())} where company_id = ${tenant.companyId} and event = 'sla.breached') as records,
       (select count(*)::int from notifications where company_id = ${tenant.companyId}) as notifications,
       (select count(distinct record_id)::int from notifications where company_id = ${tenant.companyId}) as of_records`;
   expect(counts).toEqual({ events: 450, records: 450, notifications: 450, of_records: 450 });

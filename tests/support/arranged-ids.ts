@@ -51,6 +51,13 @@ const aDeletedAccount: ArrangedPath = {
     return { object: 'accounts', id };
   },
 };
+const newMerge = async (tenant: Tenant, mode: Mode): Promise<string> => {
+  const [source, target] = [await newRecord(tenant, mode, 'accounts'), await newRecord(tenant, mode, 'accounts')];
+  const path = `/v1/objects/accounts/records/${source}/merge`;
+  const { body } = await expectStatus(200, 'POST', path, { key: keyOf(tenant, mode), body: { into_id: target } });
+  return body.data.merge.id;
+};
+const aMerge: ArrangedPath = { exists: async (tenant, mode) => ({ id: await newMerge(tenant, mode) }) };
 /** @param content of its file, which is uploaded; null: it was cancelled */
 const anImport = (content?: string | null): ArrangedPath => ({
   exists: async (tenant, mode) => {
@@ -68,7 +75,7 @@ const anEndedImport: ArrangedPath = {
   exists: async (tenant, mode) => {
     const found = await anImport().exists(tenant, mode);
     await database()`
-      update imports set status = 'completed', layout = '{}', created = 1, started_at = now(), completed_at = now()
+      update imports set status = 'completed', created = 1, started_at = now(), completed_at = now()
       where company_id = ${tenant.companyId} and id = ${found.id ?? ''}`;
     return found;
   },
@@ -217,6 +224,9 @@ export const arrangedPaths: Record<string, ArrangedPath> = {
     exists: async (tenant, mode) => ({ object: 'accounts', id: await newRecord(tenant, mode, 'accounts') }),
     recordsOf: 'accounts',
   },
+  '/v1/objects/{object}/records/{id}/merge': onRecord,
+  '/v1/merges/{id}': aMerge,
+  '/v1/merges/{id}/undo': aMerge,
   '/v1/objects/{object}/deleted-records': inObject,
   '/v1/objects/{object}/deleted-records/{id}': aDeletedAccount,
   '/v1/objects/{object}/deleted-records/{id}/restore': aDeletedAccount,
@@ -299,7 +309,7 @@ export const arrangedPaths: Record<string, ArrangedPath> = {
     shared: true,
   },
   '/v1/settings/pipelines/{id}': {
-    exists: async (tenant) => ({ id: await newListItem(tenant, 'pipelines', { order_position: 9 }) }),
+    exists: async (tenant) => ({ id: await someOtherPipeline(tenant) }),
     shared: true,
   },
   '/v1/settings/tags/{object}': aList,
@@ -426,6 +436,7 @@ export const arrangedBodies: Record<
     const name = `type_${randomUUID().slice(0, 8)}`;
     return { ...example, name, inverse_name: `${name}_of` };
   },
+  mergeRecord: async (_, tenant, mode) => ({ into_id: await newRecord(tenant, mode, 'accounts') }),
   createLink: async (_, tenant, mode) => ({
     link_type: 'contacts',
     record_id: await newRecord(tenant, mode, 'customers'),
@@ -504,6 +515,7 @@ export const arrangedBodies: Record<
   createSource: withFreshName,
   createView: withFreshName,
   createSavedReport: withFreshName,
+  createDealPipeline: withFreshName,
   createActivity: async (example, tenant, mode) => ({
     ...example,
     entity_type: 'lead',
@@ -585,6 +597,14 @@ export const arrangedOptions: Record<string, Record<string, (tenant: Tenant) => 
 function newSignup(example: Example): Example {
   const admin = example.admin_user as Example;
   return { ...example, admin_user: { ...admin, email: `${randomUUID()}@bluelake.example` } };
+}
+
+/** Returns a pipeline that is not the default. A new one per request would soon exceed their limit. */
+async function someOtherPipeline(tenant: Tenant): Promise<string> {
+  const [known] = await database()<{ id: string }[]>`
+    select id from pipelines
+    where company_id = ${tenant.companyId} and not is_default order by created_at, id limit 1`;
+  return known?.id ?? newListItem(tenant, 'pipelines', { order_position: 9 });
 }
 
 async function defaultPipelineOf({ companyId }: Tenant): Promise<string> {

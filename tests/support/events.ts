@@ -2,7 +2,7 @@
 import type { PendingQuery, Row, Sql } from 'postgres';
 
 /** Returns a subquery to select from instead of a table. */
-export function toldEvents(sql: Sql): PendingQuery<Row[]> {
+export function recordedEvents(sql: Sql): PendingQuery<Row[]> {
   return sql`(
     select company_id, id, test_mode, event, occurred_at, actor, request_id, data from outbox_events
     union all
@@ -10,5 +10,5 @@ export function toldEvents(sql: Sql): PendingQuery<Row[]> {
       data || jsonb_strip_nulls(jsonb_build_object('object', object, 'record_id', record_id,
         'occurred_at', to_char(occurred_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'))) as data
     from feed_events
-  ) told`;
+  ) recorded`;
 }

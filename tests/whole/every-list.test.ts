@@ -92,6 +92,12 @@ async function fill({ key, companyId, branchId }: Tenant, number: number): Promi
   await create('/v1/settings/sources', { name });
   await create('/v1/settings/tags/leads', { name, fields: [{ field: 'priority', operator: 'eq', value: number }] });
   await create(onLead('tags'), { name });
+  const [source, target] = [
+    await createRecord(key, 'accounts', { name }),
+    await createRecord(key, 'accounts', { name }),
+  ];
+  const merging = { key, body: { into_id: target.id } };
+  await expectStatus(200, 'POST', `${recordsPath('accounts', source.id)}/merge`, merging);
   const { body } = await create('/v1/imports', { object: 'accounts' });
   imported ??= body.data.import.id;
   await sql`

@@ -2,7 +2,7 @@
 
 import { beforeAll, expect, test } from 'vitest';
 import { expectStatus, type Json } from '../support/client.ts';
-import { toldEvents } from '../support/events.ts';
+import { recordedEvents } from '../support/events.ts';
 import { createRecord, newCustomField, newCustomObject, recordsPath } from '../support/records.ts';
 import { database, newTenant, type Tenant } from '../support/tenants.ts';
 
@@ -140,7 +140,7 @@ function writesOf(object: string, body: Json, id: string): Record<string, Write>
 async function leftBy({ companyId }: Tenant): Promise<Json> {
   const [row] = await database()`
     select (select count(*) from audit_logs where company_id = ${companyId}) as audit,
-      (select count(*) from ${toldEvents(database())} where company_id = ${companyId}) as events,
+      (select count(*) from ${recordedEvents(database())} where company_id = ${companyId}) as events,
       (select count(*) from leads where company_id = ${companyId}) as leads,
       (select count(*) from deals where company_id = ${companyId}) as deals,
       (select count(*) from custom_records where company_id = ${companyId}) as custom`;

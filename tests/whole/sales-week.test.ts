@@ -8,7 +8,7 @@ import { Pool } from '../../db/client/pool.ts';
 import { handleSlaClocks } from '../../jobs/settings/sla.ts';
 import { type Client, type CrmError, createClient, isCrmError, type Schemas } from '../../sdk/src/index.ts';
 import { dropAllDatabases, newDatabase } from '../support/databases.ts';
-import { toldEvents } from '../support/events.ts';
+import { recordedEvents } from '../support/events.ts';
 import { contextOf } from '../support/job-runs.ts';
 import { startServer, type TestServer } from '../support/servers.ts';
 import { database, useDatabase } from '../support/tenants.ts';
@@ -45,7 +45,7 @@ async function failureOf(call: Promise<unknown>): Promise<CrmError> {
 /** Returns the data of a record's events of one name, as webhooks send it. */
 async function eventsOf(name: string, recordId: string): Promise<Record<string, unknown>[]> {
   const rows = await database()`
-    select data from ${toldEvents(database())} where event = ${name} and data ->> 'record_id' = ${recordId} order by id`;
+    select data from ${recordedEvents(database())} where event = ${name} and data ->> 'record_id' = ${recordId} order by id`;
   return rows.map((row) => row.data);
 }
 

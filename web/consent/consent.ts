@@ -9,7 +9,7 @@ import {
 } from '../../db/access/oauth-grants.ts';
 import { type ConsentGroup, findUncovered, groupsFor, parseRequestedScopes } from '../../domain/access/oauth-groups.ts';
 import type { PageResponse } from '../../runtime/http/page-routes.ts';
-import { type Html, hostOf, html, isolated, page } from '../../runtime/pages/html.ts';
+import { type Html, html, isolated, page, renderHost } from '../../runtime/pages/html.ts';
 import { type AskedConsent, type ConsoleParts, type PersonalRequest, plainPage, toSignIn } from '../pages/requests.ts';
 
 interface GroupText {
@@ -151,7 +151,7 @@ const isLoopback = (address: string): boolean =>
 /** Describes the app. Its name is not verified, but the host of its redirect is. */
 function describeApp({ clientName, redirectUri, audience }: AskedConsent): Html {
   const isLocal = isLoopback(redirectUri);
-  return html`<p><strong>${isolated(clientName)}</strong> requests access <strong>${purposeOf[audience]}</strong>. You will be redirected to ${hostOf(redirectUri)}.</p>
+  return html`<p><strong>${isolated(clientName)}</strong> requests access <strong>${purposeOf[audience]}</strong>. You will be redirected to ${renderHost(redirectUri)}.</p>
 ${isLocal ? html`<p role="alert">This app runs on your own computer, so its name cannot be verified. Continue only if you have just started it yourself.</p>` : null}`;
 }
 

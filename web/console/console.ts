@@ -113,7 +113,7 @@ const redirectToPassword = (next: string): PageResponse => ({
     : `/console/password?${new URLSearchParams({ next })}`,
 });
 
-export function consoleScreens(parts: ConsoleParts): PageRoute[] {
+export function consoleRoutes(parts: ConsoleParts): PageRoute[] {
   const screens: PageRoute[] = [
     {
       name: 'console_sign_in',

@@ -3,7 +3,7 @@ import { money } from '../../domain/billing/money.ts';
 import { type ApiError, notFound } from '../../runtime/errors.ts';
 import type { PageResponse } from '../../runtime/http/page-routes.ts';
 import { newRequestId } from '../../runtime/http/request-ids.ts';
-import { type Html, hostOf, html } from '../../runtime/pages/html.ts';
+import { type Html, html, renderHost } from '../../runtime/pages/html.ts';
 import {
   changing,
   doneMessage,
@@ -275,7 +275,7 @@ export const openPortal: Show = (parts, request) => {
 
 function awayPage(request: PersonalRequest, title: string, text: string, url: string): PageResponse {
   const body = html`<p>${text}</p>
-<p><a href="${url}">Continue to ${hostOf(url)}</a></p>
+<p><a href="${url}">Continue to ${renderHost(url)}</a></p>
 <p><a href="${inMode(home, request.testMode)}">Back to plan</a></p>`;
   return consolePage(request, 200, title, body);
 }

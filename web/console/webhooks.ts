@@ -1,7 +1,7 @@
 // Webhook endpoints: their events, health, secrets and replays.
 
 import type { PageResponse } from '../../runtime/http/page-routes.ts';
-import { type Html, hostOf, html, isolated } from '../../runtime/pages/html.ts';
+import { type Html, html, isolated, renderHost } from '../../runtime/pages/html.ts';
 import {
   checkbox,
   doneMessage,
@@ -153,7 +153,7 @@ ${field('status', 'Status', {}, { choices: { '': 'All', ...statuses }, value: wa
 ${deliveriesTable(deliveries, here, testMode)}
 ${nextPageLink(inMode(here, testMode, { status: wanted, cursor: next ?? '' }), next)}
 ${mayChange(request) ? sendingForms(request, here, typed) : null}`;
-  return consolePage(request, status, html`Webhook endpoint ${hostOf(subscription.url)}`, body);
+  return consolePage(request, status, html`Webhook endpoint ${renderHost(subscription.url)}`, body);
 }
 
 /** Returns the URL as it is requested: with the host in ASCII. */

@@ -13,7 +13,7 @@ export interface EngagementParts {
   tenants: Pool;
   tokens: SignedTokens;
   /** Called when events were committed. */
-  told: () => void;
+  onEvents: () => void;
 }
 
 /**
@@ -45,7 +45,7 @@ export function clickPath(tokens: SignedTokens, companyId: string, draftId: stri
 /** The payload of a signed tracking address. */
 type TrackingPayload = [companyId: string, draftId: string, url?: string];
 
-export function engagementScreens(parts: EngagementParts): PageRoute[] {
+export function engagementRoutes(parts: EngagementParts): PageRoute[] {
   /** @param answer the response for a validly signed address */
   const screen = (
     name: string,
@@ -79,7 +79,7 @@ export function engagementScreens(parts: EngagementParts): PageRoute[] {
 
 /** Records an open or a click. @returns true if the email was sent by an active workspace */
 async function recordEngagement(
-  { tenants, told }: EngagementParts,
+  { tenants, onEvents }: EngagementParts,
   [companyId, draftId, url]: TrackingPayload,
   method: string,
   now: Date,
@@ -96,7 +96,7 @@ async function recordEngagement(
     isNoted = changes.length > 0;
     return true;
   });
-  if (isNoted) told();
+  if (isNoted) onEvents();
   return isKnown;
 }
 

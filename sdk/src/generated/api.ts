@@ -3039,6 +3039,149 @@ export interface paths {
         patch: operations["updateView"];
         trace?: never;
     };
+    "/v1/objects/{object}/records/{id}/merge": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description `leads`, `deals`, `customers`, `accounts`, `tasks`, `activities`, or `object:<slug>` for a custom object,
+                 *     percent-encoded or not.
+                 * @example accounts
+                 */
+                object: components["parameters"]["RecordObject"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Merge a record into another
+         * @description Merges the record of the path, the source, into the record `into_id`, the target. Both are leads, deals, customers,
+         *     accounts or records of the same custom object. The target stays, with its `id`, `created_at` and creator. The source
+         *     goes to the trash for 30 days, and the merge can be [undone](#operation/undoMerge) until then.
+         *
+         *     **Fields.** The target keeps its values, and its empty fields get those of the source. `field_choices` decides
+         *     otherwise, field by field: `source` takes the value of the source, even if that is empty; `target` keeps the value of
+         *     the target, even if that is empty. `fields` in the response lists the fields in which the two differed. A stage of the
+         *     source brings its `stage_changed_at`, `won_at` and `lost_at`. `last_contacted_at` becomes the later of both and
+         *     `next_followup_at` the earlier one that is still to come. Duplicate checks and the pre-conditions of statuses do not
+         *     apply.
+         *
+         *     **Items.** Notes, tasks, activities, messages, attachments, links, bookings and message drafts move to the target with
+         *     their IDs, and its tags are joined. Records that referred to the source refer to the target. A link that the target
+         *     cannot have, because it has the same link or its cardinality allows no more, is left with the source: `links_left`
+         *     counts these. The running SLA clocks of the source end. The do-not-call and the suppression list contain numbers and
+         *     addresses, so a merge changes neither.
+         *
+         *     **Limits.** A merge moves up to 5,000 items and 1,000 references.
+         *
+         *     With `dry_run: true` the whole merge runs and is rolled back: the response is the same, with `id` null, and nothing
+         *     changes.
+         *
+         *     Requires the view, edit and delete scopes of the object. The source can be merged only once, so the call needs no
+         *     `Idempotency-Key`, but you can send one. `If-Match` is about the target.
+         *
+         *     - **404**: the object does not exist or its records cannot be merged; the source does not exist, or the key cannot see
+         *       it. If the source was merged, `details.merged_into` is the record that it is part of now.
+         *     - **409** `CONFLICT`: `self_merge`: `into_id` is the record itself; `version_mismatch`: the target does not match
+         *       `If-Match`; `merge_too_large`: more has to move than above, and `details` has the `limit`.
+         *     - **422**: `into_id` is no record of the object that the key can see; `field_choices` has a field that does not exist,
+         *       is read-only, or would be empty although it is required.
+         *
+         *     Emits `record.merged`, `record.updated` for the target if its fields changed, and `record.updated` for each activity
+         *     and task that moved and each record that referred to the source.
+         */
+        post: operations["mergeRecord"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/merges": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List merges
+         * @description Returns merges, newest first, also those that were undone.
+         *
+         *     The call itself requires no scope. It returns merges of the objects that the key can view. A key that does not see
+         *     all records sees the merges that it made itself and those of the users that it can see.
+         *
+         *     **400**: a cursor of another list. **404**: the workspace has no such object, or the key cannot view it.
+         */
+        get: operations["listMerges"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/merges/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get a merge
+         * @description Returns one merge. The call itself requires no scope. **404**: there is no such merge, the key cannot view its object,
+         *     or it made neither the merge itself nor sees the user who did.
+         */
+        get: operations["getMerge"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/merges/{id}/undo": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Undo a merge
+         * @description Undoes a merge within 30 days: the source comes back from the trash as it was, with its ID, and gets back what moved
+         *     to the target, as far as it is still there. The fields of the target get the values from before the merge. If a field
+         *     was written since, it keeps the newer value, and `conflicts` lists it. Items added to the target since stay there.
+         *
+         *     `warnings` says what the source can no longer have, as when [restoring](#operation/restoreDeletedRecord) a record.
+         *     With `dry_run: true` the whole undo runs and is rolled back: the response is the same, and nothing changes.
+         *
+         *     The call itself requires no scope. It requires the view, edit and delete scopes of the object of the merge. A merge is
+         *     undone once, so the call needs no `Idempotency-Key`, but you can send one.
+         *
+         *     - **404**: as for reading the merge; or the key cannot see the target or the source.
+         *     - **409** `CONFLICT`: `not_merged`: the merge was undone; `undo_expired`: 30 days are over, or the source was removed
+         *       from the trash; `merge_superseded`: the target was merged itself, or a later merge into it changed the same fields,
+         *       so undo the merge `details.by` first; `related_record_deleted`: the target was deleted, so restore it first.
+         *     - **409** `ALREADY_EXISTS`: another record has a value of a unique field by now.
+         *
+         *     Emits `record.unmerged`, `record.updated` for the target if its fields changed, and `record.updated` for each activity
+         *     and task that moves back and each record that refers to the source again.
+         */
+        post: operations["undoMerge"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/objects/{object}/deleted-records": {
         parameters: {
             query?: never;
@@ -4465,7 +4608,8 @@ export interface paths {
          *
          *     **Deleted records.** If a record is deleted, the activities and tasks deleted with it each have their own
          *     `record.deleted`, after that of the record. Its notes, messages, attachments and tags have none: remove them together
-         *     with the record. Records that referred to it have a `record.updated`.
+         *     with the record. Records that referred to it have a `record.updated`. A record that was merged has `record.merged`
+         *     instead, with `into_id`: remove it, and give its notes, messages, attachments and tags to that record.
          *
          *     **Visibility.** The call requires no scope of its own. It returns events of the objects that the key can view
          *     (`leads:view`, `object:visits:view`) and of the records that it can see. This includes events for records that are
@@ -5218,7 +5362,7 @@ export interface paths {
          *     operations, so they can be 400 days old; deleted records can be restored for 30 days.
          *
          *     Records that the operations created go to the trash. Changed fields and tags get their former values. Deleted records
-         *     are restored from the trash. If operations changed a record several times, their changes are undone together. The rules
+         *     are restored from the trash, and merges are undone. If operations changed a record several times, their changes are undone together. The rules
          *     for values and the pre-conditions of statuses do not apply, since the records had these values before.
          *
          *     A conflict is something that stays as it is:
@@ -5227,7 +5371,7 @@ export interface paths {
          *     |---|---|
          *     | `changed_since` | a field no longer has the value that the operations wrote, or others have written to a record since it was created or deleted, or another record has a unique value by now |
          *     | `deleted_since` | the record was deleted after the operations, or is no longer in the trash, or a former value refers to a record or user that is gone |
-         *     | `not_revertible` | the operation cannot be undone: messages, bookings, payments, notes, attachments, links and settings; also a phone number, of which the audit log keeps only the last digits, and a field or object that is disabled |
+         *     | `not_revertible` | the operation cannot be undone: the undo of a merge, messages, bookings, payments, notes, attachments, links and settings; also a phone number, of which the audit log keeps only the last digits, and a field or object that is disabled |
          *
          *     `conflicts` has the first 100, and `counts.conflicts` the number of all. A plan of more than about 500 operations is made
          *     by a background job: its status is `planning` until then. `digest` stands for the plan.
@@ -5305,7 +5449,7 @@ export interface paths {
          *
          *     Errors: **404**: the revert does not exist. **403**: a scope is missing. **409** with the reason `digest_mismatch`: the
          *     digest is not that of the plan; `already_applied`; `still_planning`; `expired`: the plan is older than an hour;
-         *     `conflicts`: there are conflicts, and `conflicts` is `fail`; `nothing_to_undo`: the import is undone already;
+         *     `conflicts`: there are conflicts, and `conflicts` is `fail`; `nothing_to_undo`: the import is undone already; `import_not_ended`;
          *     `revert_limit`: ten reverts of the workspace run or wait.
          */
         post: operations["applyRevert"];
@@ -5701,7 +5845,7 @@ export interface paths {
          *       event lacks a field, only `is_null` matches, and `not` of any other condition. `contains` on `changed_fields` matches
          *       one changed field. Relative dates and `as` are not accepted. Events that do not match are not sent.
          *     - **include**: `imports` adds the events of records that [imports](#operation/createImport) write, which have
-         *       `origin` `{"kind": "import", "id": …}`; without it, only `import.completed`, `import.failed` and `import.undone` are sent. `changes` adds the old and new values of the fields to `record.updated`. A body stays below 64 KB: if it
+         *       `origin` `{"kind": "import", "id": …}`; without it, only `import.completed`, `import.failed` and `import.undone` are sent. Events of records that a revert puts back, with the `origin` `{"kind": "revert", "id": …}`, are always sent. `changes` adds the old and new values of the fields to `record.updated`. A body stays below 64 KB: if it
          *       would be longer, the values are left out and `changes_truncated` is true.
          *     - **skip_own**: leaves out events caused by this same credential, so that two systems do not trigger each other endlessly.
          *     - **url**: an https URL with a public address, without user or password, on port 443, 8443 or 1024 and above. The address
@@ -10715,6 +10859,172 @@ export interface components {
             readonly created_at?: unknown;
             readonly updated_at?: unknown;
         };
+        /**
+         * @description The record whose value is taken.
+         * @example source
+         * @enum {string}
+         */
+        MergeChoice: "source" | "target";
+        MergeRequest: {
+            /** @description The record that stays. */
+            into_id: components["schemas"]["Uuid"];
+            /**
+             * @description Which value the merged record has, by the name of the field.
+             * @example {
+             *       "phone": "source"
+             *     }
+             */
+            field_choices?: {
+                [key: string]: components["schemas"]["MergeChoice"];
+            };
+            /**
+             * @description True to change nothing.
+             * @default false
+             */
+            dry_run?: boolean;
+        };
+        /** @description How many items moved to the target, by kind; `references` counts the records that referred to the source. */
+        MergeMoved: {
+            /** @example 2 */
+            notes: number;
+            /** @example 1 */
+            tasks: number;
+            /** @example 0 */
+            activities: number;
+            /** @example 0 */
+            messages: number;
+            /** @example 0 */
+            attachments: number;
+            /** @example 1 */
+            links: number;
+            /** @example 0 */
+            tags: number;
+            /** @example 0 */
+            bookings: number;
+            /** @example 0 */
+            drafts: number;
+            /** @example 3 */
+            references: number;
+        };
+        /** @description A field in which the records differed. */
+        MergedField: {
+            /** @example phone */
+            field: string;
+            /** @description The value of the source. */
+            source: unknown;
+            /** @description The value of the target. */
+            target: unknown;
+            chosen: components["schemas"]["MergeChoice"];
+        };
+        Merge: {
+            /**
+             * Format: uuid
+             * @description The ID of the merge, or null in a dry run.
+             * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f50
+             */
+            id: string | null;
+            object: components["schemas"]["RecordObjectName"];
+            /** @description The record that went to the trash. */
+            source_id: components["schemas"]["Uuid"];
+            /** @description The record that stayed. */
+            target_id: components["schemas"]["Uuid"];
+            moved: components["schemas"]["MergeMoved"];
+            /** @description The fields in which the records differed. Empty once the merge was undone or can no longer be undone. */
+            fields: components["schemas"]["MergedField"][];
+            /** @description Until when the merge can be undone. */
+            undo_until: components["schemas"]["Timestamp"];
+            merged_by: components["schemas"]["Actor"];
+            merged_at: components["schemas"]["Timestamp"];
+            /**
+             * Format: date-time
+             * @description When the merge was undone.
+             * @example null
+             */
+            undone_at: string | null;
+        };
+        MergeResult: {
+            merge: components["schemas"]["Merge"];
+            /** @description The target after the merge. */
+            record: components["schemas"]["CrmRecord"];
+            /**
+             * @description Links of the source that the target cannot have.
+             * @example 0
+             */
+            links_left: number;
+            /** @example false */
+            dry_run: boolean;
+        };
+        MergeResultAnswer: {
+            success: components["schemas"]["Success"];
+            data: components["schemas"]["MergeResult"];
+            meta: components["schemas"]["Meta"];
+        };
+        MergeList: {
+            merges: components["schemas"]["Merge"][];
+            next_cursor: components["schemas"]["NextCursor"];
+            has_more: components["schemas"]["HasMore"];
+        };
+        MergeListAnswer: {
+            success: components["schemas"]["Success"];
+            data: components["schemas"]["MergeList"];
+            meta: components["schemas"]["Meta"];
+        };
+        MergeData: {
+            merge: components["schemas"]["Merge"];
+        };
+        MergeAnswer: {
+            success: components["schemas"]["Success"];
+            data: components["schemas"]["MergeData"];
+            meta: components["schemas"]["Meta"];
+        };
+        MergeUndoRequest: {
+            /**
+             * @description True to change nothing.
+             * @default false
+             */
+            dry_run?: boolean;
+        };
+        /** @description A field that keeps the value that it got since the merge. */
+        MergeConflict: {
+            /** @example phone */
+            field: string;
+            /** @description The value before the merge. */
+            before: unknown;
+            /** @description The value that the field keeps. */
+            current: unknown;
+        };
+        /**
+         * @description Why the record differs from the one that was deleted.
+         * @example owner_inactive
+         * @enum {string}
+         */
+        RestoreWarningCode: "owner_inactive" | "status_gone" | "option_gone" | "reference_gone" | "link_gone";
+        RestoreWarning: {
+            code: components["schemas"]["RestoreWarningCode"];
+            /**
+             * @description The field that changed, or `links`.
+             * @example assigned_to
+             */
+            field: string;
+            /** @example The assigned user is no longer active. assigned_to is null. */
+            message: string;
+        };
+        MergeUndone: {
+            merge: components["schemas"]["Merge"];
+            source: components["schemas"]["CrmRecord"];
+            target: components["schemas"]["CrmRecord"];
+            /** @description Fields that were written since the merge. */
+            conflicts: components["schemas"]["MergeConflict"][];
+            /** @description What the source no longer has. */
+            warnings: components["schemas"]["RestoreWarning"][];
+            /** @example false */
+            dry_run: boolean;
+        };
+        MergeUndoneAnswer: {
+            success: components["schemas"]["Success"];
+            data: components["schemas"]["MergeUndone"];
+            meta: components["schemas"]["Meta"];
+        };
         /** @description The number of items that were deleted with the record, by kind, including those of its activities and tasks. */
         DeletedRecordChildren: {
             /** @example 2 */
@@ -10772,22 +11082,6 @@ export interface components {
             success: components["schemas"]["Success"];
             data: components["schemas"]["DeletedRecordData"];
             meta: components["schemas"]["Meta"];
-        };
-        /**
-         * @description Why the record differs from the one that was deleted.
-         * @example owner_inactive
-         * @enum {string}
-         */
-        RestoreWarningCode: "owner_inactive" | "status_gone" | "option_gone" | "reference_gone" | "link_gone";
-        RestoreWarning: {
-            code: components["schemas"]["RestoreWarningCode"];
-            /**
-             * @description The field that changed, or `links`.
-             * @example assigned_to
-             */
-            field: string;
-            /** @example The assigned user is no longer active. assigned_to is null. */
-            message: string;
         };
         RestoredRecordData: {
             object: components["schemas"]["RecordObjectName"];
@@ -25310,6 +25604,484 @@ export interface operations {
                      *     }
                      */
                     "application/json": components["schemas"]["SavedViewAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            422: components["responses"]["Unprocessable"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    mergeRecord: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description The `ETag` of the record as you read it. If the record has changed since, the call is rejected with 409 CONFLICT,
+                 *     `details.reason: version_mismatch`, and nothing is written. Without the header the last write wins. `*` matches any version.
+                 *     Separate several versions with commas. A value that is not an ETag, such as a number without quotes, returns 400.
+                 * @example "3"
+                 */
+                "If-Match"?: components["parameters"]["IfMatch"];
+                /**
+                 * @description Makes retries safe. If you send the same key with the same body again, you get the first response again, byte for byte, with
+                 *     `Idempotent-Replay: true`. Nothing runs twice. Use a new random key for each new operation. 8 to 255 characters from
+                 *     `A-Z a-z 0-9 _ . : @ + -`. Responses are stored for 24 hours.
+                 * @example 7d1c0f5e-import-row-17
+                 */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+                /**
+                 * @description Runs the whole operation and then rolls it back. The response is the one that the call would get, with `meta.dry_run: true`
+                 *     and `meta.would`. Nothing is stored or sent; see [Dry run](#section/Dry-run). The only value is `true`.
+                 * @example true
+                 */
+                "Dry-Run"?: components["parameters"]["DryRun"];
+            };
+            path: {
+                /**
+                 * @description `leads`, `deals`, `customers`, `accounts`, `tasks`, `activities`, or `object:<slug>` for a custom object,
+                 *     percent-encoded or not.
+                 * @example accounts
+                 */
+                object: components["parameters"]["RecordObject"];
+                /**
+                 * @description The ID of the source.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d72
+                 */
+                id: components["schemas"]["Uuid"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "into_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d73",
+                 *       "field_choices": {
+                 *         "phone": "source"
+                 *       }
+                 *     }
+                 */
+                "application/json": components["schemas"]["MergeRequest"];
+            };
+        };
+        responses: {
+            /** @description The merge and the merged record. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    ETag: components["headers"]["RecordETag"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "merge": {
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f52",
+                     *           "object": "accounts",
+                     *           "source_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d72",
+                     *           "target_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d73",
+                     *           "moved": {
+                     *             "notes": 2,
+                     *             "tasks": 1,
+                     *             "activities": 0,
+                     *             "messages": 0,
+                     *             "attachments": 0,
+                     *             "links": 1,
+                     *             "tags": 0,
+                     *             "bookings": 0,
+                     *             "drafts": 0,
+                     *             "references": 3
+                     *           },
+                     *           "fields": [
+                     *             {
+                     *               "field": "phone",
+                     *               "source": "+493055501",
+                     *               "target": null,
+                     *               "chosen": "source"
+                     *             }
+                     *           ],
+                     *           "undo_until": "2026-12-20T23:55:00.000Z",
+                     *           "merged_by": {
+                     *             "kind": "api_key",
+                     *             "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d13",
+                     *             "name": "Website forms"
+                     *           },
+                     *           "merged_at": "2026-11-20T23:55:00.000Z",
+                     *           "undone_at": null
+                     *         },
+                     *         "record": {
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d73",
+                     *           "name": "Blue Lake Trading",
+                     *           "email": "office@bluelake.example",
+                     *           "phone": null,
+                     *           "website": null,
+                     *           "industry": "Retail",
+                     *           "employee_count": 45,
+                     *           "annual_revenue_minor": null,
+                     *           "address": null,
+                     *           "city": "Berlin",
+                     *           "state": null,
+                     *           "country": "DE",
+                     *           "postal_code": null,
+                     *           "description": null,
+                     *           "assigned_to": null,
+                     *           "created_at": "2026-11-20T23:55:00.000Z",
+                     *           "updated_at": "2026-11-20T23:55:00.000Z"
+                     *         },
+                     *         "links_left": 0,
+                     *         "dry_run": false
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["MergeResultAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            422: components["responses"]["Unprocessable"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    listMerges: {
+        parameters: {
+            query?: {
+                /**
+                 * @description Returns only merges of records of this object.
+                 * @example accounts
+                 */
+                object?: string;
+                /**
+                 * @description Returns only merges of this record into others.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d70
+                 */
+                source_id?: components["schemas"]["Uuid"];
+                /**
+                 * @description Returns only merges of others into this record.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d71
+                 */
+                target_id?: components["schemas"]["Uuid"];
+                /**
+                 * @description Items per page, 1 to 100. A value outside this range is set to the nearest bound, not rejected.
+                 * @example 25
+                 */
+                limit?: components["parameters"]["Limit"];
+                /**
+                 * @description The start of the page: the `next_cursor` of the previous page, unchanged. A cursor is opaque and valid only for the query
+                 *     that created it. With another sort, filter or object it is rejected with 400.
+                 */
+                cursor?: components["parameters"]["Cursor"];
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A page of merges. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "merges": [
+                     *           {
+                     *             "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f50",
+                     *             "object": "accounts",
+                     *             "source_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d70",
+                     *             "target_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d71",
+                     *             "moved": {
+                     *               "notes": 2,
+                     *               "tasks": 1,
+                     *               "activities": 0,
+                     *               "messages": 0,
+                     *               "attachments": 0,
+                     *               "links": 1,
+                     *               "tags": 0,
+                     *               "bookings": 0,
+                     *               "drafts": 0,
+                     *               "references": 3
+                     *             },
+                     *             "fields": [
+                     *               {
+                     *                 "field": "phone",
+                     *                 "source": "+493055501",
+                     *                 "target": null,
+                     *                 "chosen": "source"
+                     *               }
+                     *             ],
+                     *             "undo_until": "2026-12-20T23:55:00.000Z",
+                     *             "merged_by": {
+                     *               "kind": "api_key",
+                     *               "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d13",
+                     *               "name": "Website forms"
+                     *             },
+                     *             "merged_at": "2026-11-20T23:55:00.000Z",
+                     *             "undone_at": null
+                     *           }
+                     *         ],
+                     *         "next_cursor": null,
+                     *         "has_more": false
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["MergeListAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    getMerge: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The ID of the merge.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f50
+                 */
+                id: components["schemas"]["Uuid"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The merge. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "merge": {
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f50",
+                     *           "object": "accounts",
+                     *           "source_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d70",
+                     *           "target_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d71",
+                     *           "moved": {
+                     *             "notes": 2,
+                     *             "tasks": 1,
+                     *             "activities": 0,
+                     *             "messages": 0,
+                     *             "attachments": 0,
+                     *             "links": 1,
+                     *             "tags": 0,
+                     *             "bookings": 0,
+                     *             "drafts": 0,
+                     *             "references": 3
+                     *           },
+                     *           "fields": [
+                     *             {
+                     *               "field": "phone",
+                     *               "source": "+493055501",
+                     *               "target": null,
+                     *               "chosen": "source"
+                     *             }
+                     *           ],
+                     *           "undo_until": "2026-12-20T23:55:00.000Z",
+                     *           "merged_by": {
+                     *             "kind": "api_key",
+                     *             "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d13",
+                     *             "name": "Website forms"
+                     *           },
+                     *           "merged_at": "2026-11-20T23:55:00.000Z",
+                     *           "undone_at": null
+                     *         }
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["MergeAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    undoMerge: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description Makes retries safe. If you send the same key with the same body again, you get the first response again, byte for byte, with
+                 *     `Idempotent-Replay: true`. Nothing runs twice. Use a new random key for each new operation. 8 to 255 characters from
+                 *     `A-Z a-z 0-9 _ . : @ + -`. Responses are stored for 24 hours.
+                 * @example 7d1c0f5e-import-row-17
+                 */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+                /**
+                 * @description Runs the whole operation and then rolls it back. The response is the one that the call would get, with `meta.dry_run: true`
+                 *     and `meta.would`. Nothing is stored or sent; see [Dry run](#section/Dry-run). The only value is `true`.
+                 * @example true
+                 */
+                "Dry-Run"?: components["parameters"]["DryRun"];
+            };
+            path: {
+                /**
+                 * @description The ID of the merge.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f51
+                 */
+                id: components["schemas"]["Uuid"];
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                /**
+                 * @example {
+                 *       "dry_run": false
+                 *     }
+                 */
+                "application/json": components["schemas"]["MergeUndoRequest"];
+            };
+        };
+        responses: {
+            /** @description The undone merge and both records. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "merge": {
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f51",
+                     *           "object": "accounts",
+                     *           "source_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d74",
+                     *           "target_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d75",
+                     *           "moved": {
+                     *             "notes": 2,
+                     *             "tasks": 1,
+                     *             "activities": 0,
+                     *             "messages": 0,
+                     *             "attachments": 0,
+                     *             "links": 1,
+                     *             "tags": 0,
+                     *             "bookings": 0,
+                     *             "drafts": 0,
+                     *             "references": 3
+                     *           },
+                     *           "fields": [],
+                     *           "undo_until": "2026-12-20T23:55:00.000Z",
+                     *           "merged_by": {
+                     *             "kind": "api_key",
+                     *             "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d13",
+                     *             "name": "Website forms"
+                     *           },
+                     *           "merged_at": "2026-11-20T23:55:00.000Z",
+                     *           "undone_at": "2026-11-20T23:55:00.000Z"
+                     *         },
+                     *         "source": {
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d74",
+                     *           "name": "Blue Lake",
+                     *           "email": "office@bluelake.example",
+                     *           "phone": null,
+                     *           "website": null,
+                     *           "industry": "Retail",
+                     *           "employee_count": 45,
+                     *           "annual_revenue_minor": null,
+                     *           "address": null,
+                     *           "city": "Berlin",
+                     *           "state": null,
+                     *           "country": "DE",
+                     *           "postal_code": null,
+                     *           "description": null,
+                     *           "assigned_to": null,
+                     *           "created_at": "2026-11-20T23:55:00.000Z",
+                     *           "updated_at": "2026-11-20T23:55:00.000Z"
+                     *         },
+                     *         "target": {
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d75",
+                     *           "name": "Blue Lake Trading",
+                     *           "email": "office@bluelake.example",
+                     *           "phone": null,
+                     *           "website": null,
+                     *           "industry": "Retail",
+                     *           "employee_count": 45,
+                     *           "annual_revenue_minor": null,
+                     *           "address": null,
+                     *           "city": "Berlin",
+                     *           "state": null,
+                     *           "country": "DE",
+                     *           "postal_code": null,
+                     *           "description": null,
+                     *           "assigned_to": null,
+                     *           "created_at": "2026-11-20T23:55:00.000Z",
+                     *           "updated_at": "2026-11-20T23:55:00.000Z"
+                     *         },
+                     *         "conflicts": [],
+                     *         "warnings": [],
+                     *         "dry_run": false
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["MergeUndoneAnswer"];
                 };
             };
             400: components["responses"]["BadRequest"];

@@ -1860,6 +1860,86 @@ export interface Operations {
    */
   deleteView: Method<'deleteView'>;
   /**
+   * Merge a record into another
+   *
+   * Merges the record of the path, the source, into the record `into_id`, the target. Both are leads, deals, customers,
+   * accounts or records of the same custom object. The target stays, with its `id`, `created_at` and creator. The source
+   * goes to the trash for 30 days, and the merge can be [undone](#operation/undoMerge) until then.
+   *
+   * **Fields.** The target keeps its values, and its empty fields get those of the source. `field_choices` decides
+   * otherwise, field by field: `source` takes the value of the source, even if that is empty; `target` keeps the value of
+   * the target, even if that is empty. `fields` in the response lists the fields in which the two differed. A stage of the
+   * source brings its `stage_changed_at`, `won_at` and `lost_at`. `last_contacted_at` becomes the later of both and
+   * `next_followup_at` the earlier one that is still to come. Duplicate checks and the pre-conditions of statuses do not
+   * apply.
+   *
+   * **Items.** Notes, tasks, activities, messages, attachments, links, bookings and message drafts move to the target with
+   * their IDs, and its tags are joined. Records that referred to the source refer to the target. A link that the target
+   * cannot have, because it has the same link or its cardinality allows no more, is left with the source: `links_left`
+   * counts these. The running SLA clocks of the source end. The do-not-call and the suppression list contain numbers and
+   * addresses, so a merge changes neither.
+   *
+   * **Limits.** A merge moves up to 5,000 items and 1,000 references.
+   *
+   * With `dry_run: true` the whole merge runs and is rolled back: the response is the same, with `id` null, and nothing
+   * changes.
+   *
+   * Requires the view, edit and delete scopes of the object. The source can be merged only once, so the call needs no
+   * `Idempotency-Key`, but you can send one. `If-Match` is about the target.
+   *
+   * - **404**: the object does not exist or its records cannot be merged; the source does not exist, or the key cannot see
+   *   it. If the source was merged, `details.merged_into` is the record that it is part of now.
+   * - **409** `CONFLICT`: `self_merge`: `into_id` is the record itself; `version_mismatch`: the target does not match
+   *   `If-Match`; `merge_too_large`: more has to move than above, and `details` has the `limit`.
+   * - **422**: `into_id` is no record of the object that the key can see; `field_choices` has a field that does not exist,
+   *   is read-only, or would be empty although it is required.
+   *
+   * Emits `record.merged`, `record.updated` for the target if its fields changed, and `record.updated` for each activity
+   * and task that moved and each record that referred to the source.
+   */
+  mergeRecord: DryRunMethod<'mergeRecord'>;
+  /**
+   * List merges
+   *
+   * Returns merges, newest first, also those that were undone.
+   *
+   * The call itself requires no scope. It returns merges of the objects that the key can view. A key that does not see
+   * all records sees the merges that it made itself and those of the users that it can see.
+   *
+   * **400**: a cursor of another list. **404**: the workspace has no such object, or the key cannot view it.
+   */
+  listMerges: ListMethod<'listMerges', 'merges'>;
+  /**
+   * Get a merge
+   *
+   * Returns one merge. The call itself requires no scope. **404**: there is no such merge, the key cannot view its object,
+   * or it made neither the merge itself nor sees the user who did.
+   */
+  getMerge: Method<'getMerge'>;
+  /**
+   * Undo a merge
+   *
+   * Undoes a merge within 30 days: the source comes back from the trash as it was, with its ID, and gets back what moved
+   * to the target, as far as it is still there. The fields of the target get the values from before the merge. If a field
+   * was written since, it keeps the newer value, and `conflicts` lists it. Items added to the target since stay there.
+   *
+   * `warnings` says what the source can no longer have, as when [restoring](#operation/restoreDeletedRecord) a record.
+   * With `dry_run: true` the whole undo runs and is rolled back: the response is the same, and nothing changes.
+   *
+   * The call itself requires no scope. It requires the view, edit and delete scopes of the object of the merge. A merge is
+   * undone once, so the call needs no `Idempotency-Key`, but you can send one.
+   *
+   * - **404**: as for reading the merge; or the key cannot see the target or the source.
+   * - **409** `CONFLICT`: `not_merged`: the merge was undone; `undo_expired`: 30 days are over, or the source was removed
+   *   from the trash; `merge_superseded`: the target was merged itself, or a later merge into it changed the same fields,
+   *   so undo the merge `details.by` first; `related_record_deleted`: the target was deleted, so restore it first.
+   * - **409** `ALREADY_EXISTS`: another record has a value of a unique field by now.
+   *
+   * Emits `record.unmerged`, `record.updated` for the target if its fields changed, and `record.updated` for each activity
+   * and task that moves back and each record that refers to the source again.
+   */
+  undoMerge: DryRunMethod<'undoMerge'>;
+  /**
    * List deleted records
    *
    * Returns the records of an object that are in the trash and that the key could see when they were deleted, last
@@ -2554,7 +2634,8 @@ export interface Operations {
    *
    * **Deleted records.** If a record is deleted, the activities and tasks deleted with it each have their own
    * `record.deleted`, after that of the record. Its notes, messages, attachments and tags have none: remove them together
-   * with the record. Records that referred to it have a `record.updated`.
+   * with the record. Records that referred to it have a `record.updated`. A record that was merged has `record.merged`
+   * instead, with `into_id`: remove it, and give its notes, messages, attachments and tags to that record.
    *
    * **Visibility.** The call requires no scope of its own. It returns events of the objects that the key can view
    * (`leads:view`, `object:visits:view`) and of the records that it can see. This includes events for records that are
@@ -2925,7 +3006,7 @@ export interface Operations {
    * operations, so they can be 400 days old; deleted records can be restored for 30 days.
    *
    * Records that the operations created go to the trash. Changed fields and tags get their former values. Deleted records
-   * are restored from the trash. If operations changed a record several times, their changes are undone together. The rules
+   * are restored from the trash, and merges are undone. If operations changed a record several times, their changes are undone together. The rules
    * for values and the pre-conditions of statuses do not apply, since the records had these values before.
    *
    * A conflict is something that stays as it is:
@@ -2934,7 +3015,7 @@ export interface Operations {
    * |---|---|
    * | `changed_since` | a field no longer has the value that the operations wrote, or others have written to a record since it was created or deleted, or another record has a unique value by now |
    * | `deleted_since` | the record was deleted after the operations, or is no longer in the trash, or a former value refers to a record or user that is gone |
-   * | `not_revertible` | the operation cannot be undone: messages, bookings, payments, notes, attachments, links and settings; also a phone number, of which the audit log keeps only the last digits, and a field or object that is disabled |
+   * | `not_revertible` | the operation cannot be undone: the undo of a merge, messages, bookings, payments, notes, attachments, links and settings; also a phone number, of which the audit log keeps only the last digits, and a field or object that is disabled |
    *
    * `conflicts` has the first 100, and `counts.conflicts` the number of all. A plan of more than about 500 operations is made
    * by a background job: its status is `planning` until then. `digest` stands for the plan.
@@ -2972,7 +3053,7 @@ export interface Operations {
    *
    * Errors: **404**: the revert does not exist. **403**: a scope is missing. **409** with the reason `digest_mismatch`: the
    * digest is not that of the plan; `already_applied`; `still_planning`; `expired`: the plan is older than an hour;
-   * `conflicts`: there are conflicts, and `conflicts` is `fail`; `nothing_to_undo`: the import is undone already;
+   * `conflicts`: there are conflicts, and `conflicts` is `fail`; `nothing_to_undo`: the import is undone already; `import_not_ended`;
    * `revert_limit`: ten reverts of the workspace run or wait.
    */
   applyRevert: Method<'applyRevert'>;
@@ -3194,7 +3275,7 @@ export interface Operations {
    *   event lacks a field, only `is_null` matches, and `not` of any other condition. `contains` on `changed_fields` matches
    *   one changed field. Relative dates and `as` are not accepted. Events that do not match are not sent.
    * - **include**: `imports` adds the events of records that [imports](#operation/createImport) write, which have
-   *   `origin` `{"kind": "import", "id": …}`; without it, only `import.completed`, `import.failed` and `import.undone` are sent. `changes` adds the old and new values of the fields to `record.updated`. A body stays below 64 KB: if it
+   *   `origin` `{"kind": "import", "id": …}`; without it, only `import.completed`, `import.failed` and `import.undone` are sent. Events of records that a revert puts back, with the `origin` `{"kind": "revert", "id": …}`, are always sent. `changes` adds the old and new values of the fields to `record.updated`. A body stays below 64 KB: if it
    *   would be longer, the values are left out and `changes_truncated` is true.
    * - **skip_own**: leaves out events caused by this same credential, so that two systems do not trigger each other endlessly.
    * - **url**: an https URL with a public address, without user or password, on port 443, 8443 or 1024 and above. The address
@@ -4097,6 +4178,10 @@ export const descriptions: Readonly<Record<keyof Operations, Description>> = {
   getView: { method: 'GET', path: '/v1/views/{id}' },
   updateView: { method: 'PATCH', path: '/v1/views/{id}' },
   deleteView: { method: 'DELETE', path: '/v1/views/{id}' },
+  mergeRecord: { method: 'POST', path: '/v1/objects/{object}/records/{id}/merge', takesKey: true, runsDry: true },
+  listMerges: { method: 'GET', path: '/v1/merges', items: 'merges' },
+  getMerge: { method: 'GET', path: '/v1/merges/{id}' },
+  undoMerge: { method: 'POST', path: '/v1/merges/{id}/undo', takesKey: true, runsDry: true },
   listDeletedRecords: { method: 'GET', path: '/v1/objects/{object}/deleted-records', items: 'deleted_records' },
   getDeletedRecord: { method: 'GET', path: '/v1/objects/{object}/deleted-records/{id}' },
   deleteDeletedRecord: { method: 'DELETE', path: '/v1/objects/{object}/deleted-records/{id}', takesKey: true, runsDry: true },

@@ -2,7 +2,7 @@
 
 import { createHash } from 'node:crypto';
 import type { Sql } from '../../../db/client/pool.ts';
-import { toldEvents } from '../../support/events.ts';
+import { recordedEvents } from '../../support/events.ts';
 import type { Write } from './writers.ts';
 
 /** Rows of one company as comparable lines of text. */
@@ -68,7 +68,7 @@ async function readStored(
       select concat_ws(' ', action, record_id, request_id, encode(idempotency_key_hash, 'hex')) as line
       from audit_logs where company_id = ${companyId}`,
     sql<{ line: string }[]>`
-      select concat_ws(' ', event, data->>'record_id', request_id) as line from ${toldEvents(sql as never)} where company_id = ${companyId}`,
+      select concat_ws(' ', event, data->>'record_id', request_id) as line from ${recordedEvents(sql as never)} where company_id = ${companyId}`,
     sql<{ line: string }[]>`
       select concat_ws(' ', endpoint, key, status, encode(sha256(convert_to(body, 'UTF8')), 'hex')) as line
       from idempotency_records where company_id = ${companyId}`,

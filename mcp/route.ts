@@ -164,8 +164,8 @@ function createServing(library: Library, offer: Offer): Serving {
  * Passes on the response of a session, which may be a stream. The server sets `connection` itself.
  */
 function toStreamedAnswer({ status, headers, body }: Response): ProgramResponse {
-  const { connection: _, ...told } = Object.fromEntries(headers);
-  return { status, headers: told, body: body ?? '' };
+  const { connection: _, ...others } = Object.fromEntries(headers);
+  return { status, headers: others, body: body ?? '' };
 }
 
 /** Returns undefined if the body is not JSON. The library then responds with its own error. */

@@ -86,11 +86,11 @@ describe('random rows', () => {
       const table = { ...known, name: 'copies', columns: new Map(known.columns) };
       await fc.assert(
         fc.asyncProperty(rows, async (row) => {
-          const foreseen = predictRow(table, row) as Row;
+          const predicted = predictRow(table, row) as Row;
           await insertions(table).silent.of(sql, [row]).execute();
           const [stored] = await sql`select ${sql.unsafe(selectedNames(table))} from copies r`.values();
           await sql`delete from copies`;
-          expect(asAnswered(stored)).toEqual(asAnswered(foreseen));
+          expect(asAnswered(stored)).toEqual(asAnswered(predicted));
         }),
         { numRuns: 200 },
       );

@@ -1,0 +1,206 @@
+// Merges a record into another one of its object.
+import { v7 as uuidv7 } from 'uuid';
+import { retag } from '../../db/records/applied-tags.ts';
+import { countItems, moveItems, type Pair, trashLeftovers } from '../../db/records/merge-moves.ts';
+import { insertMerge, type MergeRow, trashSource } from '../../db/records/merges.ts';
+import { findRecords, lockForMerge } from '../../db/records/records.ts';
+import {
+  countReferring,
+  isReferredTo,
+  lockConvertedLeads,
+  type MovedReference,
+  moveReferences,
+} from '../../db/records/reference-clearing.ts';
+import { findReferences } from '../../db/records/references.ts';
+import { daysInTrash, holdExisting } from '../../db/records/trash.ts';
+import { changeClocks } from '../../db/settings/sla-clocks.ts';
+import { getBuiltinObject } from '../../domain/objects/workspace.ts';
+import type { StoredRecord } from '../../domain/records/draft.ts';
+import { type Choice, changesOfMerge, isMergeable, joinFields } from '../../domain/records/merging.ts';
+import { findOwner, ownReferences } from '../../domain/records/restoring.ts';
+import { changeTime, isMatch } from '../../domain/records/version.ts';
+import { describeMerge, describeRepointing } from '../../domain/records/view.ts';
+import { clocksEndedWith } from '../../domain/settings/sla-tracking.ts';
+import { namesOfRetagged, recordsToRetag } from '../../domain/settings/tags.ts';
+import { conflict, notFound, problem, validationFailed, versionMismatch } from '../../runtime/errors.ts';
+import { lockEachForChange } from './locked-records.ts';
+import { prepareStored } from './preparation.ts';
+import type { RecordTarget, WriteCall } from './record-target.ts';
+import { writeChange } from './record-writes.ts';
+
+/** Items and references that one merge moves. */
+const most = { items: 5000, references: 1000 };
+
+export interface MergeOptions {
+  sourceId: string;
+  targetId: string;
+  choices: Readonly<Record<string, Choice>>;
+  ifMatch: string | undefined;
+}
+
+export interface Merged {
+  merge: Omit<MergeRow, 'createdByKind' | 'createdById' | 'createdByName'>;
+  record: StoredRecord;
+  linksLeft: number;
+}
+
+/**
+ * Merges the source into the target, and moves the source to the trash.
+ * @throws ApiError 404 without the source; 409 self_merge, version_mismatch or merge_too_large; 422
+ * without the target, or for field choices that cannot be taken
+ */
+export async function mergeRecords(call: WriteCall, place: RecordTarget, options: MergeOptions): Promise<Merged> {
+  const { caller } = call;
+  const { sql } = call.db;
+  const { workspace, object } = place;
+  const { sourceId, targetId } = options;
+  if (!isMergeable(object)) throw notFound();
+  if (sourceId === targetId) throw conflict('self_merge', 'A record cannot be merged into itself.');
+  const pair: Pair = { object: object.object, from: sourceId, to: targetId };
+  const { source, target, existing } = await lockPair(call, place, pair);
+  if (!isMatch(options.ifMatch, target.version)) throw versionMismatch(target.version);
+  await checkSize(call, pair);
+
+  const now = call.currentTime();
+  const unusable = await findUnusable(call, object.object, source, existing);
+  const joined = joinFields(object, source, target, options.choices, unusable, now);
+  if (joined.problems.length > 0) throw validationFailed(joined.problems, 422);
+
+  const references = await moveReferences(sql, caller, object.object, pair, undefined, now);
+  const items = await moveItems(sql, caller, pair, undefined, now);
+  const linksLeft = await trashLeftovers(sql, caller, pair);
+  const ownership = await trashSource(sql, caller, object.object, { id: sourceId, into: targetId }, now);
+  const ended = clocksEndedWith(object.object, sourceId, workspace);
+  await changeClocks(sql, caller, ended ? [ended] : [], now);
+
+  const id = uuidv7();
+  const tagIds = addedTags(source, target);
+  const kept = (target.tags ?? []).filter(({ isManual }) => isManual).map(({ tagId }) => tagId);
+  const manual = tagIds.length > 0 ? [...kept, ...tagIds] : undefined;
+  const change = await prepareStored(call, place, target, joined, manual);
+  const metadata = { merge_id: id, source_id: sourceId };
+  const record = change ? await writeChange(call, place, change, { metadata }) : target;
+
+  const { activities, tasks, ...plain } = items;
+  const moved = {
+    notes: plain.notes.length,
+    tasks: tasks.length,
+    activities: activities.length,
+    messages: plain.messages.length,
+    attachments: plain.attachments.length,
+    links: plain.links.length,
+    tags: tagIds.length,
+    bookings: plain.bookings.length,
+    drafts: plain.message_drafts.length,
+    references: references.length,
+  };
+  const merge = {
+    ...{ id, object: object.object, sourceId, targetId, moved, fields: joined.fields, createdAt: now },
+    undoUntil: new Date(now.getTime() + daysInTrash * 86_400_000),
+  };
+  const idsOf = (records: readonly { id: string }[]): string[] => records.map((each) => each.id);
+  await insertMerge(sql, caller, merge, {
+    ...changesOfMerge(target, record),
+    tagIds,
+    items: { ...plain, activities: idsOf(activities), tasks: idsOf(tasks) },
+    references: references.map((each) => ({ id: each.id, field: each.field })),
+  });
+  const occurredAt = changeTime(source, now);
+  call.db.record({
+    ...describeMerge(
+      object,
+      'merge',
+      { mergeId: id, sourceId, targetId },
+      { moved: repointed(activities, tasks), metadata: { moved }, ownership },
+      occurredAt,
+    ),
+    occurredAt,
+  });
+  await noteMovedReferences(call, place, references, pair, now);
+  return { merge: { ...merge, undoneAt: null }, record, linksLeft };
+}
+
+/** Returns activities and tasks with the fields that changed when they moved. */
+export function repointed(
+  activities: readonly { id: string; changedAt: Date }[],
+  tasks: readonly { id: string; changedAt: Date }[],
+) {
+  return [
+    ...activities.map((each) => ({ ...each, object: 'activities', field: 'entity_id' })),
+    ...tasks.map((each) => ({ ...each, object: 'tasks', field: 'record_id' })),
+  ];
+}
+
+/** Returns the manual tags of the source that the target does not have. */
+function addedTags(source: StoredRecord, target: StoredRecord): string[] {
+  const has = new Set(target.tags?.map(({ tagId }) => tagId));
+  return (source.tags ?? []).filter(({ isManual, tagId }) => isManual && !has.has(tagId)).map(({ tagId }) => tagId);
+}
+
+/**
+ * Locks both records in the order of their ids, as a deletion does, and what they refer to: accounts
+ * and leads before customers, customers before deals.
+ */
+async function lockPair(call: WriteCall, { object: { object }, workspace }: RecordTarget, { from, to }: Pair) {
+  const { caller } = call;
+  const { sql } = call.db;
+  const hold = (records: readonly StoredRecord[]) =>
+    holdExisting(
+      sql,
+      caller,
+      records.flatMap((record) => ownReferences(object, record).map((each) => ({ object: each.object, id: each.to }))),
+    );
+  if (object === 'customers') await lockConvertedLeads(sql, caller, [from]);
+  // Leads are locked before the customers to which they were converted.
+  if (object !== 'leads') await hold(await findRecords(sql, caller, object, [from, to]));
+  await lockForMerge(sql, caller, object, [from, to]);
+  const own = workspace.objects.get(object);
+  const records = own ? await lockEachForChange(call, own, [from, to]) : [];
+  const [source, target] = [from, to].map((id) => records.find((record) => record.id === id));
+  if (!source) throw notFound();
+  if (!target)
+    throw validationFailed([problem('into_id', 'NOT_FOUND', `into_id must be the ID of a record of ${object}`)], 422);
+  return { source, target, existing: await hold([source]) };
+}
+
+async function checkSize({ caller, db: { sql } }: WriteCall, pair: Pair): Promise<void> {
+  const [items, references] = await Promise.all([
+    countItems(sql, caller, pair, most.items + 1),
+    isReferredTo(pair.object) ? countReferring(sql, caller, pair.object, [pair.from], most.references + 1) : 0,
+  ]);
+  const reject = (limit: number, what: string) =>
+    conflict('merge_too_large', `More than ${limit.toLocaleString('en-US')} ${what} would move.`, { limit });
+  if (items > most.items) throw reject(most.items, 'items');
+  if (references > most.references) throw reject(most.references, 'references');
+}
+
+/** Returns the fields of the source that refer to records that are gone, or to an inactive user. */
+async function findUnusable(
+  { caller, db: { sql } }: WriteCall,
+  object: string,
+  source: StoredRecord,
+  existing: ReadonlySet<string>,
+): Promise<ReadonlySet<string>> {
+  const gone = ownReferences(object, source).filter(({ to }) => !existing.has(to));
+  const unusable = new Set(gone.map(({ field }) => field));
+  const owner = findOwner(source);
+  if (owner && (await findReferences(sql, caller, [owner]))(owner) === undefined) unusable.add(owner.field);
+  return unusable;
+}
+
+/** Records the audit rows and events of records whose reference moved from one record of a pair to the other. */
+export async function noteMovedReferences(
+  call: WriteCall,
+  { workspace }: RecordTarget,
+  references: readonly MovedReference[],
+  pair: Pair,
+  now: Date,
+): Promise<void> {
+  for (const [name, changed] of Map.groupBy(references, (each) => each.object)) {
+    const referring = getBuiltinObject(name, workspace);
+    const retagged = await retag(call.db.sql, call.caller, recordsToRetag(referring, workspace, changed, now));
+    const tags = namesOfRetagged(referring, retagged);
+    for (const each of changed)
+      call.db.record({ ...describeRepointing(referring, each, pair, tags.get(each.id)), occurredAt: each.changedAt });
+  }
+}
