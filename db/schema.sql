@@ -678,6 +678,7 @@ alter table change_sets alter column company_id set (n_distinct = 100);
 create index change_sets_by_status on change_sets (company_id, test_mode, status, created_at desc, id desc);
 create index change_sets_due on change_sets (expires_at) where status = 'pending';
 create index change_sets_newest on change_sets (company_id, test_mode, created_at desc, id desc);
+create index change_sets_old on change_sets (expires_at) where status <> 'pending';
 alter table change_sets enable row level security, force row level security;
 create policy tenant on change_sets to crm_app
   using (company_id = current_company() and test_mode = current_test_mode())

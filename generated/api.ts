@@ -5175,8 +5175,9 @@ export interface paths {
         };
         /**
          * List change sets
-         * @description Returns change sets in the mode of the credential, newest first, without their operations. Each has the `digest` of its
-         *     operations: read [the whole set](#operation/getChangeSet) before you decide about it.
+         * @description Returns change sets in the mode of the credential, newest first. They have no `operations`, because a set can have 100 of
+         *     them with the data before and after: read [the whole set](#operation/getChangeSet) before you decide about it.
+         *     Sets are deleted 90 days after `expires_at`; the audit log keeps who decided about them.
          *
          *     Requires `change_sets:view`, which a session token has through the roles of its user. The list has the sets that the same
          *     credential proposed and, if the credential can see the whole workspace, those of others. It leaves out sets with operations
@@ -5203,7 +5204,8 @@ export interface paths {
          *     Requires `change_sets:create` and the scopes of every operation.
          *
          *     Errors: **422** with `details.operations [{index, status, error}]`, the responses of the operations that fail; an unknown
-         *     operation has 404, and one without a dry run has 400 with the reason `dry_run_unsupported`. **409** with the reason `stale`
+         *     operation has 404, one without a dry run has 400 with the reason `dry_run_unsupported`, and one with a password has 400 with
+         *     the reason `password_not_allowed`, because sets are stored and shown to people. **409** with the reason `stale`
          *     and `details.operations`: the indexes of operations whose `if_version` has passed.
          */
         post: operations["createChangeSet"];
@@ -5260,7 +5262,8 @@ export interface paths {
         put?: never;
         /**
          * Withdraw a change set
-         * @description Withdraws a pending change set, so that it cannot be approved.
+         * @description Withdraws a pending change set, so that it cannot be approved. The credential that proposed it can, and any other one that
+         *     sees it and has this scope. The audit log names the one that did.
          *
          *     Requires `change_sets:create`. **404** as for [reading it](#operation/getChangeSet). **409** with the reason `already_decided`
          *     or `expired`.
@@ -5290,8 +5293,8 @@ export interface paths {
         /**
          * Approve and apply a change set
          * @description Approves a pending change set and applies its operations in one transaction, as the person who approves. Only people can:
-         *     send a session token, or use the console. The person needs `change_sets:view` and the scopes of every operation. API keys and
-         *     OAuth tokens are rejected with 403.
+         *     send a session token. The person needs `change_sets:view` and the scopes of every operation. API keys and OAuth tokens are
+         *     rejected with 403. Session tokens work in live mode: a set of a test key shows what would wait, until it expires or is withdrawn.
          *
          *     `digest` stands for exactly the operations that were read. The audit log names the person, and in `metadata` the proposer
          *     and the set. A [revert](#tag/Reverts) of `request_id` undoes the changes.
@@ -5327,8 +5330,8 @@ export interface paths {
         put?: never;
         /**
          * Reject a change set
-         * @description Rejects a pending change set. Only people can, with a session token or in the console, who have `change_sets:view` and the
-         *     scopes of every operation. **409** with the reason `already_decided` or `expired`.
+         * @description Rejects a pending change set. Only people can, with a session token, who have `change_sets:view` and the scopes of every
+         *     operation. **403**: the person lacks one. **409** with the reason `already_decided` or `expired`.
          */
         post: operations["rejectChangeSet"];
         delete?: never;
@@ -32826,7 +32829,7 @@ export interface operations {
             };
             cookie?: never;
         };
-        requestBody: {
+        requestBody?: {
             content: {
                 /**
                  * @example {

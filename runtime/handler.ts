@@ -184,6 +184,8 @@ export interface NestedOperation {
   modules: string[];
   /** True if its response contains a secret, which must not be stored. */
   hasSecret: boolean;
+  /** True if its body can contain a password, which must not be stored. */
+  takesPassword: boolean;
   takesIfMatch: boolean;
 }
 
@@ -214,6 +216,11 @@ export type NestedOutcome =
 export interface NestedOperations {
   /** @param path without a query */
   find(method: string, path: string): NestedOperation | undefined;
+  /**
+   * Checks that a caller may run an operation, without running it.
+   * @throws ApiError as the operation would: 403 with the missing scopes, 404 for an unknown object
+   */
+  authorize(request: Pick<NestedRequest, 'method' | 'path' | 'caller'>): void;
   /** Runs an operation in a savepoint, which is rolled back if it fails. */
   run(request: NestedRequest): Promise<NestedOutcome>;
   /** Drops the configuration that operations changed, after their savepoint was rolled back. */

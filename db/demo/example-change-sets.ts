@@ -1,4 +1,4 @@
-// The change sets of the demo workspace. People decide in live mode, and keys of samples are test keys.
+// Change sets of the demo workspace: people decide in live mode, samples run with test keys.
 import type { Sql } from '../client/pool.ts';
 import { enterTenant } from '../client/tenant.ts';
 

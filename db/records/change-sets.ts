@@ -2,6 +2,7 @@
 import { hash } from 'node:crypto';
 import { type CreatedByRow, createdColumns } from '../client/created-by.ts';
 import type { Sql } from '../client/pool.ts';
+import { forEachTenant } from '../client/sweeping.ts';
 import type { TenantScope } from '../client/tenant.ts';
 import type { Scope } from '../client/visibility.ts';
 
@@ -80,12 +81,14 @@ export async function listChangeSets(
   status: ChangeSetStatus | undefined,
   after: readonly [string, string] | undefined,
   limit: number,
+  now: Date,
 ): Promise<ChangeSetSummaryRow[]> {
   return sql<ChangeSetSummaryRow[]>`
     select ${sql(summaryColumns)}
     from change_sets
     where company_id = ${viewer.companyId} and test_mode = ${viewer.testMode} and ${isShown(sql, viewer)}
       ${status ? sql`and status = ${status}` : sql``}
+      ${status === 'pending' ? sql`and expires_at > ${now}` : sql``}
       ${after ? sql`and (created_at, id) < (${after[0]}::timestamptz, ${after[1]}::uuid)` : sql``}
     order by created_at desc, id desc
     limit ${limit}`;
@@ -187,4 +190,22 @@ export async function expireChangeSet(
     where company_id = ${companyId} and test_mode = ${testMode} and id = ${id} and status = 'pending' and expires_at <= ${now}
     returning ${sql(summaryColumns)}`;
   return row;
+}
+
+/** How long a set stays after its time is over. */
+const keptMs = 90 * 86_400_000;
+
+/** Deletes sets 90 days after their time was over. @returns the number of sets */
+export async function sweepChangeSets(sql: Sql, limit: number, now: Date): Promise<number> {
+  const due = await sql<(TenantScope & { id: string })[]>`
+    select company_id, test_mode, id from change_sets
+    where status <> 'pending' and expires_at < ${new Date(now.getTime() - keptMs)}
+    order by expires_at
+    limit ${limit}`;
+  return forEachTenant(due, async ({ companyId, testMode }, rows) => {
+    const deleted = await sql`
+      delete from change_sets
+      where company_id = ${companyId} and test_mode = ${testMode} and id = any(${rows.map(({ id }) => id)}::uuid[])`;
+    return deleted.count;
+  });
 }

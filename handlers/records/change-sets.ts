@@ -11,6 +11,7 @@ import {
   proposeChangeSet,
   recordChangeSet,
   requirePending,
+  requireScopes,
   toViewer,
 } from '../../services/records/change-sets.ts';
 
@@ -25,7 +26,7 @@ export const listChangeSets: Handler<'listChangeSets'> = async (call) => {
     { request, caller, services: call.services },
     ['change-sets', status ?? null],
     (after: readonly [string, string] | undefined, limit) =>
-      db.listChangeSets(call.db.sql, viewer, status, after, limit),
+      db.listChangeSets(call.db.sql, viewer, status, after, limit, now),
     (last: db.ChangeSetSummaryRow) => [last.createdAt.toISOString(), last.id],
   );
   return { status: 200, data: { change_sets: rows.map((row) => toSummary(row, caller.testMode, now)), ...rest } };
@@ -68,6 +69,7 @@ export const approveChangeSet: Handler<'approveChangeSet'> = async (call) => {
       'digest_mismatch',
       'The digest is not that of this change set. Read the set again before you approve it.',
     );
+  requireScopes(call, caller, row);
   const outcome = await applyChangeSet(call, caller, row);
   const decided = {
     ...outcome,
@@ -88,6 +90,7 @@ export const rejectChangeSet: Handler<'rejectChangeSet'> = async (call) => {
   const viewer = await toViewer(call, caller);
   const row = orNotFound(await db.findChangeSet(sql, viewer, call.request.path.id, true));
   requirePending(row, now);
+  requireScopes(call, caller, row);
   const decided = {
     status: 'rejected' as const,
     operations: skipAll(row),

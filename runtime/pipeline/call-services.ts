@@ -57,6 +57,7 @@ export class BoundServices implements CallServices {
   readonly #context: CallContext;
   readonly #withoutConnection: <T>(work: Promise<T>) => Promise<T>;
   readonly #own: ServicesOfCall;
+  #nested: NestedOperations | undefined;
 
   constructor(
     parts: CallParts,
@@ -80,7 +81,9 @@ export class BoundServices implements CallServices {
   get nested(): NestedOperations {
     const { nested } = this.#own;
     if (!nested) throw new Error('an operation inside another transaction cannot run others');
-    return nested();
+    // One for the whole call, so that reads see the configuration that earlier operations changed.
+    this.#nested ??= nested();
+    return this.#nested;
   }
 
   get files(): Files {

@@ -46,6 +46,7 @@ export class NestedCalls {
     let changed: Promise<Workspace> | undefined;
     return {
       find: (method, path) => this.#find(method, path),
+      authorize: ({ method, path, caller }) => this.#authorize(method, path, { ...caller }),
       run: async (request) => {
         const outcome = await this.#run(outer, request, () => changed);
         // Settings are read again after any write to them; a rollback to a savepoint also drops them.
@@ -62,7 +63,7 @@ export class NestedCalls {
   #find(method: string, path: string): NestedOperation | undefined {
     const route = this.#route(method, path);
     if (route.kind !== 'operation') return undefined;
-    const { id, dryRun, reads, secretAnswer, headerParameters, requirements } = route.operation;
+    const { id, dryRun, reads, headerParameters, requirements } = route.operation;
     const scopes = requirements.find(({ scheme }) => scheme === 'apiKey')?.scopes ?? [];
     return {
       operationId: id,
@@ -73,9 +74,18 @@ export class NestedCalls {
       modules: scopes.map((scope) =>
         getScopeModule(scope.replace(/^\{(\w+)\}/, (_, name: string) => route.path[name] ?? '')),
       ),
-      hasSecret: secretAnswer,
+      // Responses that no cache may store have secrets, too.
+      hasSecret: route.operation.secretAnswer || route.operation.cacheControl !== undefined,
+      takesPassword: route.operation.hashesPassword,
       takesIfMatch: headerParameters.includes('If-Match'),
     };
+  }
+
+  #authorize(method: string, path: string, caller: Caller): void {
+    const route = this.#route(method, path);
+    if (route.kind !== 'operation') return;
+    if (route.operation.requirements.length > 0)
+      authorize(route.operation, caller, route.path, this.#parts.moduleState);
   }
 
   /**
@@ -112,9 +122,12 @@ export class NestedCalls {
       if (!handler) throw new Error(`no handler for ${operation.id}`);
       const result = (await handler(call as never)) as { status: number; data?: unknown; etag?: string };
       await call.db.settle();
-      await sql`set constraints all immediate`;
-      await sql`set constraints all deferred`;
-      await sql`release savepoint nested_operation`;
+      // In one message. If a constraint fails, the others fail too.
+      await Promise.all([
+        sql`set constraints all immediate`,
+        sql`set constraints all deferred`,
+        sql`release savepoint nested_operation`,
+      ]);
       return {
         status: result.status,
         data: result.data,

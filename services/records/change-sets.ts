@@ -9,6 +9,7 @@ import type {
   StoredOperation,
 } from '../../db/records/change-sets.ts';
 import { digestOf, insertChangeSet } from '../../db/records/change-sets.ts';
+import { lockRecords } from '../../db/records/records.ts';
 import { moduleActions } from '../../domain/access/scopes.ts';
 import { putIds, readRefs } from '../../domain/records/change-set-refs.ts';
 import { ApiError, conflict } from '../../runtime/errors.ts';
@@ -40,12 +41,17 @@ export async function toViewer(
     throw new ApiError('FORBIDDEN_SCOPE', 'This operation requires the scope change_sets:view.', {
       required_scopes: ['change_sets:view'],
     });
-  const { objects } = await services.loadWorkspace();
-  const modules = new Set([...Object.keys(moduleActions), ...objects.keys()]);
+  const modules = await findModules(services);
   const { companyId, testMode, actor, userId } = caller;
   const reach = caller.reachOf?.(['change_sets:view']) ?? caller.reach;
   const viewable = [...modules].filter((module) => caller.grants.allows(`${module}:view`));
   return { companyId, testMode, reach, actor, userId, viewable };
+}
+
+/** Returns the modules of the API and of the workspace's own objects. */
+async function findModules(services: Call['services']): Promise<string[]> {
+  const { objects } = await services.loadWorkspace();
+  return [...new Set([...Object.keys(moduleActions), ...objects.keys()])];
 }
 
 /** @throws ApiError 409 if the set is decided or has expired */
@@ -138,11 +144,15 @@ export async function proposeChangeSet(call: Call<'createChangeSet'>): Promise<C
   const { caller, now } = call;
   const { body } = call.request;
   const { sql } = call.db;
+  call.services.nested.forget();
   await sql`savepoint trial`;
-  const { operations, modules } = await tryOperations(call, body.operations);
+  const { operations, modules: needed } = await tryOperations(call, body.operations);
   await sql`rollback to savepoint trial`;
   await sql`release savepoint trial`;
   call.services.nested.forget();
+  // Without objects that the set itself adds: nobody could see the set before it is applied.
+  const known = new Set(await findModules(call.services));
+  const modules = needed.filter((module) => known.has(module));
   const { title, reason = null, atomic = true } = body;
   const expiresAt = new Date(now.getTime() + (body.expires_in_hours ?? 72) * 3_600_000);
   const id = uuidv7();
@@ -174,6 +184,10 @@ async function tryOperations(
     const operation = nested.find(method, made.path);
     if (!operation?.isWrite) {
       problems.push(toProblem(index, operation ? unsupported() : noOperation()));
+      continue;
+    }
+    if (operation.takesPassword && body?.password !== undefined) {
+      problems.push(toProblem(index, passwordInSet()));
       continue;
     }
     for (const module of operation.modules) modules.add(module);
@@ -277,10 +291,25 @@ const unsupported = () =>
     reason: 'dry_run_unsupported',
   });
 
+const passwordInSet = () =>
+  new ApiError(
+    'VALIDATION_ERROR',
+    'A change set cannot contain a password. Leave it out; the user then sets one by "Forgot password".',
+    { reason: 'password_not_allowed' },
+  );
+
 export interface Application {
   status: Extract<ChangeSetStatus, 'applied' | 'failed'>;
   operations: StoredOperation[];
   error: ChangeSetFailure | null;
+}
+
+/**
+ * Checks that a person has the scopes that the operations declare.
+ * @throws ApiError 403 with the missing scopes
+ */
+export function requireScopes({ services: { nested } }: Working, person: Caller, { operations }: ChangeSetRow): void {
+  for (const { method, path } of operations) nested.authorize({ method, path, caller: person });
 }
 
 /**
@@ -289,6 +318,7 @@ export interface Application {
  */
 export async function applyChangeSet(call: Working, approver: Caller, row: ChangeSetRow): Promise<Application> {
   const { sql } = call.db;
+  call.services.nested.forget();
   await requireFresh(call, approver, row);
   await sql`savepoint application`;
   const applied = await runApproved(call, approver, row);
@@ -316,6 +346,7 @@ const nameSet = (change: Change, row: ChangeSetRow): Change => ({
 /** @throws ApiError 409 if a target is not the version that the trial found, or out of sight */
 async function requireFresh(call: Working, approver: Caller, { operations }: ChangeSetRow): Promise<void> {
   const current = new Map<string, string | undefined>();
+  await lockTargets(call, approver, operations);
   const passed: number[] = [];
   for (const [index, { target, version }] of operations.entries()) {
     if (target === null) continue;
@@ -323,6 +354,22 @@ async function requireFresh(call: Working, approver: Caller, { operations }: Cha
     if (current.get(target) !== version) passed.push(index);
   }
   if (passed.length > 0) throw stale(passed);
+}
+
+/** Locks the records among the targets, so that nothing changes them before the operations do. */
+async function lockTargets(
+  { db: { sql } }: Working,
+  approver: Caller,
+  operations: readonly StoredOperation[],
+): Promise<void> {
+  const scope = { ...approver, reach: { kind: 'company' } } as const;
+  const idsByObject = new Map<string, string[]>();
+  for (const { target } of operations) {
+    const [, object, id] = target?.match(/^\/v1\/objects\/([^/]+)\/records\/([0-9a-f-]{36})$/i) ?? [];
+    if (object !== undefined && id !== undefined) idsByObject.set(object, [...(idsByObject.get(object) ?? []), id]);
+  }
+  const sorted = [...idsByObject].sort(([one], [other]) => (one < other ? -1 : 1));
+  for (const [object, ids] of sorted) await lockRecords(sql, scope, object, ids);
 }
 
 interface Applied {
@@ -356,7 +403,7 @@ async function runApproved(call: Working, approver: Caller, row: ChangeSetRow): 
     }
     const createdId = findId(outcome);
     if (stored.ref !== null && createdId !== undefined) ids.set(stored.ref, createdId);
-    for (const { recordId } of outcome.changes) if (recordId !== undefined) touched.add(recordId);
+    for (const { recordId } of outcome.changes) if (recordId !== undefined) touched.add(recordId.toLowerCase());
     applied.changes.push(...outcome.changes);
     applied.callbacks.push(...outcome.callbacks);
     applied.operations.push({ ...stored, status: 'applied' });
@@ -371,7 +418,7 @@ async function runApproved(call: Working, approver: Caller, row: ChangeSetRow): 
     const operation = nested.find(method, path);
     if (!operation?.isWrite) return { error: noOperation() };
     // The operation locks the record and compares. What the set itself changed has another version.
-    const isUntouched = target !== null && !touched.has(target.slice(target.lastIndexOf('/') + 1));
+    const isUntouched = target !== null && !touched.has(target.slice(target.lastIndexOf('/') + 1).toLowerCase());
     const ifMatch = operation.takesIfMatch && isUntouched && version?.startsWith('"') ? version : undefined;
     return nested.run({ method, path, body, ifMatch, caller: approver, reloads: changesConfiguration(operation) });
   }

@@ -110,38 +110,113 @@ describe('of 32 approvals at the same time', () => {
   });
 });
 
-test('keys cannot approve or reject, whatever their scopes', async () => {
+test('keys cannot approve or reject with any scopes', async () => {
   const set = await propose([{ method: 'POST', path: records, body: { name: unique() } }]);
   expect((await approve(set, { key })).status).toBe(403);
   expect((await call('POST', `${path}/${set.id}/reject`, { key, body: {} })).status).toBe(403);
   expect((await approve({ ...set, digest: 'other' })).body.error.details.reason).toBe('digest_mismatch');
 });
 
-test('withdrawing, approving and rejecting at the same time have one outcome', async () => {
-  const name = unique();
-  const set = await propose([{ method: 'POST', path: records, body: { name } }]);
-  const answers = await Promise.all([
-    approve(set),
-    call('POST', `${path}/${set.id}/withdraw`, { key }),
-    call('POST', `${path}/${set.id}/reject`, { token, body: { reason: 'No' } }),
-  ]);
-  expect(answers.map(({ status }) => status).sort()).toEqual([200, 409, 409]);
-  const { status } = await read(set.id);
-  expect(await countNamed(name)).toBe(status === 'applied' ? 1 : 0);
+test('approval, rejection, withdrawal and expiry at the same time have one outcome', async () => {
+  for (let turn = 0; turn < 5; turn += 1) {
+    const name = unique();
+    const set = await propose([{ method: 'POST', path: records, body: { name } }]);
+    const overdue = () => database()`
+      update change_sets set expires_at = now() - interval '1 second'
+      where company_id = ${tenant.companyId} and id = ${set.id} and status = 'pending'`;
+    const [, ...answers] = await Promise.all([
+      overdue(),
+      approve(set),
+      call('POST', `${path}/${set.id}/withdraw`, { key }),
+      call('POST', `${path}/${set.id}/reject`, { token, body: { reason: 'No' } }),
+    ]);
+    const statuses = answers.map(({ status }) => status);
+    expect(statuses.every((status) => status === 200 || status === 409)).toBe(true);
+    const decided = answers.filter(({ status }) => status === 200);
+    const { status } = await read(set.id);
+    expect(decided.map(({ body }) => body.data.change_set.status)).toEqual(status === 'expired' ? [] : [status]);
+    expect(await countNamed(name)).toBe(status === 'applied' ? 1 : 0);
+  }
 });
 
-test('the approval of 100 operations takes at most two seconds', async () => {
+test('a set can have 100 operations', async () => {
   const names = Array.from({ length: 100 }, unique);
   const set = await propose(names.map((name) => ({ method: 'POST', path: records, body: { name } })));
-  const start = performance.now();
   expect((await approve(set)).body.data.change_set.status).toBe('applied');
-  expect(performance.now() - start).toBeLessThan(2000);
 });
 
-test('a key sees its own sets only, unless it sees the whole workspace', async () => {
+test('later operations see objects and fields that earlier ones add', async () => {
+  const name = `boats-${randomUUID().slice(0, 8)}`;
+  const boats = `/v1/objects/object:${name}/records`;
+  const set = await propose([
+    { method: 'POST', path: '/v1/objects', body: { slug: name, label: 'Boat', plural: 'Boats' } },
+    {
+      method: 'POST',
+      path: `/v1/objects/object:${name}/fields`,
+      body: { name: 'sails', label: 'Sails', type: 'number' },
+    },
+    { method: 'POST', path: boats, body: { name: 'Ada', sails: 2 }, ref: 'ada' },
+    { method: 'PATCH', path: `${boats}/$ref.ada.id`, body: { sails: 3 } },
+  ]);
+  expect(set.operations[3]).toMatchObject({ before: { record: { sails: 2 } }, after: { record: { sails: 3 } } });
+  expect((await call('GET', boats, { key })).status).toBe(404);
+  const applied = await approve(set);
+  expect({ text: applied.text, set: applied.body.data?.change_set }).toMatchObject({
+    set: { status: 'applied', error: null },
+  });
+  const { body } = await expectStatus(200, 'GET', boats, { key });
+  expect(body.data.records).toMatchObject([{ name: 'Ada', sails: 3 }]);
+});
+
+test('a change set contains no password', async () => {
+  const user = {
+    email: `${randomUUID()}@example.com`,
+    first_name: 'Ada',
+    last_name: 'Lane',
+    role: 'Viewer',
+    password: 'a long password',
+  };
+  const body = { title: 'x', operations: [{ method: 'POST', path: '/v1/users', body: user }] };
+  const answer = await call('POST', path, { key, body });
+  expect(answer.body.error.details.operations).toMatchObject([
+    { status: 400, error: { details: { reason: 'password_not_allowed' } } },
+  ]);
+});
+
+test('lists show the sets without their operations', async () => {
+  const set = await propose([{ method: 'POST', path: records, body: { name: unique() } }]);
+  const list = async (status: string): Promise<Json[]> =>
+    (await expectStatus(200, 'GET', path, { token, query: { status, limit: '1' } })).body.data.change_sets;
+  const { operations: _, ...summary } = set;
+  expect(await list('pending')).toEqual([summary]);
+  await expectStatus(200, 'POST', `${path}/${set.id}/withdraw`, { key });
+  expect(await list('withdrawn')).toMatchObject([{ id: set.id, status: 'withdrawn' }]);
+  expect(await list('pending')).not.toMatchObject([{ id: set.id }]);
+});
+
+test('a key sees only sets about modules that it can view', async () => {
   const set = await propose([{ method: 'POST', path: records, body: { name: unique() } }]);
   const narrow = await newKey(tenant, { scopes: ['change_sets:view'] });
   expect((await call('GET', `${path}/${set.id}`, { key: narrow })).status).toBe(404);
+  const wider = await newKey(tenant, { scopes: ['change_sets:view', 'accounts:view'] });
+  expect((await call('GET', `${path}/${set.id}`, { key: wider })).status).toBe(200);
+});
+
+test('sets of other tenants and of the other mode are not found', async () => {
+  const set = await propose([{ method: 'POST', path: records, body: { name: unique() } }]);
+  const other = await newTenant();
+  const otherToken = await adminToken(other);
+  for (const credential of [{ key: other.key }, { token: otherToken }, { key: tenant.testKey }])
+    expect((await call('GET', `${path}/${set.id}`, credential)).status).toBe(404);
+  expect((await call('POST', `${path}/${set.id}/withdraw`, { key: other.key })).status).toBe(404);
+  expect((await approve(set, { token: otherToken })).status).toBe(404);
+  expect((await call('POST', `${path}/${set.id}/reject`, { token: otherToken, body: {} })).status).toBe(404);
+  const id = (await createRecord(key, 'accounts', { name: unique() })).id;
+  const body = { title: 'x', operations: [{ method: 'PATCH', path: `${records}/${id}`, body: { name: 'x' } }] };
+  expect(await call('POST', path, { key: other.key, body })).toMatchObject({
+    status: 422,
+    body: { error: { details: { operations: [{ index: 0, status: 404 }] } } },
+  });
 });
 
 test('a set expires, cannot be approved afterwards, and has one outcome against an approval', async () => {
@@ -187,12 +262,17 @@ test('nothing of an atomic set is applied if an operation fails, and the rest of
   expect(await countNamed(second)).toBe(1);
 });
 
-test('people can only approve what they may do', async () => {
+test('people can only approve or reject what they may do', async () => {
   const viewer = await newPerson(tenant, 'Viewer');
   const name = unique();
   const set = await propose([{ method: 'POST', path: records, body: { name } }]);
   const answer = await approve(set, { token: await tokenFor(tenant, viewer) });
   expect(answer).toMatchObject({ status: 403, body: { error: { code: 'FORBIDDEN_SCOPE' } } });
+  const rejected = await call('POST', `${path}/${set.id}/reject`, { token: await tokenFor(tenant, viewer), body: {} });
+  expect(rejected).toMatchObject({
+    status: 403,
+    body: { error: { code: 'FORBIDDEN_SCOPE', details: { required_scopes: ['accounts:create'] } } },
+  });
   expect((await read(set.id)).status).toBe('pending');
   expect(await countNamed(name)).toBe(0);
 });
