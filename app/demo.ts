@@ -234,6 +234,7 @@ async function makeWorkspace(sql: Sql, passwordHash: string, file: ExampleFile, 
     audience: 'api',
     groups: ['records', 'automation'],
     extraScopes: [],
+    writeMode: 'direct',
     createdAt: data.founded,
   });
 }

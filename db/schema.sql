@@ -261,6 +261,7 @@ create table api_keys (
   ip_allowlist text[] not null default '{}',
   reach_kind text not null default 'company' check (reach_kind in ('company', 'branch', 'team')),
   reach_id uuid,
+  write_mode text not null default 'direct' check (write_mode in ('direct', 'propose')),
   expires_at timestamptz(3),
   created_by_id text not null,
   created_by_name text,
@@ -287,7 +288,8 @@ create policy purge on api_keys to crm_purge
   with check (company_id = current_company());
 grant select, insert, update, delete on api_keys to crm_app;
 grant select (company_id, id, key_hash, name, environment, scopes, rate_limit_per_minute, rate_limit_per_hour,
-  ip_allowlist, reach_kind, reach_id, expires_at, revoked_at, expiry_notified_for) on api_keys to crm_platform;
+  ip_allowlist, reach_kind, reach_id, write_mode, expires_at, revoked_at, expiry_notified_for)
+  on api_keys to crm_platform;
 grant select, insert, update, delete on api_keys to crm_purge;
 create constraint trigger raise_credential_version after insert or delete or update
   on api_keys deferrable initially deferred for each row
@@ -660,6 +662,7 @@ create table change_sets (
   operation_count int not null,
   modules text[] not null,
   digest text not null,
+  proposal_digest text,
   created_by_kind text not null,
   created_by_id text not null,
   created_by_name text,
@@ -679,6 +682,11 @@ create index change_sets_by_status on change_sets (company_id, test_mode, status
 create index change_sets_due on change_sets (expires_at) where status = 'pending';
 create index change_sets_newest on change_sets (company_id, test_mode, created_at desc, id desc);
 create index change_sets_old on change_sets (expires_at) where status <> 'pending';
+create index change_sets_pending on change_sets (company_id, test_mode, created_by_id, created_by_user)
+  where status = 'pending';
+create unique index change_sets_same on change_sets (company_id, test_mode, created_by_id, created_by_user,
+  proposal_digest) nulls not distinct
+  where status = 'pending' and proposal_digest is not null;
 alter table change_sets enable row level security, force row level security;
 create policy tenant on change_sets to crm_app
   using (company_id = current_company() and test_mode = current_test_mode())
@@ -2023,6 +2031,7 @@ create table oauth_grants (
   groups text[] not null default '{}' check (groups <@ array['records', 'pipeline', 'automation', 'calendar', 'messaging',
     'billing', 'admin']),
   extra_scopes text[] not null default '{}',
+  write_mode text not null default 'direct' check (write_mode in ('direct', 'propose')),
   created_at timestamptz(3) not null,
   revoked_at timestamptz(3),
   audience text check (audience in ('api', 'mcp')),

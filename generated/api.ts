@@ -1179,6 +1179,8 @@ export interface paths {
          *     a missing object grants nothing until the object is created. `messaging:send`, `onboarding` and unknown scopes are
          *     rejected with INVALID_OPTION.
          *
+         *     With `write_mode: propose`, the key [proposes its changes](#tag/Change-sets/Let-an-agent-work-and-keep-the-last-word) instead of making them.
+         *
          *     A workspace can have at most 100 active keys; the next one is rejected with 409 CONFLICT, `details.reason: key_limit`.
          *     Revoked and expired keys do not count.
          *
@@ -5263,7 +5265,8 @@ export interface paths {
         /**
          * Withdraw a change set
          * @description Withdraws a pending change set, so that it cannot be approved. The credential that proposed it can, and any other one that
-         *     sees it and has this scope. The audit log names the one that did.
+         *     sees it and has this scope. A credential with the write mode `propose` withdraws only its own sets: **403** with the reason
+         *     `propose_only` for others. The audit log names the one that did.
          *
          *     Requires `change_sets:create`. **404** as for [reading it](#operation/getChangeSet). **409** with the reason `already_decided`
          *     or `expired`.
@@ -7290,6 +7293,11 @@ export interface paths {
 export type webhooks = Record<string, never>;
 export interface components {
     schemas: {
+        ProposalAnswer: {
+            success: components["schemas"]["Success"];
+            data: components["schemas"]["ProposalData"];
+            meta: components["schemas"]["Meta"];
+        };
         /**
          * @description True for every successful call.
          * @constant
@@ -7362,6 +7370,11 @@ export interface components {
              */
             dry_run?: true;
             would?: components["schemas"]["DryRunEffects"];
+            /**
+             * @description The number of proposals of this credential that wait for a person. Present if there are any and the credential has the write mode `propose`.
+             * @example 1
+             */
+            pending_change_sets?: number;
         };
         HealthAnswer: {
             success: components["schemas"]["Success"];
@@ -8617,6 +8630,11 @@ export interface components {
              */
             id: string | null;
         };
+        /**
+         * @description `direct`: writes take effect. `propose`: writes become change sets, which wait for a person.
+         * @enum {string}
+         */
+        WriteMode: "direct" | "propose";
         /** @description The user who created the key. */
         ApiKeyCreator: {
             id: string;
@@ -8640,6 +8658,7 @@ export interface components {
             rate_limit_per_day: number | null;
             ip_allowlist: string[];
             reach: components["schemas"]["Reach"];
+            write_mode: components["schemas"]["WriteMode"];
             /** Format: date-time */
             expires_at: string | null;
             status: components["schemas"]["ApiKeyStatus"];
@@ -8716,6 +8735,11 @@ export interface components {
             ip_allowlist?: components["schemas"]["ApiKeyIpAllowlist"];
             reach?: components["schemas"]["ApiKeyReachCreate"];
             /**
+             * @description With `propose`, each write of the key becomes a change set, which waits for a person.
+             * @default direct
+             */
+            write_mode: components["schemas"]["WriteMode"];
+            /**
              * Format: date-time
              * @description A time in the future. From then on the key is rejected with 401 API_KEY_EXPIRED. If null, the key never expires.
              */
@@ -8757,6 +8781,7 @@ export interface components {
              * @description A time in the future. If null, the key never expires.
              */
             expires_at?: string | null;
+            write_mode?: components["schemas"]["WriteMode"];
             /** @description Cannot be changed. */
             environment?: unknown;
             /** @description Cannot be changed. */
@@ -8791,6 +8816,7 @@ export interface components {
             groups: components["schemas"]["ConsentGroup"][];
             /** @description Scopes beyond those of the groups that the app requested by name and the person selected. */
             extra_scopes: string[];
+            write_mode: components["schemas"]["WriteMode"];
             created_at: components["schemas"]["Timestamp"];
             /**
              * Format: date-time
@@ -13338,7 +13364,7 @@ export interface components {
             /** @description The path without a query. */
             path: string;
             /** @description The body of the operation. */
-            body?: Record<string, never>;
+            body?: Record<string, never> | unknown[];
             /** @description The version that the record must have. */
             if_version?: number;
             /** @description A name for what the operation creates. */
@@ -13372,7 +13398,7 @@ export interface components {
             path: string;
             body: {
                 [key: string]: unknown;
-            } | null;
+            } | unknown[] | null;
             /** @description The version of the target to which the operation applies; null if it has none. */
             if_version: number | null;
             ref: string | null;
@@ -16135,6 +16161,14 @@ export interface components {
             data: components["schemas"]["TestModeResetResult"];
             meta: components["schemas"]["Meta"];
         };
+        ProposalData: {
+            change_set: components["schemas"]["ChangeSet"];
+            /**
+             * @description Present and true if the same proposal was already pending.
+             * @constant
+             */
+            already_pending?: true;
+        };
     };
     responses: {
         /** @description The request could not be read, or a value in it is invalid. `details.fields` lists every problem. `details.reason` says why a request could not be read. */
@@ -16687,6 +16721,7 @@ export interface components {
                  *             "kind": "company",
                  *             "id": null
                  *           },
+                 *           "write_mode": "direct",
                  *           "expires_at": null,
                  *           "status": "active",
                  *           "created_by": {
@@ -16748,6 +16783,7 @@ export interface components {
                  *             "kind": "company",
                  *             "id": null
                  *           },
+                 *           "write_mode": "direct",
                  *           "expires_at": null,
                  *           "status": "revoked",
                  *           "created_by": {
@@ -19975,6 +20011,7 @@ export interface operations {
                      *               "kind": "company",
                      *               "id": null
                      *             },
+                     *             "write_mode": "direct",
                      *             "expires_at": null,
                      *             "status": "active",
                      *             "created_by": {
@@ -20183,6 +20220,7 @@ export interface operations {
                      *               "automation"
                      *             ],
                      *             "extra_scopes": [],
+                     *             "write_mode": "direct",
                      *             "created_at": "2026-11-20T23:55:00.000Z",
                      *             "revoked_at": null
                      *           }
@@ -20250,6 +20288,7 @@ export interface operations {
                      *             "automation"
                      *           ],
                      *           "extra_scopes": [],
+                     *           "write_mode": "direct",
                      *           "created_at": "2026-11-20T23:55:00.000Z",
                      *           "revoked_at": "2026-11-21T09:30:00.000Z"
                      *         }

@@ -85,6 +85,7 @@ export const tools: readonly Tool[] = [
   tool('book_meeting', 'Book a meeting', 'adds', 'createBooking', 'slot_token reservation_id member_ids policy_id from to attendee meeting object record_id idempotency_key', 'Books a meeting for a held slot, or at a time with certain users.'),
   tool('draft_message', 'Draft a message', 'adds', 'createMessageDraft', 'channel to subject body from object record_id note idempotency_key', 'Prepares an SMS, WhatsApp message or email. It is sent only after a person approves it.', { hint: 'Nothing was sent. A person must approve this draft in the console.' }),
   tool('list_drafts', 'List drafts', 'reads', 'listMessageDrafts', 'status channel object record_id fields limit cursor', 'Lists message drafts and their status.'),
+  tool('get_change_set', 'Get a change set', 'reads', 'getChangeSet', 'id', 'Shows a proposed change, and whether a person has approved or rejected it.'),
   tool('get_usage', 'Get usage', 'reads', { all: ['getUsage', 'getSubscription'] }, '', 'Shows the plan and the usage of the monthly quota.'),
 ];
 

@@ -42,6 +42,8 @@ export interface Caller {
    * True while the user has a generated password. Until they change it, they can do nothing else.
    */
   mustChangePassword: boolean;
+  /** True if the credential only proposes changes. Absent for people. */
+  mustPropose?: boolean;
   modules: Modules;
   /** Limits of the credential, and of all calls of its workspace together. */
   limits: { perMinute: number; perHour: number; tenantPerMinute: number; tenantPerDay: number | null };

@@ -170,6 +170,9 @@ export interface CallDatabase {
   ping(): Promise<void>;
 }
 
+/** The method of a write. */
+export type NestedMethod = 'POST' | 'PUT' | 'PATCH' | 'DELETE';
+
 /** An operation that can run inside the transaction of another. */
 export interface NestedOperation {
   operationId: string;
@@ -225,6 +228,25 @@ export interface NestedOperations {
   run(request: NestedRequest): Promise<NestedOutcome>;
   /** Drops the configuration that operations changed, after their savepoint was rolled back. */
   forget(): void;
+}
+
+/** A write of a caller that only proposes changes. */
+export interface Proposal {
+  /** Describes the operation. */
+  title: string;
+  method: NestedMethod;
+  path: string;
+  body: unknown;
+  /** The ETag that the request requires. */
+  ifMatch: string | undefined;
+}
+
+/** Keeps writes as change sets. Passed in by app/, because runtime/ knows no tables. */
+export interface Proposals {
+  /** Tries a write out and keeps it, instead of running its handler. */
+  propose(call: Call, proposal: Proposal): Promise<unknown>;
+  /** Returns the number of pending proposals of the caller. */
+  countPending(call: Call): Promise<number>;
 }
 
 /** What the server offers to handlers, bound to the call. */

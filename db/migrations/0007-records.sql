@@ -899,6 +899,8 @@ create table change_sets (
   -- Modules that the operations need.
   modules text[] not null,
   digest text not null,
+  -- The same for the same proposal of a credential; null for sets that were put together on purpose.
+  proposal_digest text,
   created_by_kind text not null,
   created_by_id text not null,
   created_by_name text,
@@ -918,6 +920,10 @@ alter table change_sets alter column company_id set (n_distinct = 100);
 create index change_sets_newest on change_sets (company_id, test_mode, created_at desc, id desc);
 create index change_sets_by_status on change_sets (company_id, test_mode, status, created_at desc, id desc);
 create index change_sets_due on change_sets (expires_at) where status = 'pending';
+-- One pending set for the same proposal of a credential, and the pending sets of each.
+create unique index change_sets_same on change_sets (company_id, test_mode, created_by_id, created_by_user, proposal_digest)
+  nulls not distinct where status = 'pending' and proposal_digest is not null;
+create index change_sets_pending on change_sets (company_id, test_mode, created_by_id, created_by_user) where status = 'pending';
 create index change_sets_old on change_sets (expires_at) where status <> 'pending';
 alter table change_sets enable row level security, force row level security;
 create policy tenant on change_sets to crm_app

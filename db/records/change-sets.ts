@@ -19,7 +19,7 @@ export interface ChangeSetFailure {
 export interface StoredOperation {
   method: 'POST' | 'PUT' | 'PATCH' | 'DELETE';
   path: string;
-  body: Record<string, unknown> | null;
+  body: Record<string, unknown> | unknown[] | null;
   ref: string | null;
   /** The path that reads its target; null if it has none yet. */
   target: string | null;
@@ -120,10 +120,18 @@ export interface NewChangeSet {
   operations: StoredOperation[];
   modules: string[];
   digest: string;
+  /** The same for the same proposal; null for sets that were put together on purpose. */
+  proposalDigest: string | null;
   expiresAt: Date;
 }
 
-export async function insertChangeSet(sql: Sql, scope: Scope, given: NewChangeSet, now: Date): Promise<ChangeSetRow> {
+/** @returns undefined if the credential has a pending set for the same proposal */
+export async function insertChangeSet(
+  sql: Sql,
+  scope: Scope,
+  given: NewChangeSet,
+  now: Date,
+): Promise<ChangeSetRow | undefined> {
   const row = {
     companyId: scope.companyId,
     testMode: scope.testMode,
@@ -134,8 +142,44 @@ export async function insertChangeSet(sql: Sql, scope: Scope, given: NewChangeSe
     ...createdColumns(scope),
     createdAt: now,
   };
-  const [stored] = await sql<ChangeSetRow[]>`insert into change_sets ${sql(row)} returning ${sql(columns)}`;
-  return stored as ChangeSetRow;
+  const [stored] = await sql<ChangeSetRow[]>`
+    insert into change_sets ${sql(row)}
+    on conflict (company_id, test_mode, created_by_id, created_by_user, proposal_digest)
+      where status = 'pending' and proposal_digest is not null
+    do nothing
+    returning ${sql(columns)}`;
+  return stored;
+}
+
+/** The condition that a set is a pending one of a credential. */
+const isPendingOf = (sql: Sql, { companyId, testMode, actor, userId }: Scope) => sql`
+  company_id = ${companyId} and test_mode = ${testMode} and status = 'pending' and created_by_id = ${actor.id}
+  and created_by_user is not distinct from ${userId}::uuid`;
+
+/** Returns the pending set of a credential for the same proposal. */
+export async function findSameProposal(
+  sql: Sql,
+  scope: Scope,
+  proposalDigest: string,
+): Promise<ChangeSetRow | undefined> {
+  const [row] = await sql<ChangeSetRow[]>`
+    select ${sql(columns)} from change_sets
+    where ${isPendingOf(sql, scope)} and proposal_digest = ${proposalDigest}`;
+  return row;
+}
+
+/** Lets a credential make the same proposal again, although the former one has not been expired yet. */
+export async function releaseProposal(sql: Sql, { companyId, testMode }: TenantScope, id: string): Promise<void> {
+  await sql`
+    update change_sets set proposal_digest = null
+    where company_id = ${companyId} and test_mode = ${testMode} and id = ${id}`;
+}
+
+/** Returns the number of pending sets of a credential. */
+export async function countPendingChangeSets(sql: Sql, scope: Scope, now: Date): Promise<number> {
+  const [row] = await sql<{ count: number }[]>`
+    select count(*)::int as count from change_sets where ${isPendingOf(sql, scope)} and expires_at > ${now}`;
+  return row?.count ?? 0;
 }
 
 export interface Decision {

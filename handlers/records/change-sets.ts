@@ -1,10 +1,9 @@
 // Change sets: proposed, read, withdrawn, and decided by people.
-import { toActor } from '../../db/client/created-by.ts';
 import * as db from '../../db/records/change-sets.ts';
-import type { components } from '../../generated/api.ts';
 import { ApiError, conflict, orNotFound } from '../../runtime/errors.ts';
-import type { Handler } from '../../runtime/handler.ts';
+import type { Call, Handler } from '../../runtime/handler.ts';
 import { readPage } from '../../runtime/paging.ts';
+import { toChangeSet, toSummary } from '../../services/records/change-set-view.ts';
 import {
   applyChangeSet,
   asPerson,
@@ -14,8 +13,6 @@ import {
   requireScopes,
   toViewer,
 } from '../../services/records/change-sets.ts';
-
-type Summary = components['schemas']['ChangeSetSummary'];
 
 export const listChangeSets: Handler<'listChangeSets'> = async (call) => {
   const { now, request } = call;
@@ -51,6 +48,11 @@ export const withdrawChangeSet: Handler<'withdrawChangeSet'> = async (call) => {
   const viewer = await toViewer(call, caller, false);
   const row = orNotFound(await db.findChangeSet(sql, viewer, call.request.path.id, true));
   requirePending(row, now);
+  if (caller.mustPropose && !isOwn(row, caller))
+    throw new ApiError('FORBIDDEN_SCOPE', 'This credential only proposes changes. It can withdraw its own ones.', {
+      required_scopes: [],
+      reason: 'propose_only',
+    });
   const ended = { status: 'withdrawn' as const, operations: skipAll(row) };
   await db.decideChangeSet(sql, caller, row.id, ended);
   recordChangeSet(call, row, 'withdraw');
@@ -104,6 +106,10 @@ export const rejectChangeSet: Handler<'rejectChangeSet'> = async (call) => {
   return { status: 200, data: { change_set: toChangeSet({ ...row, ...decided }, caller.testMode, now) } };
 };
 
+/** Returns true if the credential has proposed the set. */
+const isOwn = (row: db.ChangeSetSummaryRow, { actor, userId }: Call['caller']): boolean =>
+  row.createdByKind === actor.kind && row.createdById === actor.id && row.createdByUser === userId;
+
 /** @throws ApiError 403 if the caller is not a signed-in user, even if a key acts for one */
 function requireHuman(caller: ReturnType<typeof asPerson>): ReturnType<typeof asPerson> {
   if (caller.kind === 'person' && caller.actor.kind === 'user') return caller;
@@ -115,48 +121,3 @@ function requireHuman(caller: ReturnType<typeof asPerson>): ReturnType<typeof as
 
 const skipAll = ({ operations }: db.ChangeSetRow): db.StoredOperation[] =>
   operations.map((operation) => ({ ...operation, status: 'skipped' }));
-
-function toSummary(row: db.ChangeSetSummaryRow, testMode: boolean, now: Date): Summary {
-  return {
-    id: row.id,
-    // Until the job expires it, a set may be pending after its time.
-    status: row.status === 'pending' && row.expiresAt <= now ? 'expired' : row.status,
-    title: row.title,
-    reason: row.reason,
-    atomic: row.atomic,
-    operation_count: row.operationCount,
-    proposed_by: toActor(row),
-    digest: row.digest,
-    decided_by: row.decidedById === null ? null : { kind: 'user', id: row.decidedById, name: row.decidedByName },
-    decided_at: row.decidedAt?.toISOString() ?? null,
-    rejection_reason: row.rejectionReason,
-    request_id: row.requestId,
-    error: row.error,
-    expires_at: row.expiresAt.toISOString(),
-    test_mode: testMode,
-    created_at: row.createdAt.toISOString(),
-  };
-}
-
-function toChangeSet(row: db.ChangeSetRow, testMode: boolean, now: Date): components['schemas']['ChangeSet'] {
-  return {
-    ...toSummary(row, testMode, now),
-    operations: row.operations.map(({ method, path, body, ref, version, before, after, status, error }) => ({
-      method,
-      path,
-      body,
-      if_version: toVersionNumber(version),
-      ref,
-      before,
-      after,
-      status,
-      error,
-    })),
-  };
-}
-
-/** Returns the number in an ETag; null for a version that is a digest. */
-const toVersionNumber = (version: string | null): number | null => {
-  const number = version?.match(/^"(\d+)"$/)?.[1];
-  return number === undefined ? null : Number(number);
-};

@@ -203,6 +203,7 @@ function keyCaller(record: KeyRecord, facts: RequestFacts): Caller {
       record.reachKind === 'company' || record.reachId === null
         ? { kind: 'company' }
         : { kind: record.reachKind, id: record.reachId },
+    mustPropose: record.writeMode === 'propose',
     expiresAt: record.expiresAt,
     userId: null,
     sessionId: null,
@@ -352,6 +353,7 @@ function appCaller(
     scopes,
     reach: reachOf([]),
     reachOf,
+    mustPropose: grant.writeMode === 'propose',
     expiresAt,
     userId,
     sessionId: null,

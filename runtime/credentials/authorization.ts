@@ -58,6 +58,7 @@ export function authorize(
   if (!opened) throw missingScopes(missing, alternatives[0]?.scheme === 'session');
   if (!opened.byRole) for (const scope of opened.scopes) checkModule(getScopeModule(scope), caller, moduleState);
   if (caller.reachOf) caller.reach = caller.reachOf(opened.scopes);
+  if (caller.mustPropose && !isOpenToProposers(operation)) throw proposeOnly();
   if (operation.liveOnly && caller.testMode) {
     throw new ApiError('FORBIDDEN_SCOPE', 'Live mode and test mode share this setting. Change it with a live key.', {
       required_scopes: [],
@@ -115,6 +116,17 @@ function otherCredential(operation: Operation, caller: Caller): ApiError {
     reason,
   });
 }
+
+/** Reads, proposals, and writes that become proposals. */
+const isOpenToProposers = ({ reads, dryRun, proposes }: Operation): boolean =>
+  reads !== undefined || dryRun || proposes;
+
+const proposeOnly = () =>
+  new ApiError(
+    'FORBIDDEN_SCOPE',
+    'This credential only proposes changes, and this operation cannot be proposed. Ask a person to do it, or use a credential with the write mode direct.',
+    { required_scopes: [], reason: 'propose_only' },
+  );
 
 /** A temporary password may have been intercepted on its way, so it grants no access. */
 const passwordChangeRequired = () =>

@@ -7,7 +7,7 @@ import { type ModuleState, requireScope } from '../credentials/authorization.ts'
 import { sha256 } from '../credentials/secrets.ts';
 import type { ApiError, FieldProblem } from '../errors.ts';
 import type { UploadedFile } from '../files/files.ts';
-import type { Call, CallRequest } from '../handler.ts';
+import type { Call, CallRequest, Proposal } from '../handler.ts';
 import type { Operation } from '../openapi/document.ts';
 import { BoundDatabase, type CallContext, NestedDatabase } from './call-database.ts';
 import { BoundServices, type CallParts, type ServicesOfCall } from './call-services.ts';
@@ -64,6 +64,8 @@ export class CallState implements Omit<Call, 'request'> {
   readonly services: BoundServices;
   /** The database of the current attempt. */
   db: BoundDatabase;
+  /** The proposal to keep instead of running the handler; undefined if the call takes effect. */
+  proposal: Proposal | undefined;
   readonly #boundTo: CallContext;
   readonly #moduleState: ModuleState;
   readonly #database: RequestDatabase;

@@ -8,14 +8,19 @@ import type {
   ChangeSetViewer,
   StoredOperation,
 } from '../../db/records/change-sets.ts';
-import { digestOf, insertChangeSet } from '../../db/records/change-sets.ts';
+import { digestOf, findSameProposal, insertChangeSet, releaseProposal } from '../../db/records/change-sets.ts';
 import { lockRecords } from '../../db/records/records.ts';
 import { moduleActions } from '../../domain/access/scopes.ts';
 import { putIds, readRefs } from '../../domain/records/change-set-refs.ts';
 import { ApiError, conflict } from '../../runtime/errors.ts';
-import type { Call, Change, NestedOperation, NestedOutcome } from '../../runtime/handler.ts';
+import type { Call, Change, NestedOperation, NestedOutcome, Proposal } from '../../runtime/handler.ts';
 
-type Proposed = Call<'createChangeSet'>['request']['body']['operations'][number];
+/** An operation of a set before its trial. */
+interface Proposed extends Pick<StoredOperation, 'method' | 'path'> {
+  body?: StoredOperation['body'] | undefined;
+  if_version?: number | undefined;
+  ref?: string | undefined;
+}
 type Caller = Call['caller'];
 type Working = Pick<Call, 'caller' | 'db' | 'services' | 'now'>;
 
@@ -137,33 +142,93 @@ const changesConfiguration = ({ template }: NestedOperation): boolean =>
   /^\/v1\/(settings|link-types|objects)/.test(template) && !template.includes('/records');
 
 /**
- * Tries out the operations in a part of the transaction that is rolled back, and stores the set.
+ * Tries out the operations, and stores the set.
  * @throws ApiError 422 for operations that fail, 409 for versions that have passed
  */
 export async function proposeChangeSet(call: Call<'createChangeSet'>): Promise<ChangeSetRow> {
-  const { caller, now } = call;
-  const { body } = call.request;
-  const { sql } = call.db;
-  call.services.nested.forget();
+  const { title, reason = null, atomic = true, operations, expires_in_hours: hours } = call.request.body;
+  const tried = await tryOut(call, () => tryOperations(call, operations));
+  const stored = await store(call, { title, reason, atomic, hours, proposalDigest: null }, tried);
+  if (!stored) throw new Error('a set that was put together on purpose is always new');
+  return stored;
+}
+
+interface Tried {
+  operations: StoredOperation[];
+  /** The modules that they need. */
+  modules: string[];
+}
+
+/** Runs work in a part of the transaction that is rolled back. */
+async function tryOut<T>({ db: { sql }, services: { nested } }: Working, work: () => Promise<T>): Promise<T> {
+  nested.forget();
   await sql`savepoint trial`;
-  const { operations, modules: needed } = await tryOperations(call, body.operations);
+  const found = await work();
   await sql`rollback to savepoint trial`;
   await sql`release savepoint trial`;
-  call.services.nested.forget();
+  nested.forget();
+  return found;
+}
+
+interface Described {
+  title: string;
+  reason: string | null;
+  atomic: boolean;
+  /** Until it expires; 72 by default. */
+  hours: number | undefined;
+  proposalDigest: string | null;
+}
+
+/** @returns undefined if the credential has a pending set for the same proposal */
+async function store(
+  call: Working,
+  { title, reason, atomic, hours = 72, proposalDigest }: Described,
+  { operations, modules: needed }: Tried,
+): Promise<ChangeSetRow | undefined> {
+  const { caller, now } = call;
   // Without objects that the set itself adds: nobody could see the set before it is applied.
   const known = new Set(await findModules(call.services));
   const modules = needed.filter((module) => known.has(module));
-  const { title, reason = null, atomic = true } = body;
-  const expiresAt = new Date(now.getTime() + (body.expires_in_hours ?? 72) * 3_600_000);
+  const expiresAt = new Date(now.getTime() + hours * 3_600_000);
   const id = uuidv7();
   const digest = digestOf([id, title, reason, atomic, operations]);
-  return insertChangeSet(sql, caller, { id, title, reason, atomic, operations, modules, digest, expiresAt }, now);
+  const set = { id, title, reason, atomic, operations, modules, digest, proposalDigest, expiresAt };
+  return insertChangeSet(call.db.sql, caller, set, now);
 }
 
+/**
+ * Keeps a write of a caller that only proposes changes as a set of one operation.
+ * @returns the set, and true if it was already pending
+ * @throws ApiError the error of the write, if it fails
+ */
+export async function proposeWrite(call: Call, proposal: Proposal): Promise<{ row: ChangeSetRow; isPending: boolean }> {
+  const { caller, now } = call;
+  const { sql } = call.db;
+  const { title, method, path, body, ifMatch } = proposal;
+  const proposalDigest = digestOf([method, path, body, ifMatch]);
+  const known = await findSameProposal(sql, caller, proposalDigest);
+  if (known && known.expiresAt > now) return { row: known, isPending: true };
+  if (known) await releaseProposal(sql, caller, known.id);
+  const tried = await tryOut(call, () =>
+    tryOperations(call, [{ method, path, body: body as StoredOperation['body'] }], { ifMatch }),
+  );
+  const row = await store(call, { title, reason: null, atomic: true, hours: undefined, proposalDigest }, tried);
+  if (row) return { row, isPending: false };
+  // A concurrent call has just made the same proposal.
+  const other = await findSameProposal(sql, caller, proposalDigest);
+  if (!other) throw conflict('already_decided', 'The same proposal was decided a moment ago. Try again.');
+  return { row: other, isPending: true };
+}
+
+/**
+ * @param single set for a single write, whose error is thrown as it is
+ * @throws ApiError 422 for operations that fail, 409 for versions that have passed
+ */
 async function tryOperations(
   call: Working,
   proposed: readonly Proposed[],
-): Promise<{ operations: StoredOperation[]; modules: string[] }> {
+  single?: Pick<Proposal, 'ifMatch'>,
+): Promise<Tried> {
   const { caller } = call;
   const { nested } = call.services;
   const targets = await readTargets(call, caller, proposed);
@@ -186,7 +251,8 @@ async function tryOperations(
       problems.push(toProblem(index, operation ? unsupported() : noOperation()));
       continue;
     }
-    if (operation.takesPassword && body?.password !== undefined) {
+    if (operation.takesPassword && body && 'password' in body && body.password !== undefined) {
+      if (single) throw passwordInSet();
       problems.push(toProblem(index, passwordInSet()));
       continue;
     }
@@ -197,10 +263,12 @@ async function tryOperations(
       method,
       path: made.path,
       body: made.body,
+      ifMatch: single?.ifMatch,
       caller,
       reloads: changesConfiguration(operation),
     });
     if ('error' in outcome) {
+      if (single) throw outcome.error;
       problems.push(toProblem(index, outcome.error));
       continue;
     }
@@ -258,7 +326,7 @@ async function readTargets(
 
 /** Puts the IDs of earlier operations in place of references. */
 function fillIn(
-  { path, body }: { path: string; body?: Record<string, unknown> | null | undefined },
+  { path, body }: { path: string; body?: StoredOperation['body'] | undefined },
   ids: ReadonlyMap<string, string>,
 ): { path: string; body: unknown } | { error: ApiError } {
   const missing = [...readRefs(path), ...readRefs(body)].find((name) => !ids.has(name));

@@ -68,6 +68,7 @@ const operationExtensions = new Set([
   'x-hashes-password',
   'x-acts-outside',
   'x-dry-run',
+  'x-proposes',
   'x-only-reads',
   'x-unpaid',
   'x-before-password-change',

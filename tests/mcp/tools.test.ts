@@ -79,6 +79,7 @@ const refusals: Record<string, [bad: object, recorded: RegExp]> = {
   book_meeting: [{ slot_token: 'x', ...booking, attendee: 'Sara' }, /- attendee \(/],
   draft_message: [{ channel: 'fax', to: 'sara@example.com', body: 'Hello' }, /- channel \(.*sms/],
   list_drafts: [{ status: 'new' }, /- status \(/],
+  get_change_set: [{ id: nobody }, /^NOT_FOUND/],
   get_usage: [{ month: 'May' }, /- month \(UNKNOWN_FIELD\)/],
 };
 

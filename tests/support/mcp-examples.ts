@@ -1,5 +1,6 @@
 // Valid arguments for each MCP tool of a tenant.
 import { linkedAccount, newActivity, newDeal, newRecord } from './arranged-ids.ts';
+import { proposeAccount } from './change-sets.ts';
 import type { Json } from './client.ts';
 import { attendee, holdSome, meeting, someSlot, usualPool } from './scheduling.ts';
 import type { Tenant } from './tenants.ts';
@@ -41,6 +42,7 @@ export function toolExamples(tenant: Tenant, lead: string): Record<string, () =>
     book_meeting: async () => ({ ...(await holdSome(tenant, tenant.key)), attendee, meeting }),
     draft_message: () => ({ channel: 'email', to: 'sara@example.com', subject: 'Hi', body: 'Hello' }),
     list_drafts: () => ({ status: 'draft', fields: 'to' }),
+    get_change_set: async () => ({ id: (await proposeAccount(tenant.key)).id }),
     get_usage: () => ({}),
   };
 }

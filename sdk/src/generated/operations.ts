@@ -721,6 +721,8 @@ export interface Operations {
    * a missing object grants nothing until the object is created. `messaging:send`, `onboarding` and unknown scopes are
    * rejected with INVALID_OPTION.
    *
+   * With `write_mode: propose`, the key [proposes its changes](#tag/Change-sets/Let-an-agent-work-and-keep-the-last-word) instead of making them.
+   *
    * A workspace can have at most 100 active keys; the next one is rejected with 409 CONFLICT, `details.reason: key_limit`.
    * Revoked and expired keys do not count.
    *
@@ -2959,7 +2961,8 @@ export interface Operations {
    * Withdraw a change set
    *
    * Withdraws a pending change set, so that it cannot be approved. The credential that proposed it can, and any other one that
-   * sees it and has this scope. The audit log names the one that did.
+   * sees it and has this scope. A credential with the write mode `propose` withdraws only its own sets: **403** with the reason
+   * `propose_only` for others. The audit log names the one that did.
    *
    * Requires `change_sets:create`. **404** as for [reading it](#operation/getChangeSet). **409** with the reason `already_decided`
    * or `expired`.
