@@ -5,6 +5,13 @@ type ChangelogEntry = components['schemas']['ChangelogEntry'];
 
 export const changelog: readonly ChangelogEntry[] = [
   {
+    id: '2026-11-29-write-mode',
+    date: '2026-11-29',
+    kind: 'changed',
+    text: 'API keys and consents have `write_mode`. With `propose`, each write that offers a dry run answers 202 with a change set, which waits for a person, and other writes are rejected with 403 `propose_only`. Existing keys and consents have `direct`, which changes nothing for them.',
+    operations: ['createApiKey', 'updateApiKey', 'getApiKey', 'listApiKeys', 'listOauthGrants'],
+  },
+  {
     id: '2026-11-29-change-sets',
     date: '2026-11-29',
     kind: 'added',

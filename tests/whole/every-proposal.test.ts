@@ -74,8 +74,6 @@ async function expectNoChange(operation: Declared, credential: CallOptions, isTe
 function expectProposal({ id, declared }: Declared, answer: Answer): void {
   const shown = { status: answer.status, text: answer.text };
   if (proposing.includes(id)) expect([200, 201, 403], answer.text).toContain(answer.status);
-  else if (declared['x-dry-run'] && id === 'createUser')
-    expect(shown, 'its example has a password').toMatchObject({ status: 400 });
   else if (declared['x-dry-run']) {
     expect([200, 202], answer.text).toContain(answer.status);
     expect(answer.body.data).toMatchObject({ change_set: { status: 'pending' } });
@@ -118,6 +116,8 @@ test.each(openedByOAuth.filter((operation) => isWrite(operation) && !operation.d
 );
 
 describe('a tool', () => {
+  const hidden = ['hold_slot', 'book_meeting', 'draft_message'];
+
   test.each(tools.filter(({ effect }) => effect !== 'reads'))('$name changes nothing', async ({ name }) => {
     const { id } = await createRecord(tenant.key, 'leads', {
       first_name: 'Sara',
@@ -127,8 +127,8 @@ describe('a tool', () => {
     const before = await digestRows();
     const { body } = await callTool(name, args ?? {}, { key });
     expect(await digestRows()).toEqual(before);
-    const { structuredContent, isError, content } = body.result;
-    if (isError) expect(content[0].text).toMatch(/^FORBIDDEN_SCOPE: This credential only proposes changes/);
-    else expect(structuredContent).toMatchObject({ proposed: true, change_set: { status: 'pending' } });
+    // Tools whose operations cannot be proposed are not offered.
+    if (hidden.includes(name)) expect(body).toMatchObject({ error: { message: expect.stringContaining(name) } });
+    else expect(body.result.structuredContent).toMatchObject({ proposed: true, change_set: { status: 'pending' } });
   });
 });
