@@ -276,3 +276,39 @@ test('people can only approve or reject what they may do', async () => {
   expect((await read(set.id)).status).toBe('pending');
   expect(await countNamed(name)).toBe(0);
 });
+
+test('a revert undoes the operations of an applied set', async () => {
+  const [name, added] = [unique(), unique()];
+  const { id } = await createRecord(key, 'accounts', { name });
+  const set = await propose([
+    { method: 'PATCH', path: `${records}/${id}`, body: { name: unique() } },
+    { method: 'POST', path: records, body: { name: added } },
+  ]);
+  const body = { change_set_id: set.id };
+  const early = await call('POST', '/v1/reverts', { key, body });
+  expect(early).toMatchObject({ status: 409, body: { error: { details: { reason: 'not_applied' } } } });
+  expect((await approve(set)).status).toBe(200);
+  const { revert } = (await expectStatus(201, 'POST', '/v1/reverts', { key, body })).body.data;
+  expect(revert.source).toMatchObject({ change_set_id: set.id, request_id: null });
+  const readRevert = async (status: string): Promise<Json> =>
+    vi.waitUntil(
+      async () => {
+        const found = (await expectStatus(200, 'GET', `/v1/reverts/${revert.id}`, { key })).body.data.revert;
+        return found.status === status && found;
+      },
+      { timeout: 30_000, interval: 50 },
+    );
+  const planned = await readRevert('planned');
+  expect(planned).toMatchObject({ counts: { records: 2, operations: 2, conflicts: 0 } });
+  const applying = { key, body: { digest: planned.digest, conflicts: 'fail' } };
+  await expectStatus(202, 'POST', `/v1/reverts/${revert.id}/apply`, applying);
+  await readRevert('completed');
+  expect((await expectStatus(200, 'GET', `${records}/${id}`, { key })).body.data.record.name).toBe(name);
+  expect(await countNamed(added)).toBe(0);
+  const other = await newTenant();
+  const foreign = await call('POST', '/v1/reverts', { key: other.key, body });
+  expect(foreign).toMatchObject({
+    status: 422,
+    body: { error: { details: { fields: [{ field: 'change_set_id' }] } } },
+  });
+});

@@ -5300,7 +5300,7 @@ export interface paths {
          *     rejected with 403. Session tokens work in live mode: a set of a test key shows what would wait, until it expires or is withdrawn.
          *
          *     `digest` stands for exactly the operations that were read. The audit log names the person, and in `metadata` the proposer
-         *     and the set. A [revert](#tag/Reverts) of `request_id` undoes the changes.
+         *     and the set. A [revert](#tag/Reverts) of `change_set_id` undoes the changes.
          *
          *     If `status` is `failed` afterwards, an operation could not be applied, as `error` and the operation's own `error` say. Then
          *     nothing of an atomic set was applied. Otherwise, `status` is `applied`.
@@ -5363,7 +5363,7 @@ export interface paths {
          *     [apply the plan](#operation/applyRevert) within an hour.
          *
          *     The operations are those of one call (`request_id`, as in `meta.request_id`), of an import (`import_id`), of an earlier
-         *     revert (`revert_id`), or of one key, user or app in a time of up to 31 days (`actor_id`, `from`, `to`; both times are
+         *     revert (`revert_id`), of an applied [change set](#tag/Change-sets) (`change_set_id`), or of one key, user or app in a time of up to 31 days (`actor_id`, `from`, `to`; both times are
          *     included). `objects` limits them to records of some objects. A batch is one call. The audit log is the source of the
          *     operations, so they can be 400 days old; deleted records can be restored for 30 days.
          *
@@ -13168,6 +13168,8 @@ export interface components {
             import_id: string | null;
             /** Format: uuid */
             revert_id: string | null;
+            /** Format: uuid */
+            change_set_id: string | null;
             actor_id: string | null;
             from: components["schemas"]["RevertTime"];
             to: components["schemas"]["RevertTime"];
@@ -13477,6 +13479,8 @@ export interface components {
             import_id?: components["schemas"]["Uuid"];
             /** @description The operations of this revert. */
             revert_id?: components["schemas"]["Uuid"];
+            /** @description The operations of this change set. */
+            change_set_id?: components["schemas"]["Uuid"];
             /** @description The operations of this key, user or app, together with `from` and `to`. */
             actor_id?: string;
             /**
@@ -33006,6 +33010,7 @@ export interface operations {
                      *               "request_id": null,
                      *               "import_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d60",
                      *               "revert_id": null,
+                     *               "change_set_id": null,
                      *               "actor_id": null,
                      *               "from": null,
                      *               "to": null
@@ -33107,6 +33112,7 @@ export interface operations {
                      *             "request_id": null,
                      *             "import_id": null,
                      *             "revert_id": null,
+                     *             "change_set_id": null,
                      *             "actor_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d13",
                      *             "from": "2026-11-20T00:00:00.000Z",
                      *             "to": "2026-11-20T23:00:00.000Z"
@@ -33200,6 +33206,7 @@ export interface operations {
                      *             "request_id": null,
                      *             "import_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d60",
                      *             "revert_id": null,
+                     *             "change_set_id": null,
                      *             "actor_id": null,
                      *             "from": null,
                      *             "to": null
@@ -33302,6 +33309,7 @@ export interface operations {
                      *             "request_id": null,
                      *             "import_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d60",
                      *             "revert_id": null,
+                     *             "change_set_id": null,
                      *             "actor_id": null,
                      *             "from": null,
                      *             "to": null

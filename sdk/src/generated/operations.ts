@@ -2976,7 +2976,7 @@ export interface Operations {
    * rejected with 403. Session tokens work in live mode: a set of a test key shows what would wait, until it expires or is withdrawn.
    *
    * `digest` stands for exactly the operations that were read. The audit log names the person, and in `metadata` the proposer
-   * and the set. A [revert](#tag/Reverts) of `request_id` undoes the changes.
+   * and the set. A [revert](#tag/Reverts) of `change_set_id` undoes the changes.
    *
    * If `status` is `failed` afterwards, an operation could not be applied, as `error` and the operation's own `error` say. Then
    * nothing of an atomic set was applied. Otherwise, `status` is `applied`.
@@ -3007,7 +3007,7 @@ export interface Operations {
    * [apply the plan](#operation/applyRevert) within an hour.
    *
    * The operations are those of one call (`request_id`, as in `meta.request_id`), of an import (`import_id`), of an earlier
-   * revert (`revert_id`), or of one key, user or app in a time of up to 31 days (`actor_id`, `from`, `to`; both times are
+   * revert (`revert_id`), of an applied [change set](#tag/Change-sets) (`change_set_id`), or of one key, user or app in a time of up to 31 days (`actor_id`, `from`, `to`; both times are
    * included). `objects` limits them to records of some objects. A batch is one call. The audit log is the source of the
    * operations, so they can be 400 days old; deleted records can be restored for 30 days.
    *
