@@ -10,6 +10,7 @@ export {
   type FieldError,
   isCrmError,
   type OAuthErrorCode,
+  ProposedError,
 } from './errors.ts';
 export type { DownloadOptions, ExportDownload, Exports } from './exports.ts';
 export type { AnswerOf, CallOf, CallOptions, DryRunOf, OperationId, Schemas } from './shapes.ts';
