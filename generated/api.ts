@@ -16175,6 +16175,19 @@ export interface components {
         };
     };
     responses: {
+        /** @description The credential only proposes changes. The write became a change set, and nothing has changed yet. */
+        Proposed: {
+            headers: {
+                "X-Request-Id": components["headers"]["X-Request-Id"];
+                "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["ProposalAnswer"];
+            };
+        };
         /** @description The request could not be read, or a value in it is invalid. `details.fields` lists every problem. `details.reason` says why a request could not be read. */
         BadRequest: {
             headers: {

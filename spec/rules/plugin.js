@@ -333,6 +333,21 @@ const addDeprecatedUses = () => ({
   },
 });
 
+/** Adds the response of a credential that only proposes changes to every write that can be proposed. */
+const addProposals = () => ({
+  Root: {
+    leave(root) {
+      for (const item of Object.values(root.paths ?? {}))
+        for (const method of methods) {
+          const operation = item[method];
+          // Two operations answer 202 for another reason, too. The guide describes both.
+          if (operation?.['x-dry-run'] && !operation.responses['202'])
+            operation.responses['202'] = { $ref: '#/components/responses/Proposed' };
+        }
+    },
+  },
+});
+
 export default function crm() {
   return {
     id: 'crm',
@@ -362,6 +377,7 @@ export default function crm() {
         'common-headers': addCommonHeaders,
         'code-samples': addCodeSamples,
         'deprecated-uses': addDeprecatedUses,
+        proposals: addProposals,
       },
     },
   };
