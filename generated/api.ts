@@ -16185,6 +16185,63 @@ export interface components {
                 [name: string]: unknown;
             };
             content: {
+                /**
+                 * @example {
+                 *       "success": true,
+                 *       "data": {
+                 *         "change_set": {
+                 *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f85",
+                 *           "status": "pending",
+                 *           "title": "Update a record",
+                 *           "reason": null,
+                 *           "atomic": true,
+                 *           "operation_count": 1,
+                 *           "proposed_by": {
+                 *             "kind": "api_key",
+                 *             "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d13",
+                 *             "name": "Sales agent"
+                 *           },
+                 *           "digest": "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
+                 *           "decided_by": null,
+                 *           "decided_at": null,
+                 *           "rejection_reason": null,
+                 *           "request_id": null,
+                 *           "error": null,
+                 *           "expires_at": "2026-11-23T23:55:00.000Z",
+                 *           "test_mode": false,
+                 *           "created_at": "2026-11-20T23:55:00.000Z",
+                 *           "operations": [
+                 *             {
+                 *               "method": "PATCH",
+                 *               "path": "/v1/objects/accounts/records/019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f30",
+                 *               "body": {
+                 *                 "name": "Acme Ltd"
+                 *               },
+                 *               "if_version": 3,
+                 *               "ref": null,
+                 *               "before": {
+                 *                 "record": {
+                 *                   "name": "Acme"
+                 *                 }
+                 *               },
+                 *               "after": {
+                 *                 "record": {
+                 *                   "name": "Acme Ltd"
+                 *                 }
+                 *               },
+                 *               "status": "pending",
+                 *               "error": null
+                 *             }
+                 *           ]
+                 *         }
+                 *       },
+                 *       "meta": {
+                 *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                 *         "timestamp": "2026-11-20T23:55:00.000Z",
+                 *         "pending_change_sets": 1
+                 *       }
+                 *     }
+                 */
                 "application/json": components["schemas"]["ProposalAnswer"];
             };
         };
@@ -32200,6 +32257,7 @@ export interface operations {
                      *             "request_id": null,
                      *             "import_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d60",
                      *             "revert_id": null,
+                     *             "change_set_id": null,
                      *             "actor_id": null,
                      *             "from": null,
                      *             "to": null
