@@ -5,6 +5,13 @@ type ChangelogEntry = components['schemas']['ChangelogEntry'];
 
 export const changelog: readonly ChangelogEntry[] = [
   {
+    id: '2026-11-29-revert-change-sets',
+    date: '2026-11-29',
+    kind: 'changed',
+    text: 'Reverts take `change_set_id`: the operations of an applied change set. `source.change_set_id` shows it.',
+    operations: ['createRevert', 'getRevert', 'listReverts'],
+  },
+  {
     id: '2026-11-29-write-mode',
     date: '2026-11-29',
     kind: 'changed',
