@@ -50,9 +50,12 @@ check: $(packages) ## Run all static checks: generated files, lint, types, spec 
 
 generate: $(packages) ## Generate generated/ and the client code in sdk/ from spec/
 	@redocly bundle main --output $(generated)/openapi.json >/dev/null 2>&1 || redocly bundle main --output $(generated)/openapi.json
-	@cd $(generated) && openapi-typescript openapi.json --output api.ts >/dev/null
+	@# Types have the results of calls that take effect. A proposal is thrown by the client.
+	@redocly bundle main --skip-decorator=crm/proposals --output $(generated)/results.json >/dev/null 2>&1
+	@cd $(generated) && openapi-typescript results.json --output api.ts >/dev/null
 	@# For callers, who may leave out what has a default.
-	@cd $(generated) && openapi-typescript openapi.json --default-non-nullable=false --output $(abspath $(sdk_generated))/api.ts >/dev/null
+	@cd $(generated) && openapi-typescript results.json --default-non-nullable=false --output $(abspath $(sdk_generated))/api.ts >/dev/null
+	@rm $(generated)/results.json
 	@node sdk/generators/main.ts $(generated)/openapi.json typescript $(sdk_generated)/operations.ts
 
 schema: $(packages) ## Generate db/schema.sql from db/migrations/

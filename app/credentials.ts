@@ -75,6 +75,7 @@ export function toGrant(row: GrantRow): Grant | null {
   return {
     id: grant.id,
     clientName: grant.clientName,
+    writeMode: grant.writeMode,
     revoked: grant.revoked,
     endedFamilies: new Set(Object.keys(grant.endedFamilies)),
     permits(asked) {

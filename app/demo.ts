@@ -20,6 +20,7 @@ import {
   mergeExamples,
   setPassword,
 } from '../db/demo/demo.ts';
+import { insertChangeSets } from '../db/demo/example-change-sets.ts';
 import { insertImports } from '../db/demo/example-imports.ts';
 import { insertReverts } from '../db/demo/example-reverts.ts';
 import { insertMeetings } from '../db/demo/meetings.ts';
@@ -29,6 +30,7 @@ import { eventCatalogue } from '../domain/automation/event-catalogue.ts';
 import { demoWorkforces } from '../domain/demo/automation.ts';
 import { demoBilling } from '../domain/demo/billing.ts';
 import { demoData, demoSeed, leadCount } from '../domain/demo/data.ts';
+import { demoChangeSets } from '../domain/demo/example-change-sets.ts';
 import { demoErrorFile, demoImports } from '../domain/demo/example-imports.ts';
 import { demoReverts } from '../domain/demo/example-reverts.ts';
 import {
@@ -221,6 +223,7 @@ async function makeWorkspace(sql: Sql, passwordHash: string, file: ExampleFile, 
   await insertMessaging(sql, companyId, demoMessaging(demoSeed, data, now), now);
   await insertWorkforces(sql, companyId, demoWorkforces(demoSeed, data, now));
   await insertImports(sql, companyId, demoImports(now));
+  await insertChangeSets(sql, companyId, demoChangeSets(now, addDays(now, 3650)));
   await insertReverts(sql, companyId, demoReverts(now, addDays(now, 3650)));
   for (const key of exampleKeys) await insertDemoKey(sql, companyId, newApiKey('live'), key, data.founded);
   await saveGrant(sql, companyId, {
@@ -231,6 +234,7 @@ async function makeWorkspace(sql: Sql, passwordHash: string, file: ExampleFile, 
     audience: 'api',
     groups: ['records', 'automation'],
     extraScopes: [],
+    writeMode: 'direct',
     createdAt: data.founded,
   });
 }

@@ -43,6 +43,7 @@ import { RequestDatabase } from '../runtime/pipeline/request-database.ts';
 import { WorkspaceCache } from '../runtime/pipeline/workspace-cache.ts';
 import type { Log, OpenLog } from '../runtime/telemetry/log.ts';
 import { type MetricValues, openRegistry, watchParts, watchRequests } from '../runtime/telemetry/metrics.ts';
+import { proposals } from '../services/records/proposals.ts';
 import { testPages } from '../web/checkout/test-pages.ts';
 import { consolePolicy, consoleRoutes } from '../web/console/console.ts';
 import { newPasswordPolicy } from '../web/console/forgotten-password.ts';
@@ -234,6 +235,7 @@ async function createServices(
     bearerTokens,
     payments,
     cursors: new Cursors(signedTokens),
+    proposals,
     outgoing: new OutgoingClient({ privateAddresses: config.webhookAllowPrivate ? 'in_test_mode' : 'refused' }),
     calendars: openCalendars(calendarClient(config)),
     inboundUrls: (companyId, environment) => ({

@@ -65,6 +65,7 @@ async function mint(transaction: WriteTransaction): Promise<void> {
     perDay: null,
     ipAllowlist: [],
     expiresAt: null,
+    writeMode: 'direct' as const,
     reachKind: 'company' as const,
     reachId: null,
     createdById: 'operator',

@@ -1181,6 +1181,8 @@ export interface paths {
          *     a missing object grants nothing until the object is created. `messaging:send`, `onboarding` and unknown scopes are
          *     rejected with INVALID_OPTION.
          *
+         *     With `write_mode: propose`, the key [proposes its changes](#tag/Change-sets/Let-an-agent-work-and-keep-the-last-word) instead of making them.
+         *
          *     A workspace can have at most 100 active keys; the next one is rejected with 409 CONFLICT, `details.reason: key_limit`.
          *     Revoked and expired keys do not count.
          *
@@ -5310,6 +5312,181 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/change-sets": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List change sets
+         * @description Returns change sets in the mode of the credential, newest first. They have no `operations`, because a set can have 100 of
+         *     them with the data before and after: read [the whole set](#operation/getChangeSet) before you decide about it.
+         *     Sets are deleted 90 days after `expires_at`; the audit log keeps who decided about them.
+         *
+         *     Requires `change_sets:view`, which a session token has through the roles of its user. The list has the sets that the same
+         *     credential proposed and, if the credential can see the whole workspace, those of others. It leaves out sets with operations
+         *     on something that the credential cannot view.
+         */
+        get: operations["listChangeSets"];
+        put?: never;
+        /**
+         * Create a change set
+         * @description Proposes up to 100 writes, which a person then [approves](#operation/approveChangeSet) or rejects. Nothing is changed now.
+         *
+         *     Each operation is tried out immediately, in order and in one transaction that is rolled back, so later operations see
+         *     earlier ones. Operations are writes that offer a [dry run](#section/Dry-runs), with the same method, path and body as over HTTP.
+         *     An Idempotency-Key is not needed for them.
+         *
+         *     **References.** An operation with `ref` gives a name to the record that it creates. `"$ref.<name>.id"` stands for its ID in
+         *     later operations: as a value anywhere in `body`, and as a segment of `path`.
+         *
+         *     **Versions.** An update or deletion applies only to the version of the record that was found now. `if_version` also
+         *     requires a certain version now: **409** with the reason `stale` if the record has another one.
+         *
+         *     **Application.** With `atomic` (the default), all operations are applied or none. Otherwise, those that fail are left out.
+         *
+         *     Requires `change_sets:create` and the scopes of every operation.
+         *
+         *     Errors: **422** with `details.operations [{index, status, error}]`, the responses of the operations that fail; an unknown
+         *     operation has 404, one without a dry run has 400 with the reason `dry_run_unsupported`, and one with a password has 400 with
+         *     the reason `password_not_allowed`, because sets are stored and shown to people. **409** with the reason `stale`
+         *     and `details.operations`: the indexes of operations whose `if_version` has passed.
+         */
+        post: operations["createChangeSet"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/change-sets/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The ID of the change set.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f81
+                 */
+                id: components["schemas"]["Uuid"];
+            };
+            cookie?: never;
+        };
+        /**
+         * Get a change set with its operations
+         * @description Returns a change set. `before` and `after` of an operation are the data of its target before and after it, as the trial found
+         *     them for the proposer; `before` is null for something new, `after` for something deleted. Secrets are left out.
+         *
+         *     Requires `change_sets:view`, which a session token has through the roles of its user. **404**: the set does not exist, or the
+         *     credential cannot see it, as in [the list](#operation/listChangeSets).
+         */
+        get: operations["getChangeSet"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/change-sets/{id}/withdraw": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The ID of the change set.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f82
+                 */
+                id: components["schemas"]["Uuid"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Withdraw a change set
+         * @description Withdraws a pending change set, so that it cannot be approved. The credential that proposed it can, and any other one that
+         *     sees it and has this scope. A credential with the write mode `propose` withdraws only its own sets: **403** with the reason
+         *     `propose_only` for others. The audit log names the one that did.
+         *
+         *     Requires `change_sets:create`. **404** as for [reading it](#operation/getChangeSet). **409** with the reason `already_decided`
+         *     or `expired`.
+         */
+        post: operations["withdrawChangeSet"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/change-sets/{id}/approve": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The ID of the change set.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f83
+                 */
+                id: components["schemas"]["Uuid"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Approve and apply a change set
+         * @description Approves a pending change set and applies its operations in one transaction, as the person who approves. Only people can:
+         *     send a session token. The person needs `change_sets:view` and the scopes of every operation. API keys and OAuth tokens are
+         *     rejected with 403. Session tokens work in live mode: a set of a test key shows what would wait, until it expires or is withdrawn.
+         *
+         *     `digest` stands for exactly the operations that were read. The audit log names the person, and in `metadata` the proposer
+         *     and the set. A [revert](#tag/Reverts) of `change_set_id` undoes the changes.
+         *
+         *     If `status` is `failed` afterwards, an operation could not be applied, as `error` and the operation's own `error` say. Then
+         *     nothing of an atomic set was applied. Otherwise, `status` is `applied`.
+         *
+         *     Errors: **403**: the person lacks a scope of an operation. **409** with the reason `digest_mismatch`, `already_decided`,
+         *     `expired`, or `stale`: records have changed since the trial, or are out of the person's sight. `details.operations` has the
+         *     indexes of their operations. A stale set stays pending.
+         */
+        post: operations["approveChangeSet"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/change-sets/{id}/reject": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The ID of the change set.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f84
+                 */
+                id: components["schemas"]["Uuid"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Reject a change set
+         * @description Rejects a pending change set. Only people can, with a session token, who have `change_sets:view` and the scopes of every
+         *     operation. **403**: the person lacks one. **409** with the reason `already_decided` or `expired`.
+         */
+        post: operations["rejectChangeSet"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/reverts": {
         parameters: {
             query?: never;
@@ -5330,7 +5507,7 @@ export interface paths {
          *     [apply the plan](#operation/applyRevert) within an hour.
          *
          *     The operations are those of one call (`request_id`, as in `meta.request_id`), of an import (`import_id`), of an earlier
-         *     revert (`revert_id`), or of one key, user or app in a time of up to 31 days (`actor_id`, `from`, `to`; both times are
+         *     revert (`revert_id`), of an applied [change set](#tag/Change-sets) (`change_set_id`), or of one key, user or app in a time of up to 31 days (`actor_id`, `from`, `to`; both times are
          *     included). `objects` limits them to records of some objects. A batch is one call. The audit log is the source of the
          *     operations, so they can be 400 days old; deleted records can be restored for 30 days.
          *
@@ -7260,6 +7437,11 @@ export interface paths {
 export type webhooks = Record<string, never>;
 export interface components {
     schemas: {
+        ProposalAnswer: {
+            success: components["schemas"]["Success"];
+            data: components["schemas"]["ProposalData"];
+            meta: components["schemas"]["Meta"];
+        };
         /**
          * @description True for every successful call.
          * @constant
@@ -7332,6 +7514,11 @@ export interface components {
              */
             dry_run?: true;
             would?: components["schemas"]["DryRunEffects"];
+            /**
+             * @description The number of proposals of this credential that wait for a person. Present if there are any and the credential has the write mode `propose`.
+             * @example 1
+             */
+            pending_change_sets?: number;
         };
         HealthAnswer: {
             success: components["schemas"]["Success"];
@@ -8595,6 +8782,11 @@ export interface components {
              */
             id: string | null;
         };
+        /**
+         * @description `direct`: writes take effect. `propose`: writes become change sets, which wait for a person.
+         * @enum {string}
+         */
+        WriteMode: "direct" | "propose";
         /** @description The user who created the key. */
         ApiKeyCreator: {
             id: string;
@@ -8618,6 +8810,7 @@ export interface components {
             rate_limit_per_day: number | null;
             ip_allowlist: string[];
             reach: components["schemas"]["Reach"];
+            write_mode: components["schemas"]["WriteMode"];
             /** Format: date-time */
             expires_at: string | null;
             status: components["schemas"]["ApiKeyStatus"];
@@ -8694,6 +8887,11 @@ export interface components {
             ip_allowlist?: components["schemas"]["ApiKeyIpAllowlist"];
             reach?: components["schemas"]["ApiKeyReachCreate"];
             /**
+             * @description With `propose`, each write of the key becomes a change set, which waits for a person.
+             * @default direct
+             */
+            write_mode: components["schemas"]["WriteMode"];
+            /**
              * Format: date-time
              * @description A time in the future. From then on the key is rejected with 401 API_KEY_EXPIRED. If null, the key never expires.
              */
@@ -8735,6 +8933,7 @@ export interface components {
              * @description A time in the future. If null, the key never expires.
              */
             expires_at?: string | null;
+            write_mode?: components["schemas"]["WriteMode"];
             /** @description Cannot be changed. */
             environment?: unknown;
             /** @description Cannot be changed. */
@@ -8769,6 +8968,7 @@ export interface components {
             groups: components["schemas"]["ConsentGroup"][];
             /** @description Scopes beyond those of the groups that the app requested by name and the person selected. */
             extra_scopes: string[];
+            write_mode: components["schemas"]["WriteMode"];
             created_at: components["schemas"]["Timestamp"];
             /**
              * Format: date-time
@@ -13414,6 +13614,8 @@ export interface components {
             import_id: string | null;
             /** Format: uuid */
             revert_id: string | null;
+            /** Format: uuid */
+            change_set_id: string | null;
             actor_id: string | null;
             from: components["schemas"]["RevertTime"];
             to: components["schemas"]["RevertTime"];
@@ -13538,6 +13740,174 @@ export interface components {
          * @description A CSV file.
          */
         ImportErrorFile: string;
+        /**
+         * @description The status of a change set. `failed`: it was approved, but could not be applied.
+         * @enum {string}
+         */
+        ChangeSetStatus: "pending" | "applied" | "rejected" | "withdrawn" | "expired" | "failed";
+        /**
+         * Format: date-time
+         * @description A time, or null if it has not come.
+         */
+        ChangeSetTime: string | null;
+        ChangeSetFailure: {
+            /** @description The operation that failed. */
+            index: number;
+            /**
+             * @description Its HTTP status.
+             * @example 409
+             */
+            status: number;
+            /** @example CONFLICT */
+            code: string;
+            /** @example A record with this value already exists. */
+            message: string;
+        };
+        ChangeSetSummary: {
+            id: components["schemas"]["Uuid"];
+            status: components["schemas"]["ChangeSetStatus"];
+            title: string;
+            /** @description Why the changes are proposed. */
+            reason: string | null;
+            /** @description True if all operations are applied or none. */
+            atomic: boolean;
+            /** @description The number of operations. */
+            operation_count: number;
+            proposed_by: components["schemas"]["Actor"];
+            /** @description Stands for the operations, for an approval. */
+            digest: string;
+            /** @description Who approved or rejected it. */
+            decided_by: components["schemas"]["Actor"] | null;
+            decided_at: components["schemas"]["ChangeSetTime"];
+            /** @description Why it was rejected. */
+            rejection_reason: string | null;
+            /**
+             * Format: uuid
+             * @description The call that applied the operations, as in the audit log.
+             */
+            request_id: string | null;
+            /** @description Why it could not be applied. */
+            error: components["schemas"]["ChangeSetFailure"] | null;
+            expires_at: components["schemas"]["Timestamp"];
+            test_mode: boolean;
+            created_at: components["schemas"]["Timestamp"];
+        };
+        ChangeSetPage: {
+            change_sets: components["schemas"]["ChangeSetSummary"][];
+            next_cursor: components["schemas"]["NextCursor"];
+            has_more: components["schemas"]["HasMore"];
+        };
+        ChangeSetListAnswer: {
+            success: components["schemas"]["Success"];
+            data: components["schemas"]["ChangeSetPage"];
+            meta: components["schemas"]["Meta"];
+        };
+        /**
+         * @description The method of an operation.
+         * @enum {string}
+         */
+        ChangeSetMethod: "POST" | "PUT" | "PATCH" | "DELETE";
+        ProposedOperation: {
+            method: components["schemas"]["ChangeSetMethod"];
+            /** @description The path without a query. */
+            path: string;
+            /** @description The body of the operation. */
+            body?: Record<string, never> | unknown[];
+            /** @description The version that the record must have. */
+            if_version?: number;
+            /** @description A name for what the operation creates. */
+            ref?: string;
+        };
+        ChangeSetCreate: {
+            /** @description What the changes are for. */
+            title: string;
+            /** @description Why the changes are proposed. */
+            reason?: string;
+            operations: components["schemas"]["ProposedOperation"][];
+            /**
+             * @description True if all operations are applied or none.
+             * @default true
+             */
+            atomic: boolean;
+            /**
+             * @description Hours until the set expires.
+             * @default 72
+             */
+            expires_in_hours: number;
+        };
+        /**
+         * @description The status of an operation in a change set.
+         * @enum {string}
+         */
+        ChangeSetOperationStatus: "pending" | "applied" | "failed" | "skipped";
+        ChangeSetOperation: {
+            method: components["schemas"]["ChangeSetMethod"];
+            /** @example /v1/objects/accounts/records/019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f30 */
+            path: string;
+            body: {
+                [key: string]: unknown;
+            } | unknown[] | null;
+            /** @description The version of the target to which the operation applies; null if it has none. */
+            if_version: number | null;
+            ref: string | null;
+            /** @description The data of the target before the operation. */
+            before: {
+                [key: string]: unknown;
+            } | null;
+            /** @description The data of the target after the operation. */
+            after: {
+                [key: string]: unknown;
+            } | null;
+            status: components["schemas"]["ChangeSetOperationStatus"];
+            /** @description Why the operation was not applied. */
+            error: components["schemas"]["ChangeSetFailure"] | null;
+        };
+        ChangeSet: {
+            id: components["schemas"]["Uuid"];
+            status: components["schemas"]["ChangeSetStatus"];
+            title: string;
+            /** @description Why the changes are proposed. */
+            reason: string | null;
+            /** @description True if all operations are applied or none. */
+            atomic: boolean;
+            /** @description The number of operations. */
+            operation_count: number;
+            proposed_by: components["schemas"]["Actor"];
+            /** @description Stands for the operations, for an approval. */
+            digest: string;
+            /** @description Who approved or rejected it. */
+            decided_by: components["schemas"]["Actor"] | null;
+            decided_at: components["schemas"]["ChangeSetTime"];
+            /** @description Why it was rejected. */
+            rejection_reason: string | null;
+            /**
+             * Format: uuid
+             * @description The call that applied the operations, as in the audit log.
+             */
+            request_id: string | null;
+            /** @description Why it could not be applied. */
+            error: components["schemas"]["ChangeSetFailure"] | null;
+            expires_at: components["schemas"]["Timestamp"];
+            test_mode: boolean;
+            created_at: components["schemas"]["Timestamp"];
+            operations: components["schemas"]["ChangeSetOperation"][];
+        };
+        ChangeSetData: {
+            change_set: components["schemas"]["ChangeSet"];
+        };
+        ChangeSetAnswer: {
+            success: components["schemas"]["Success"];
+            data: components["schemas"]["ChangeSetData"];
+            meta: components["schemas"]["Meta"];
+        };
+        ChangeSetApproval: {
+            /** @description The digest of the set that was read. */
+            digest: string;
+        };
+        ChangeSetRejection: {
+            /** @description Why it is rejected. */
+            reason?: string;
+        };
         RevertList: {
             reverts: components["schemas"]["Revert"][];
             next_cursor: components["schemas"]["NextCursor"];
@@ -13555,6 +13925,8 @@ export interface components {
             import_id?: components["schemas"]["Uuid"];
             /** @description The operations of this revert. */
             revert_id?: components["schemas"]["Uuid"];
+            /** @description The operations of this change set. */
+            change_set_id?: components["schemas"]["Uuid"];
             /** @description The operations of this key, user or app, together with `from` and `to`. */
             actor_id?: string;
             /**
@@ -16239,8 +16611,86 @@ export interface components {
             data: components["schemas"]["TestModeResetResult"];
             meta: components["schemas"]["Meta"];
         };
+        ProposalData: {
+            change_set: components["schemas"]["ChangeSet"];
+            /**
+             * @description Present and true if the same proposal was already pending.
+             * @constant
+             */
+            already_pending?: true;
+        };
     };
     responses: {
+        /** @description The credential only proposes changes. The write became a change set, and nothing has changed yet. */
+        Proposed: {
+            headers: {
+                "X-Request-Id": components["headers"]["X-Request-Id"];
+                "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                [name: string]: unknown;
+            };
+            content: {
+                /**
+                 * @example {
+                 *       "success": true,
+                 *       "data": {
+                 *         "change_set": {
+                 *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f85",
+                 *           "status": "pending",
+                 *           "title": "Update a record",
+                 *           "reason": null,
+                 *           "atomic": true,
+                 *           "operation_count": 1,
+                 *           "proposed_by": {
+                 *             "kind": "api_key",
+                 *             "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d13",
+                 *             "name": "Sales agent"
+                 *           },
+                 *           "digest": "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
+                 *           "decided_by": null,
+                 *           "decided_at": null,
+                 *           "rejection_reason": null,
+                 *           "request_id": null,
+                 *           "error": null,
+                 *           "expires_at": "2026-11-23T23:55:00.000Z",
+                 *           "test_mode": false,
+                 *           "created_at": "2026-11-20T23:55:00.000Z",
+                 *           "operations": [
+                 *             {
+                 *               "method": "PATCH",
+                 *               "path": "/v1/objects/accounts/records/019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f30",
+                 *               "body": {
+                 *                 "name": "Acme Ltd"
+                 *               },
+                 *               "if_version": 3,
+                 *               "ref": null,
+                 *               "before": {
+                 *                 "record": {
+                 *                   "name": "Acme"
+                 *                 }
+                 *               },
+                 *               "after": {
+                 *                 "record": {
+                 *                   "name": "Acme Ltd"
+                 *                 }
+                 *               },
+                 *               "status": "pending",
+                 *               "error": null
+                 *             }
+                 *           ]
+                 *         }
+                 *       },
+                 *       "meta": {
+                 *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                 *         "timestamp": "2026-11-20T23:55:00.000Z",
+                 *         "pending_change_sets": 1
+                 *       }
+                 *     }
+                 */
+                "application/json": components["schemas"]["ProposalAnswer"];
+            };
+        };
         /** @description The request could not be read, or a value in it is invalid. `details.fields` lists every problem. `details.reason` says why a request could not be read. */
         BadRequest: {
             headers: {
@@ -16791,6 +17241,7 @@ export interface components {
                  *             "kind": "company",
                  *             "id": null
                  *           },
+                 *           "write_mode": "direct",
                  *           "expires_at": null,
                  *           "status": "active",
                  *           "created_by": {
@@ -16852,6 +17303,7 @@ export interface components {
                  *             "kind": "company",
                  *             "id": null
                  *           },
+                 *           "write_mode": "direct",
                  *           "expires_at": null,
                  *           "status": "revoked",
                  *           "created_by": {
@@ -20090,6 +20542,7 @@ export interface operations {
                      *               "kind": "company",
                      *               "id": null
                      *             },
+                     *             "write_mode": "direct",
                      *             "expires_at": null,
                      *             "status": "active",
                      *             "created_by": {
@@ -20298,6 +20751,7 @@ export interface operations {
                      *               "automation"
                      *             ],
                      *             "extra_scopes": [],
+                     *             "write_mode": "direct",
                      *             "created_at": "2026-11-20T23:55:00.000Z",
                      *             "revoked_at": null
                      *           }
@@ -20365,6 +20819,7 @@ export interface operations {
                      *             "automation"
                      *           ],
                      *           "extra_scopes": [],
+                     *           "write_mode": "direct",
                      *           "created_at": "2026-11-20T23:55:00.000Z",
                      *           "revoked_at": "2026-11-21T09:30:00.000Z"
                      *         }
@@ -32677,6 +33132,7 @@ export interface operations {
                      *             "request_id": null,
                      *             "import_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d60",
                      *             "revert_id": null,
+                     *             "change_set_id": null,
                      *             "actor_id": null,
                      *             "from": null,
                      *             "to": null
@@ -32855,6 +33311,609 @@ export interface operations {
             503: components["responses"]["Unavailable"];
         };
     };
+    listChangeSets: {
+        parameters: {
+            query?: {
+                /**
+                 * @description Items per page, 1 to 100. A value outside this range is set to the nearest bound, not rejected.
+                 * @example 25
+                 */
+                limit?: components["parameters"]["Limit"];
+                /**
+                 * @description The start of the page: the `next_cursor` of the previous page, unchanged. A cursor is opaque and valid only for the query
+                 *     that created it. With another sort, filter or object it is rejected with 400.
+                 */
+                cursor?: components["parameters"]["Cursor"];
+                /**
+                 * @description Only sets with this status.
+                 * @example pending
+                 */
+                status?: components["schemas"]["ChangeSetStatus"];
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A page of change sets. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "change_sets": [
+                     *           {
+                     *             "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f81",
+                     *             "status": "pending",
+                     *             "title": "Close the deal of Acme",
+                     *             "reason": "The contract is signed",
+                     *             "atomic": true,
+                     *             "operation_count": 1,
+                     *             "proposed_by": {
+                     *               "kind": "api_key",
+                     *               "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d13",
+                     *               "name": "Sales agent"
+                     *             },
+                     *             "digest": "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
+                     *             "decided_by": null,
+                     *             "decided_at": null,
+                     *             "rejection_reason": null,
+                     *             "request_id": null,
+                     *             "error": null,
+                     *             "expires_at": "2026-11-23T23:55:00.000Z",
+                     *             "test_mode": false,
+                     *             "created_at": "2026-11-20T23:55:00.000Z"
+                     *           }
+                     *         ],
+                     *         "next_cursor": null,
+                     *         "has_more": false
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ChangeSetListAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    createChangeSet: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description Makes retries safe. If you send the same key with the same body again, you get the first response again, byte for byte, with
+                 *     `Idempotent-Replay: true`. Nothing runs twice. Use a new random key for each new operation. 8 to 255 characters from
+                 *     `A-Z a-z 0-9 _ . : @ + -`. Responses are stored for 24 hours.
+                 * @example 7d1c0f5e-import-row-17
+                 */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ChangeSetCreate"];
+            };
+        };
+        responses: {
+            /** @description The change set, which waits for a person. */
+            201: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    "Idempotent-Replay": components["headers"]["Idempotent-Replay"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "change_set": {
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f81",
+                     *           "status": "pending",
+                     *           "title": "Close the deal of Acme",
+                     *           "reason": "The contract is signed",
+                     *           "atomic": true,
+                     *           "operation_count": 1,
+                     *           "proposed_by": {
+                     *             "kind": "api_key",
+                     *             "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d13",
+                     *             "name": "Sales agent"
+                     *           },
+                     *           "digest": "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
+                     *           "decided_by": null,
+                     *           "decided_at": null,
+                     *           "rejection_reason": null,
+                     *           "request_id": null,
+                     *           "error": null,
+                     *           "expires_at": "2026-11-23T23:55:00.000Z",
+                     *           "test_mode": false,
+                     *           "created_at": "2026-11-20T23:55:00.000Z",
+                     *           "operations": [
+                     *             {
+                     *               "method": "PATCH",
+                     *               "path": "/v1/objects/accounts/records/019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f30",
+                     *               "body": {
+                     *                 "name": "Acme Ltd"
+                     *               },
+                     *               "if_version": 3,
+                     *               "ref": null,
+                     *               "before": {
+                     *                 "record": {
+                     *                   "name": "Acme"
+                     *                 }
+                     *               },
+                     *               "after": {
+                     *                 "record": {
+                     *                   "name": "Acme Ltd"
+                     *                 }
+                     *               },
+                     *               "status": "pending",
+                     *               "error": null
+                     *             }
+                     *           ]
+                     *         }
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ChangeSetAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            409: components["responses"]["Conflict"];
+            422: components["responses"]["Unprocessable"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    getChangeSet: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The ID of the change set.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f81
+                 */
+                id: components["schemas"]["Uuid"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The change set. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "change_set": {
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f81",
+                     *           "status": "pending",
+                     *           "title": "Close the deal of Acme",
+                     *           "reason": "The contract is signed",
+                     *           "atomic": true,
+                     *           "operation_count": 1,
+                     *           "proposed_by": {
+                     *             "kind": "api_key",
+                     *             "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d13",
+                     *             "name": "Sales agent"
+                     *           },
+                     *           "digest": "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
+                     *           "decided_by": null,
+                     *           "decided_at": null,
+                     *           "rejection_reason": null,
+                     *           "request_id": null,
+                     *           "error": null,
+                     *           "expires_at": "2026-11-23T23:55:00.000Z",
+                     *           "test_mode": false,
+                     *           "created_at": "2026-11-20T23:55:00.000Z",
+                     *           "operations": [
+                     *             {
+                     *               "method": "PATCH",
+                     *               "path": "/v1/objects/accounts/records/019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f30",
+                     *               "body": {
+                     *                 "name": "Acme Ltd"
+                     *               },
+                     *               "if_version": 3,
+                     *               "ref": null,
+                     *               "before": {
+                     *                 "record": {
+                     *                   "name": "Acme"
+                     *                 }
+                     *               },
+                     *               "after": {
+                     *                 "record": {
+                     *                   "name": "Acme Ltd"
+                     *                 }
+                     *               },
+                     *               "status": "pending",
+                     *               "error": null
+                     *             }
+                     *           ]
+                     *         }
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ChangeSetAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    withdrawChangeSet: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description Makes retries safe. If you send the same key with the same body again, you get the first response again, byte for byte, with
+                 *     `Idempotent-Replay: true`. Nothing runs twice. Use a new random key for each new operation. 8 to 255 characters from
+                 *     `A-Z a-z 0-9 _ . : @ + -`. Responses are stored for 24 hours.
+                 * @example 7d1c0f5e-import-row-17
+                 */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path: {
+                /**
+                 * @description The ID of the change set.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f82
+                 */
+                id: components["schemas"]["Uuid"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The change set. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    "Idempotent-Replay": components["headers"]["Idempotent-Replay"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "change_set": {
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f82",
+                     *           "status": "withdrawn",
+                     *           "title": "Close the deal of Acme",
+                     *           "reason": "The contract is signed",
+                     *           "atomic": true,
+                     *           "operation_count": 1,
+                     *           "proposed_by": {
+                     *             "kind": "api_key",
+                     *             "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d13",
+                     *             "name": "Sales agent"
+                     *           },
+                     *           "digest": "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
+                     *           "decided_by": null,
+                     *           "decided_at": null,
+                     *           "rejection_reason": null,
+                     *           "request_id": null,
+                     *           "error": null,
+                     *           "expires_at": "2026-11-23T23:55:00.000Z",
+                     *           "test_mode": false,
+                     *           "created_at": "2026-11-20T23:55:00.000Z",
+                     *           "operations": [
+                     *             {
+                     *               "method": "PATCH",
+                     *               "path": "/v1/objects/accounts/records/019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f30",
+                     *               "body": {
+                     *                 "name": "Acme Ltd"
+                     *               },
+                     *               "if_version": 3,
+                     *               "ref": null,
+                     *               "before": {
+                     *                 "record": {
+                     *                   "name": "Acme"
+                     *                 }
+                     *               },
+                     *               "after": {
+                     *                 "record": {
+                     *                   "name": "Acme Ltd"
+                     *                 }
+                     *               },
+                     *               "status": "skipped",
+                     *               "error": null
+                     *             }
+                     *           ]
+                     *         }
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ChangeSetAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            422: components["responses"]["Unprocessable"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    approveChangeSet: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The ID of the change set.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f83
+                 */
+                id: components["schemas"]["Uuid"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "digest": "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"
+                 *     }
+                 */
+                "application/json": components["schemas"]["ChangeSetApproval"];
+            };
+        };
+        responses: {
+            /** @description The change set. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "change_set": {
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f83",
+                     *           "status": "applied",
+                     *           "title": "Close the deal of Acme",
+                     *           "reason": "The contract is signed",
+                     *           "atomic": true,
+                     *           "operation_count": 1,
+                     *           "proposed_by": {
+                     *             "kind": "api_key",
+                     *             "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d13",
+                     *             "name": "Sales agent"
+                     *           },
+                     *           "digest": "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
+                     *           "decided_by": {
+                     *             "kind": "user",
+                     *             "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d14",
+                     *             "name": "Ada Admin"
+                     *           },
+                     *           "decided_at": "2026-11-20T23:56:00.000Z",
+                     *           "rejection_reason": null,
+                     *           "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *           "error": null,
+                     *           "expires_at": "2026-11-23T23:55:00.000Z",
+                     *           "test_mode": false,
+                     *           "created_at": "2026-11-20T23:55:00.000Z",
+                     *           "operations": [
+                     *             {
+                     *               "method": "PATCH",
+                     *               "path": "/v1/objects/accounts/records/019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f30",
+                     *               "body": {
+                     *                 "name": "Acme Ltd"
+                     *               },
+                     *               "if_version": 3,
+                     *               "ref": null,
+                     *               "before": {
+                     *                 "record": {
+                     *                   "name": "Acme"
+                     *                 }
+                     *               },
+                     *               "after": {
+                     *                 "record": {
+                     *                   "name": "Acme Ltd"
+                     *                 }
+                     *               },
+                     *               "status": "applied",
+                     *               "error": null
+                     *             }
+                     *           ]
+                     *         }
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ChangeSetAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            422: components["responses"]["Unprocessable"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    rejectChangeSet: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The ID of the change set.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f84
+                 */
+                id: components["schemas"]["Uuid"];
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                /**
+                 * @example {
+                 *       "reason": "Not this quarter"
+                 *     }
+                 */
+                "application/json": components["schemas"]["ChangeSetRejection"];
+            };
+        };
+        responses: {
+            /** @description The change set. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "change_set": {
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f84",
+                     *           "status": "rejected",
+                     *           "title": "Close the deal of Acme",
+                     *           "reason": "The contract is signed",
+                     *           "atomic": true,
+                     *           "operation_count": 1,
+                     *           "proposed_by": {
+                     *             "kind": "api_key",
+                     *             "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d13",
+                     *             "name": "Sales agent"
+                     *           },
+                     *           "digest": "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
+                     *           "decided_by": {
+                     *             "kind": "user",
+                     *             "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d14",
+                     *             "name": "Ada Admin"
+                     *           },
+                     *           "decided_at": "2026-11-20T23:56:00.000Z",
+                     *           "rejection_reason": "Not this quarter",
+                     *           "request_id": null,
+                     *           "error": null,
+                     *           "expires_at": "2026-11-23T23:55:00.000Z",
+                     *           "test_mode": false,
+                     *           "created_at": "2026-11-20T23:55:00.000Z",
+                     *           "operations": [
+                     *             {
+                     *               "method": "PATCH",
+                     *               "path": "/v1/objects/accounts/records/019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f30",
+                     *               "body": {
+                     *                 "name": "Acme Ltd"
+                     *               },
+                     *               "if_version": 3,
+                     *               "ref": null,
+                     *               "before": {
+                     *                 "record": {
+                     *                   "name": "Acme"
+                     *                 }
+                     *               },
+                     *               "after": {
+                     *                 "record": {
+                     *                   "name": "Acme Ltd"
+                     *                 }
+                     *               },
+                     *               "status": "skipped",
+                     *               "error": null
+                     *             }
+                     *           ]
+                     *         }
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ChangeSetAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            422: components["responses"]["Unprocessable"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
     listReverts: {
         parameters: {
             query?: {
@@ -32897,6 +33956,7 @@ export interface operations {
                      *               "request_id": null,
                      *               "import_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d60",
                      *               "revert_id": null,
+                     *               "change_set_id": null,
                      *               "actor_id": null,
                      *               "from": null,
                      *               "to": null
@@ -32998,6 +34058,7 @@ export interface operations {
                      *             "request_id": null,
                      *             "import_id": null,
                      *             "revert_id": null,
+                     *             "change_set_id": null,
                      *             "actor_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d13",
                      *             "from": "2026-11-20T00:00:00.000Z",
                      *             "to": "2026-11-20T23:00:00.000Z"
@@ -33091,6 +34152,7 @@ export interface operations {
                      *             "request_id": null,
                      *             "import_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d60",
                      *             "revert_id": null,
+                     *             "change_set_id": null,
                      *             "actor_id": null,
                      *             "from": null,
                      *             "to": null
@@ -33193,6 +34255,7 @@ export interface operations {
                      *             "request_id": null,
                      *             "import_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d60",
                      *             "revert_id": null,
+                     *             "change_set_id": null,
                      *             "actor_id": null,
                      *             "from": null,
                      *             "to": null

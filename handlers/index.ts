@@ -40,6 +40,7 @@ import * as users from './people/users.ts';
 import * as attachments from './records/attachments.ts';
 import * as recordBatch from './records/batch.ts';
 import * as recordBatchUpsert from './records/batch-upsert.ts';
+import * as changeSets from './records/change-sets.ts';
 import * as deletedRecords from './records/deleted-records.ts';
 import * as recordDuplicates from './records/duplicates.ts';
 import * as exports from './records/exports.ts';
@@ -104,6 +105,7 @@ const plain = {
   ...document,
   ...duplicateChecks,
   ...exports,
+  ...changeSets,
   ...feed,
   ...health,
   ...invoices,

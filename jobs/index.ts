@@ -3,6 +3,7 @@
 // Every server runs the whole table, except the jobs that its operator paused. Servers share the
 // work: a job finds due rows across tenants, and locks or leases them in a transaction of one
 // tenant. If a server crashes, its leased rows become due again.
+
 import { announceExpiringKeys } from './access/expiring-keys.ts';
 import type { WebhookSender } from './automation/webhook-sender.ts';
 import { runWorkforces, type WorkforceServices } from './automation/workforces.ts';
@@ -11,6 +12,7 @@ import { runCampaigns } from './messaging/campaigns.ts';
 import { deliverMails, type MailServices } from './messaging/mail.ts';
 import { type MessageServices, sendMessages } from './messaging/message-sending.ts';
 import { applyRunDecisions } from './messaging/run-decisions.ts';
+import { expireChangeSets } from './records/change-sets.ts';
 import type { Exporter } from './records/exports.ts';
 import { type ImportServices, runImports } from './records/imports.ts';
 import { clearPendingReferences } from './records/reference-clearing.ts';
@@ -174,6 +176,15 @@ export const backgroundJobs: readonly Job<BackgroundServices, BackgroundPool>[] 
     batchSize: 50,
     timeoutMs: 10 * second,
     run: (context, { reverts }) => runReverts(context, reverts),
+  },
+  // Expires change sets about which nobody decided. A batch consists of change sets.
+  {
+    name: 'change-sets',
+    pool: 'background',
+    intervalMs: 10 * second,
+    batchSize: 100,
+    timeoutMs: 5 * second,
+    run: expireChangeSets,
   },
   // Clears references to deleted records. A batch consists of records, which stay locked meanwhile.
   {

@@ -68,6 +68,8 @@ export async function callTool(plan: Plan, request: ProgramRequest, wording: Too
   }
   const data = await perform(plan, request);
   if ('status' in data) return toErrorResult(await explainMissing(getFailure(data), plan, request), wording);
+  const proposal = findProposal(plan, data.shown);
+  if (proposal) return toResult(proposal, { ...described.tool, hint: waitsForPerson(proposal.change_set.id) });
   return isPage(plan, data.shown) ? showPage(plan, data.shown, request, wording) : toResult(data.shown, described.tool);
 }
 
@@ -84,6 +86,25 @@ async function perform({ calls, fields }: Plan, request: ProgramRequest): Promis
   }
   return { shown: fields === undefined ? data : pickFields(data, fields) };
 }
+
+interface ProposalResult extends Data {
+  proposed: true;
+  change_set: Data & { id: string };
+}
+
+/**
+ * Returns the change set that a write became because the credential only proposes changes;
+ * undefined if it took effect. The values before and after are left out: the caller knows what it
+ * asked for.
+ */
+function findProposal({ described: { tool } }: Plan, data: Data): ProposalResult | undefined {
+  if (tool.effect === 'reads' || data.change_set === undefined) return undefined;
+  const { id, status, title, expires_at } = data.change_set as Data & { id: string };
+  return { proposed: true, change_set: { id, status, title, expires_at } };
+}
+
+const waitsForPerson = (id: string): string =>
+  `Proposed, not done: nothing has changed yet. It waits for a person, who approves or rejects it in the CRM. To see the decision, call get_change_set with id ${id}.`;
 
 /** Returns true if the data are a page whose length the argument `limit` sets. */
 const isPage = ({ described, calls: [{ operationId }] }: Plan, data: Data): boolean =>

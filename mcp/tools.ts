@@ -89,6 +89,7 @@ export const tools: readonly Tool[] = [
   tool('list_drafts', 'List drafts', 'reads', 'listMessageDrafts', 'status channel object record_id fields limit cursor', 'Lists message drafts and their status.'),
   tool('list_messages', 'List messages', 'reads', 'listRecordMessages', 'object id fields limit cursor', 'Lists the messages that a record sent and received.'),
   tool('find_users', 'Find users', 'reads', 'listUsers', 'q status fields limit cursor', 'Finds users by part of a name or an email address, or lists all.'),
+  tool('get_change_set', 'Get a change set', 'reads', 'getChangeSet', 'id', 'Shows a proposed change, and whether a person has approved or rejected it.'),
   tool('get_usage', 'Get usage', 'reads', { all: ['getUsage', 'getSubscription'] }, '', 'Shows the plan and the usage of the monthly quota.'),
 ];
 

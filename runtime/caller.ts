@@ -32,6 +32,8 @@ export interface Caller {
    * visibility does not depend on roles.
    */
   reachOf?: (scopes: readonly string[]) => Reach;
+  /** The permissions of a user by their roles, which a session token uses for few operations. */
+  ofUser?: { grants: Grants; reachOf: (scopes: readonly string[]) => Reach };
   expiresAt: Date | null;
   /** The user of a session token, or the user an app acts for; null for keys. */
   userId: string | null;
@@ -40,6 +42,8 @@ export interface Caller {
    * True while the user has a generated password. Until they change it, they can do nothing else.
    */
   mustChangePassword: boolean;
+  /** True if the credential only proposes changes. Absent for people. */
+  mustPropose?: boolean;
   modules: Modules;
   /** Limits of the credential, and of all calls of its workspace together. */
   limits: { perMinute: number; perHour: number; tenantPerMinute: number; tenantPerDay: number | null };

@@ -173,10 +173,91 @@ export interface CallDatabase {
   ping(): Promise<void>;
 }
 
+/** The method of a write. */
+export type NestedMethod = 'POST' | 'PUT' | 'PATCH' | 'DELETE';
+
+/** An operation that can run inside the transaction of another. */
+export interface NestedOperation {
+  operationId: string;
+  /** The path in the OpenAPI document. */
+  template: string;
+  /** Values of the parameters of the path. */
+  parameters: Record<string, string>;
+  /** True if it is a write that can be rolled back. */
+  isWrite: boolean;
+  isRead: boolean;
+  /** The modules of its scopes. */
+  modules: string[];
+  /** True if its response contains a secret, which must not be stored. */
+  hasSecret: boolean;
+  /** True if its body can contain a password, which must not be stored. */
+  takesPassword: boolean;
+  takesIfMatch: boolean;
+}
+
+export interface NestedRequest {
+  method: string;
+  path: string;
+  body?: unknown;
+  /** An ETag. */
+  ifMatch?: string | undefined;
+  caller: Caller;
+  /** True if the operation can change the configuration that later ones read. */
+  reloads?: boolean;
+}
+
+/** The response of an operation and what it recorded, or why it failed. */
+export type NestedOutcome =
+  | {
+      status: number;
+      data: unknown;
+      etag: string | undefined;
+      changes: readonly Change[];
+      /** Callbacks for after the commit. */
+      callbacks: readonly (() => void)[];
+    }
+  | { error: ApiError };
+
+/** Runs operations inside the transaction of the call. The caller of each is checked as usual. */
+export interface NestedOperations {
+  /** @param path without a query */
+  find(method: string, path: string): NestedOperation | undefined;
+  /**
+   * Checks that a caller may run an operation, without running it.
+   * @throws ApiError as the operation would: 403 with the missing scopes, 404 for an unknown object
+   */
+  authorize(request: Pick<NestedRequest, 'method' | 'path' | 'caller'>): void;
+  /** Runs an operation in a savepoint, which is rolled back if it fails. */
+  run(request: NestedRequest): Promise<NestedOutcome>;
+  /** Drops the configuration that operations changed, after their savepoint was rolled back. */
+  forget(): void;
+}
+
+/** A write of a caller that only proposes changes. */
+export interface Proposal {
+  /** Describes the operation. */
+  title: string;
+  method: NestedMethod;
+  path: string;
+  body: unknown;
+  /** The ETag that the request requires. */
+  ifMatch: string | undefined;
+}
+
+/** Keeps writes as change sets. Passed in by app/, because runtime/ knows no tables. */
+export interface Proposals {
+  /** Tries a write out and keeps it, instead of running its handler. */
+  propose(call: Call, proposal: Proposal): Promise<unknown>;
+  /** Returns the number of pending proposals of the caller. */
+  countPending(call: Call): Promise<number>;
+}
+
 /** What the server offers to handlers, bound to the call. */
 export interface CallServices {
   /** The tenant's configuration when the call arrived: objects, fields, statuses and so on. */
   loadWorkspace(): Promise<Workspace>;
+  /** Other operations, inside the transaction of this call. */
+  nested: NestedOperations;
   files: Files;
   cursors: Cursors;
   /** Signs tokens that callers send back, such as slot tokens. */

@@ -116,6 +116,7 @@ const topics: Record<string, { title: string; summary: string; headings: string[
       'Undo a deletion',
       'Undo operations',
       'Undo a merge',
+      'Let an agent work and keep the last word',
       'What a copy of your data must do',
       'Remove data for good',
     ],

@@ -99,14 +99,14 @@ function partOf(json: Json, group: Group): Json {
 }
 
 /**
- * Leaves only the description of errors that operations share. Their samples are the same for all
- * operations, and would be more than half of a page.
+ * Leaves only the description of errors and proposals, which operations share. Their samples are the
+ * same for all operations, and would be more than half of a page.
  */
 function withoutSharedErrors(json: Json, declared: Declared): Declared {
   const shared = (json.components?.responses ?? {}) as Record<string, { description?: string }>;
   const responses = Object.entries(declared.responses ?? {}).map(([status, response]) => {
     const name = (response as { $ref?: string }).$ref?.split('/').at(-1);
-    const isShared = /^[45]/.test(status) && name !== undefined;
+    const isShared = (/^[45]/.test(status) && name !== undefined) || name === 'Proposed';
     return [status, isShared ? { description: shared[name]?.description ?? '' } : response];
   });
   return { ...declared, responses: Object.fromEntries(responses) };

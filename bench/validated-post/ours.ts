@@ -62,6 +62,7 @@ listen(
   buildServer({
     document: await loadDocument(new URL('./document.json', import.meta.url), ['none'], 'http://127.0.0.1'),
     handlers: { createLead },
+    proposals: unused,
     database,
     credentials: unused,
     quota: unused,

@@ -1,4 +1,5 @@
 // API keys as their owners see them. The key itself is never here, and its digest never leaves.
+import type { WriteMode } from '../../domain/access/api-keys.ts';
 import type { Sql } from '../client/pool.ts';
 import { lockValues } from '../client/value-locks.ts';
 import { insertKeyPlace } from './places.ts';
@@ -17,6 +18,7 @@ export interface ApiKeyRow {
   ipAllowlist: string[];
   reachKind: 'company' | 'branch' | 'team';
   reachId: string | null;
+  writeMode: WriteMode;
   expiresAt: Date | null;
   createdById: string;
   createdByName: string | null;
@@ -33,7 +35,7 @@ export interface ApiKeyRow {
 /** The settings of a key that can be changed. */
 export type ApiKeySettings = Pick<
   ApiKeyRow,
-  'name' | 'description' | 'scopes' | 'perMinute' | 'perHour' | 'perDay' | 'ipAllowlist' | 'expiresAt'
+  'name' | 'description' | 'scopes' | 'perMinute' | 'perHour' | 'perDay' | 'ipAllowlist' | 'writeMode' | 'expiresAt'
 >;
 
 export type NewApiKey = ApiKeySettings &
@@ -45,7 +47,7 @@ export type NewApiKey = ApiKeySettings &
 const columns = (sql: Sql) => sql`
   k.id, k.name, k.description, k.environment, k.prefix, k.last4, k.scopes, k.rate_limit_per_minute as per_minute,
   k.rate_limit_per_hour as per_hour, k.rate_limit_per_day as per_day, k.ip_allowlist, k.reach_kind,
-  k.reach_id, k.expires_at, k.created_by_id, k.created_by_name,
+  k.reach_id, k.write_mode, k.expires_at, k.created_by_id, k.created_by_name,
   k.created_at, k.revoked_at, k.revoked_by, k.revoke_reason,
   k.is_legacy, u.last_used_at, u.last_used_ip, coalesce(u.total_requests, 0) as total_requests`;
 
@@ -68,11 +70,11 @@ export async function insertApiKey(sql: Sql, companyId: string, key: NewApiKey, 
     insertKeyPlace(sql, companyId, keyHash),
     sql`
       insert into api_keys (company_id, id, key_hash, name, description, environment, prefix, last4, scopes, rate_limit_per_minute,
-        rate_limit_per_hour, rate_limit_per_day, ip_allowlist, reach_kind, reach_id, expires_at, created_by_id, created_by_name,
+        rate_limit_per_hour, rate_limit_per_day, ip_allowlist, reach_kind, reach_id, write_mode, expires_at, created_by_id, created_by_name,
         created_at, updated_at)
       values (${companyId}, ${key.id}, ${keyHash}, ${key.name}, ${key.description}, ${key.environment}, ${key.prefix}, ${key.last4},
         ${key.scopes}, ${key.perMinute}, ${key.perHour}, ${key.perDay}, ${key.ipAllowlist}, ${key.reachKind}, ${key.reachId},
-        ${key.expiresAt}, ${key.createdById}, ${key.createdByName}, ${key.createdAt}, ${key.createdAt})`.execute(),
+        ${key.writeMode}, ${key.expiresAt}, ${key.createdById}, ${key.createdByName}, ${key.createdAt}, ${key.createdAt})`.execute(),
     sql`insert into api_key_usage (company_id, api_key_id) values (${companyId}, ${key.id})`.execute(),
   ]);
 }
@@ -140,7 +142,7 @@ export async function updateApiKey(
     update api_keys
     set name = ${settings.name}, description = ${settings.description}, scopes = ${settings.scopes},
       rate_limit_per_minute = ${settings.perMinute}, rate_limit_per_hour = ${settings.perHour}, rate_limit_per_day = ${settings.perDay},
-      ip_allowlist = ${settings.ipAllowlist}, expires_at = ${settings.expiresAt}, updated_at = ${now}
+      ip_allowlist = ${settings.ipAllowlist}, write_mode = ${settings.writeMode}, expires_at = ${settings.expiresAt}, updated_at = ${now}
     where company_id = ${companyId} and id = ${id}`;
 }
 

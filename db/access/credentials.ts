@@ -2,7 +2,7 @@
 // Lookups of one company share a statement, once the company is known.
 
 import type { Fragment } from 'postgres';
-import type { ApiKey } from '../../domain/access/api-keys.ts';
+import type { ApiKey, WriteMode } from '../../domain/access/api-keys.ts';
 import type { Audience } from '../../domain/access/oauth-groups.ts';
 import { selectKeyStamp } from '../client/key-versions.ts';
 import type { Sql } from '../client/pool.ts';
@@ -19,7 +19,7 @@ export interface KeyRow extends ApiKey, SubscriptionRow {
 const selectKey = (sql: Sql) => sql`
   c.id as company_id, c.name as company_name, c.config_version, c.disabled_modules, ${subscriptionColumns(sql)},
   k.id as key_id, k.name as key_name, k.environment = 'test' as test_mode, k.scopes, k.ip_allowlist, k.reach_kind,
-  k.reach_id, k.expires_at, k.revoked_at, k.rate_limit_per_minute as per_minute, k.rate_limit_per_hour as per_hour,
+  k.reach_id, k.write_mode, k.expires_at, k.revoked_at, k.rate_limit_per_minute as per_minute, k.rate_limit_per_hour as per_hour,
   ${selectKeyStamp(sql)} as stamp`;
 
 /**
@@ -207,6 +207,7 @@ export interface GrantRow extends SubscriptionRow, UserRow {
     clientName: string;
     groups: string[];
     extraScopes: string[];
+    writeMode: WriteMode;
     revoked: boolean;
     /** When the tokens of a consent ended, by the id of the consent's token family. */
     endedFamilies: Record<string, string>;
@@ -231,7 +232,7 @@ export async function findGrants(
         ${asked.map((each) => each.audience)}::text[]) with ordinality as a (user_id, client_id, audience, place)
       join users u on u.company_id = ${companyId} and u.id = a.user_id and u.status = 'active'
       left join lateral (
-        select jsonb_build_object('id', id, 'clientName', client_name, 'groups', groups, 'extraScopes', extra_scopes, 'revoked', revoked_at is not null,
+        select jsonb_build_object('id', id, 'clientName', client_name, 'groups', groups, 'extraScopes', extra_scopes, 'writeMode', write_mode, 'revoked', revoked_at is not null,
           'endedFamilies', ended_families,
           'customObjects', array(select 'object:' || slug from custom_objects where company_id = ${companyId})) as grant
         from oauth_grants

@@ -1,4 +1,5 @@
 // Grants: what people allowed apps to do for them.
+import type { WriteMode } from '../../domain/access/api-keys.ts';
 import type { Audience } from '../../domain/access/oauth-groups.ts';
 import { listLiteral } from '../client/list-literal.ts';
 import type { Sql } from '../client/pool.ts';
@@ -14,6 +15,7 @@ export interface OAuthGrantRow {
   groups: string[];
   /** Single scopes in addition to those of the groups. */
   extraScopes: string[];
+  writeMode: WriteMode;
   createdAt: Date;
   revokedAt: Date | null;
 }
@@ -21,11 +23,11 @@ export interface OAuthGrantRow {
 export type NewOAuthGrant = Omit<OAuthGrantRow, 'userName' | 'revokedAt'>;
 
 /** The permissions of a grant before it was saved. */
-export type GrantBefore = Pick<OAuthGrantRow, 'groups' | 'extraScopes'>;
+export type GrantBefore = Pick<OAuthGrantRow, 'groups' | 'extraScopes' | 'writeMode'>;
 
 const columns = (sql: Sql) => sql`
   g.id, g.user_id, u.full_name as user_name, g.client_id, g.client_name, g.audience, g.groups,
-  g.extra_scopes,
+  g.extra_scopes, g.write_mode,
   g.created_at, g.revoked_at`;
 
 /** Returns the active grant of a user to an app for an audience. */
@@ -62,16 +64,16 @@ export async function saveGrant(
     where company_id = ${companyId} and user_id = ${grant.userId} and client_id = ${grant.clientId} and revoked_at is null and audience is null`;
   const [row] = await sql<{ id: string; before: GrantBefore | null }[]>`
     with known as (
-      select id, groups, extra_scopes from oauth_grants
+      select id, groups, extra_scopes, write_mode from oauth_grants
       where company_id = ${companyId} and user_id = ${grant.userId} and client_id = ${grant.clientId} and revoked_at is null
         and audience is not distinct from ${grant.audience}
     )
-    insert into oauth_grants (company_id, id, user_id, client_id, client_name, audience, groups, extra_scopes, created_at)
+    insert into oauth_grants (company_id, id, user_id, client_id, client_name, audience, groups, extra_scopes, write_mode, created_at)
     values (${companyId}, ${grant.id}, ${grant.userId}, ${grant.clientId}, ${grant.clientName}, ${grant.audience},
-      ${listLiteral(grant.groups)}::text[], ${listLiteral(grant.extraScopes)}::text[], ${grant.createdAt})
+      ${listLiteral(grant.groups)}::text[], ${listLiteral(grant.extraScopes)}::text[], ${grant.writeMode}, ${grant.createdAt})
     on conflict (company_id, user_id, client_id, audience) where revoked_at is null
-    do update set groups = excluded.groups, extra_scopes = excluded.extra_scopes, client_name = excluded.client_name
-    returning id, (select jsonb_build_object('groups', groups, 'extraScopes', extra_scopes) from known) as before`;
+    do update set groups = excluded.groups, extra_scopes = excluded.extra_scopes, write_mode = excluded.write_mode, client_name = excluded.client_name
+    returning id, (select jsonb_build_object('groups', groups, 'extraScopes', extra_scopes, 'writeMode', write_mode) from known) as before`;
   return row as { id: string; before: GrantBefore | null };
 }
 

@@ -89,6 +89,7 @@ create table api_keys (
   ip_allowlist text[] not null default '{}',
   reach_kind text not null default 'company' check (reach_kind in ('company', 'branch', 'team')),
   reach_id uuid,
+  write_mode text not null default 'direct' check (write_mode in ('direct', 'propose')),
   expires_at timestamptz(3),
   created_by_id text not null,
   created_by_name text,
@@ -114,7 +115,7 @@ create policy tenant on api_keys to crm_app
 create policy platform on api_keys to crm_platform using (true) with check (true);
 grant select, insert, update, delete on api_keys to crm_app;
 grant select (company_id, id, key_hash, name, environment, scopes, rate_limit_per_minute, rate_limit_per_hour,
-  ip_allowlist, reach_kind, reach_id, expires_at, revoked_at, expiry_notified_for) on api_keys to crm_platform;
+  ip_allowlist, reach_kind, reach_id, write_mode, expires_at, revoked_at, expiry_notified_for) on api_keys to crm_platform;
 create constraint trigger raise_credential_version after insert or delete or update
   on api_keys deferrable initially deferred for each row
   execute function raise_credential_version('company_id');

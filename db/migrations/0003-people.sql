@@ -245,6 +245,7 @@ create table oauth_grants (
     'billing', 'admin']),
   -- Scopes besides those of the groups.
   extra_scopes text[] not null default '{}',
+  write_mode text not null default 'direct' check (write_mode in ('direct', 'propose')),
   created_at timestamptz(3) not null,
   revoked_at timestamptz(3),
   -- The API or assistants (MCP). null: both, for grants of another issuer.

@@ -897,6 +897,55 @@ create policy platform on revert_items to crm_platform using (true);
 grant select, insert, update, delete on revert_items to crm_app;
 grant select (company_id, test_mode, revert_id, object, record_id), delete on revert_items to crm_platform;
 
+-- Writes that were tried out, and wait until a person decides about them.
+create table change_sets (
+  company_id uuid not null references companies (id) on delete cascade,
+  test_mode boolean not null,
+  id uuid not null,
+  status text not null,
+  title text not null,
+  reason text,
+  atomic boolean not null,
+  -- Each with what the trial found: the data before and after, and the version of its target.
+  operations jsonb not null,
+  operation_count int not null,
+  -- Modules that the operations need.
+  modules text[] not null,
+  digest text not null,
+  -- The same for the same proposal of a credential; null for sets that were put together on purpose.
+  proposal_digest text,
+  created_by_kind text not null,
+  created_by_id text not null,
+  created_by_name text,
+  created_by_user uuid,
+  decided_by_id text,
+  decided_by_name text,
+  decided_at timestamptz(3),
+  rejection_reason text,
+  -- The call that applied the operations.
+  request_id uuid,
+  error jsonb,
+  expires_at timestamptz(3) not null,
+  created_at timestamptz(3) not null,
+  primary key (company_id, test_mode, id)
+);
+alter table change_sets alter column company_id set (n_distinct = 100);
+create index change_sets_newest on change_sets (company_id, test_mode, created_at desc, id desc);
+create index change_sets_by_status on change_sets (company_id, test_mode, status, created_at desc, id desc);
+create index change_sets_due on change_sets (expires_at) where status = 'pending';
+-- One pending set for the same proposal of a credential, and the pending sets of each.
+create unique index change_sets_same on change_sets (company_id, test_mode, created_by_id, created_by_user, proposal_digest)
+  nulls not distinct where status = 'pending' and proposal_digest is not null;
+create index change_sets_pending on change_sets (company_id, test_mode, created_by_id, created_by_user) where status = 'pending';
+create index change_sets_old on change_sets (expires_at) where status <> 'pending';
+alter table change_sets enable row level security, force row level security;
+create policy tenant on change_sets to crm_app
+  using (company_id = current_company() and test_mode = current_test_mode())
+  with check (company_id = current_company() and test_mode = current_test_mode());
+create policy platform on change_sets to crm_platform using (true);
+grant select, insert, update, delete on change_sets to crm_app;
+grant select (company_id, test_mode, id, status, expires_at), delete on change_sets to crm_platform;
+
 -- Views of lists of records, in live and test mode alike.
 create table saved_views (
   company_id uuid not null references companies (id) on delete cascade,

@@ -98,6 +98,7 @@ const otherTables = [
   ['request_log', null],
   ['revert_items', null],
   ['reverts', 'reverts'],
+  ['change_sets', 'change_sets'],
   ['merges', null],
 ] as const;
 

@@ -1,5 +1,8 @@
 // An API key as requests are checked against it, whether it is still valid or not.
 
+/** Whether writes take effect, or become change sets that wait for a person. */
+export type WriteMode = 'direct' | 'propose';
+
 export interface ApiKey {
   keyId: string;
   keyName: string;
@@ -12,6 +15,7 @@ export interface ApiKey {
   revokedAt: Date | null;
   perMinute: number;
   perHour: number;
+  writeMode: WriteMode;
   /** Changes with any row that the key is described by. */
   stamp: string;
 }

@@ -18,6 +18,7 @@ export const moduleActions: Readonly<Record<string, readonly string[]>> = {
   exports: ['view', 'create'],
   imports: ['view', 'create'],
   reverts: ['view', 'create'],
+  change_sets: ['view', 'create'],
   bookings: ['view', 'create', 'edit', 'configure'],
   inbox: ['view', 'create'],
   campaigns: ['view', 'create'],

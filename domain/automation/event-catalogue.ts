@@ -7,6 +7,7 @@ type EventCategory =
   | 'messages'
   | 'attachments'
   | 'imports'
+  | 'change_sets'
   | 'billing'
   | 'settings'
   | 'api_keys'
@@ -114,6 +115,18 @@ const anImport = {
   created: 1187,
   updated: 0,
   failed: 13,
+};
+
+const ofChangeSet = [
+  always('change_set_id', 'uuid'),
+  always('title', 'string'),
+  always('operation_count', 'integer'),
+  occurredAt,
+];
+const aChangeSet = {
+  change_set_id: '019a9f2e-0000-7000-8000-000000000031',
+  title: 'Close the deal of Acme',
+  operation_count: 1,
 };
 
 interface Described {
@@ -295,6 +308,49 @@ const described: readonly Described[] = [
     ],
     example: { import_id: anImport.import_id, object: anImport.object, reverted: 1186, skipped: 1 },
     by: 'system',
+  },
+  {
+    name: 'change_set.submitted',
+    category: 'change_sets',
+    description: 'A change set was proposed, and waits for a person.',
+    fields: ofChangeSet,
+    example: aChangeSet,
+  },
+  {
+    name: 'change_set.approved',
+    category: 'change_sets',
+    description: 'A person approved a change set. Its outcome is the next event of the set.',
+    fields: ofChangeSet,
+    example: aChangeSet,
+  },
+  {
+    name: 'change_set.applied',
+    category: 'change_sets',
+    description: 'The operations of an approved change set were applied.',
+    fields: ofChangeSet,
+    example: aChangeSet,
+  },
+  {
+    name: 'change_set.rejected',
+    category: 'change_sets',
+    description: 'A person rejected a change set.',
+    fields: ofChangeSet,
+    example: aChangeSet,
+  },
+  {
+    name: 'change_set.expired',
+    category: 'change_sets',
+    description: 'Nobody decided about a change set in time.',
+    fields: ofChangeSet,
+    example: aChangeSet,
+    by: 'system',
+  },
+  {
+    name: 'change_set.failed',
+    category: 'change_sets',
+    description: 'An approved change set could not be applied.',
+    fields: ofChangeSet,
+    example: aChangeSet,
   },
   {
     name: 'appointment.scheduled',

@@ -10,6 +10,8 @@ export interface RevertSource {
   requestId?: string;
   importId?: string;
   revertId?: string;
+  /** With the call that applied it as requestId. */
+  changeSetId?: string;
   actor?: { id: string; from: string; to: string };
 }
 
@@ -53,7 +55,7 @@ export interface RecordReversal {
 
 const recordNouns = new Set(['lead', 'deal', 'customer', 'account', 'task', 'activity', 'record']);
 /** Operations that change no data of the workspace, or that are part of others. */
-const neutralNouns = new Set(['import', 'export', 'revert', 'session']);
+const neutralNouns = new Set(['import', 'export', 'revert', 'change_set', 'session']);
 
 /**
  * Returns how an operation takes part in a revert: as a change of its record, as one that cannot be reverted, or not at all.

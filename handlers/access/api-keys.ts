@@ -41,6 +41,7 @@ export const createApiKey: Handler<'createApiKey'> = async (call) => {
     ipAllowlist: body.ip_allowlist ?? [],
     reachKind: reach.kind,
     reachId: reach.id,
+    writeMode: body.write_mode,
     expiresAt: expiresAt ?? null,
     ...createdBy(caller, now),
   };
@@ -109,6 +110,7 @@ export const updateApiKey: Handler<'updateApiKey'> = async (call) => {
     perHour: body.rate_limit_per_hour ?? row.perHour,
     perDay: body.rate_limit_per_day === undefined ? row.perDay : body.rate_limit_per_day,
     ipAllowlist: body.ip_allowlist ?? row.ipAllowlist,
+    writeMode: body.write_mode ?? row.writeMode,
     expiresAt: expiresAt === undefined ? row.expiresAt : expiresAt,
   };
   const before = toApiKeyResponse(row, now);
@@ -269,6 +271,7 @@ function toApiKeyResponse(row: db.ApiKeyRow, now: Date): ApiKey {
     rate_limit_per_day: row.perDay,
     ip_allowlist: row.ipAllowlist,
     reach: { kind: row.reachKind, id: row.reachId },
+    write_mode: row.writeMode,
     expires_at: row.expiresAt?.toISOString() ?? null,
     status: row.revokedAt ? 'revoked' : row.expiresAt && row.expiresAt <= now ? 'expired' : 'active',
     created_by: { id: row.createdById, full_name: row.createdByName },
@@ -299,5 +302,6 @@ const settingNames = [
   'rate_limit_per_hour',
   'rate_limit_per_day',
   'ip_allowlist',
+  'write_mode',
   'expires_at',
 ] as const;

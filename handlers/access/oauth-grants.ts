@@ -41,6 +41,7 @@ function toOAuthGrantResponse(row: db.OAuthGrantRow): OAuthGrant {
     audience: row.audience,
     groups: row.groups as OAuthGrant['groups'],
     extra_scopes: row.extraScopes,
+    write_mode: row.writeMode,
     created_at: row.createdAt.toISOString(),
     revoked_at: row.revokedAt?.toISOString() ?? null,
   };

@@ -1,4 +1,5 @@
 // Reverts: planned, applied and read. A job puts the records back.
+import { findChangeSet } from '../../db/records/change-sets.ts';
 import { findImport, lockImport, updateImport } from '../../db/records/imports.ts';
 import {
   findRevert,
@@ -15,6 +16,7 @@ import { conflict, orNotFound, validationFailed } from '../../runtime/errors.ts'
 import type { Call, Handler } from '../../runtime/handler.ts';
 import { readPage } from '../../runtime/paging.ts';
 import { requireCompanyReach } from '../../services/people/company-reach.ts';
+import { toViewer } from '../../services/records/change-sets.ts';
 import { nothingToUndo, requireEnded } from '../../services/records/import-undo.ts';
 import { beginRevert, requireRoom, toApplier, toRevert } from '../../services/records/revert-calls.ts';
 
@@ -45,21 +47,30 @@ export const createRevert: Handler<'createRevert'> = async (call) => {
 };
 
 /** Returns the operations for the audit log. */
-const nameSource = ({ requestId, importId, revertId, actor }: RevertSource): Record<string, unknown> => ({
+const nameSource = ({ requestId, importId, revertId, changeSetId, actor }: RevertSource): Record<string, unknown> => ({
   ...(requestId === undefined ? {} : { reverted_request_id: requestId }),
   ...(importId === undefined ? {} : { reverted_import_id: importId }),
   ...(revertId === undefined ? {} : { reverted_revert_id: revertId }),
+  ...(changeSetId === undefined ? {} : { reverted_change_set_id: changeSetId }),
   ...(actor ? { reverted_actor_id: actor.id, from: actor.from, to: actor.to } : {}),
 });
 
 /** @throws ApiError 400 if no operations are named, 422 for other problems */
 async function readSource(call: Call<'createRevert'>): Promise<RevertSource> {
   const { body } = call.request;
-  const kinds = (['request_id', 'import_id', 'revert_id'] as const).filter((name) => body[name] !== undefined);
+  const kinds = (['request_id', 'import_id', 'revert_id', 'change_set_id'] as const).filter(
+    (name) => body[name] !== undefined,
+  );
   const ofActor = (['actor_id', 'from', 'to'] as const).filter((name) => body[name] !== undefined);
   if (kinds.length + ofActor.length === 0)
     throw validationFailed(
-      [fieldProblem('request_id', 'REQUIRED', 'or import_id, revert_id, or actor_id with from and to is required')],
+      [
+        fieldProblem(
+          'request_id',
+          'REQUIRED',
+          'or import_id, revert_id, change_set_id, or actor_id with from and to is required',
+        ),
+      ],
       400,
     );
   const [, ...more] = [...kinds, ...ofActor.slice(0, 1)];
@@ -75,6 +86,7 @@ async function readSource(call: Call<'createRevert'>): Promise<RevertSource> {
     throw validationFailed(problems, problems.every(({ code }) => code === 'REQUIRED') ? 400 : 422);
   if (body.actor_id !== undefined && body.from !== undefined && body.to !== undefined)
     return { actor: readActor(body.actor_id, body.from, body.to, call.now) };
+  if (body.change_set_id !== undefined) return readChangeSet(call, body.change_set_id.toLowerCase());
   await requireStored(call);
   return {
     ...(body.request_id === undefined ? {} : { requestId: body.request_id.toLowerCase() }),
@@ -109,6 +121,17 @@ function readActor(id: string, fromText: string, toText: string, now: Date): Non
     throw validationFailed([fieldProblem('to', 'OUT_OF_RANGE', rule)], 422);
   }
   return { id, from: from.toISOString(), to: to.toISOString() };
+}
+
+/** @throws ApiError 422 if the caller can see no such change set, 409 if it was not applied */
+async function readChangeSet(call: Call<'createRevert'>, changeSetId: string): Promise<RevertSource> {
+  const row = await findChangeSet(call.db.sql, await toViewer(call, call.caller, false), changeSetId);
+  if (!row) throw validationFailed([fieldProblem('change_set_id', 'NOT_FOUND', 'must be the ID of a change set')], 422);
+  if (row.status !== 'applied' || row.requestId === null)
+    throw conflict('not_applied', 'The change set was not applied, so there is nothing to revert.', {
+      status: row.status,
+    });
+  return { changeSetId, requestId: row.requestId };
 }
 
 /** @throws ApiError 422 if the import or the revert does not exist */

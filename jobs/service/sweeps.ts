@@ -13,6 +13,7 @@ import { sweep } from '../../db/client/idempotency.ts';
 import type { Sql } from '../../db/client/pool.ts';
 import { sweepMails } from '../../db/messaging/mails.ts';
 import { sweepReports } from '../../db/messaging/received-reports.ts';
+import { sweepChangeSets } from '../../db/records/change-sets.ts';
 import { sweepExports } from '../../db/records/exports.ts';
 import { sweepEvents } from '../../db/records/feed.ts';
 import { sweepImports } from '../../db/records/imports.ts';
@@ -52,6 +53,7 @@ export async function sweepAll(context: JobContext, files: SweptFiles): Promise<
     reports: await removeAll(context, sweepReports),
     imports: await removeAll(context, sweepImports),
     reverts: await removeAll(context, sweepReverts),
+    change_sets: await removeAll(context, sweepChangeSets),
   };
   const swept = {
     files: await sweepFiles(context, files.remove),

@@ -252,6 +252,7 @@ function keyCaller(record: KeyRecord, facts: RequestFacts): Caller {
       record.reachKind === 'company' || record.reachId === null
         ? { kind: 'company' }
         : { kind: record.reachKind, id: record.reachId },
+    mustPropose: record.writeMode === 'propose',
     expiresAt: record.expiresAt,
     userId: null,
     sessionId: null,
@@ -358,6 +359,7 @@ function sessionCaller(
     testMode: false,
     actor: { kind: 'user', id: record.userId, name: record.fullName },
     grants: noGrants,
+    ofUser: { grants: { allows: record.permits.allows }, reachOf: record.permits.reachOf },
     scopes: record.roles,
     reach: { kind: 'company' },
     expiresAt,
@@ -420,6 +422,7 @@ function appCaller(
     scopes,
     reach: reachOf([]),
     reachOf,
+    mustPropose: grant.writeMode === 'propose',
     expiresAt,
     userId,
     sessionId: null,

@@ -60,7 +60,8 @@ export function authorize(
   checkMode(operation, caller);
   trace?.pass(`The operation is available in ${caller.testMode ? 'test' : 'live'} mode.`);
   trace?.begin('write_mode');
-  trace?.pass(describeWriteMode(operation));
+  if (caller.mustPropose && !isOpenToProposers(operation)) throw proposeOnly();
+  trace?.pass(describeWriteMode(operation, caller));
   trace?.begin('reach');
   if (operation.companyReach && caller.reach.kind !== 'company') throw companyReachRequired();
   trace?.pass(
@@ -98,9 +99,13 @@ function describeOpened({ byRole, scopes }: Opened, isPerson: boolean): string {
   return isPerson ? `The roles of the user permit ${named}.` : `The credential has ${named}.`;
 }
 
-/** Returns what happens to a write. So far, every credential writes directly. */
-function describeWriteMode({ reads }: Operation): string {
-  return reads ? 'The operation changes nothing.' : 'Changes take effect immediately (direct).';
+/** Returns what happens to a write. */
+function describeWriteMode({ reads, proposes }: Operation, { mustPropose }: Caller): string {
+  if (reads) return 'The operation changes nothing.';
+  if (proposes) return 'The operation takes effect immediately, because it only proposes.';
+  return mustPropose
+    ? 'Changes become a change set, which takes effect after a person has approved it (propose).'
+    : 'Changes take effect immediately (direct).';
 }
 
 /** @throws ApiError 403 if the operation is for live or test mode only, and the caller has the other */
@@ -162,6 +167,17 @@ function otherCredential(operation: Operation, caller: Caller): ApiError {
     reason,
   });
 }
+
+/** Reads, proposals, and writes that become proposals. */
+const isOpenToProposers = ({ reads, dryRun, proposes }: Operation): boolean =>
+  reads !== undefined || dryRun || proposes;
+
+const proposeOnly = () =>
+  new ApiError(
+    'FORBIDDEN_SCOPE',
+    'This credential only proposes changes, and this operation cannot be proposed. Ask a person to do it, or use a credential with the write mode direct.',
+    { required_scopes: [], reason: 'propose_only' },
+  );
 
 /** A temporary password may have been intercepted on its way, so it grants no access. */
 const passwordChangeRequired = () =>

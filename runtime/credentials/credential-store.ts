@@ -1,7 +1,7 @@
 // Looks up credentials, and caches API keys and the companies of keys and users.
 import { LRUCache } from 'lru-cache';
 import type { Pool, Sql } from '../../db/client/pool.ts';
-import type { ApiKey } from '../../domain/access/api-keys.ts';
+import type { ApiKey, WriteMode } from '../../domain/access/api-keys.ts';
 import type { Audience } from '../../domain/access/oauth-groups.ts';
 import type { Modules } from '../../domain/billing/plans.ts';
 import type { Reach } from '../caller.ts';
@@ -53,6 +53,7 @@ export interface PersonRecord extends Omit<SessionRecord, 'sessionId'> {
 export interface Grant {
   id: string;
   clientName: string;
+  writeMode: WriteMode;
   revoked: boolean;
   /** Token families that have ended, by their ids: access tokens of them are no longer valid. */
   endedFamilies: ReadonlySet<string>;

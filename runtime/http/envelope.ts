@@ -30,6 +30,7 @@ export interface DryRunEffects {
  * Builds the body of a successful response.
  * @param result the handler's result: data, and any other members of the response
  * @param would undefined if the call was not a dry run
+ * @param pending the number of pending proposals of the caller
  */
 export function successBody(
   result: { status: number; data?: unknown },
@@ -38,6 +39,7 @@ export function successBody(
   testMode: boolean,
   figures: RateFigures,
   would?: DryRunEffects,
+  pending = 0,
 ): string {
   let members = '';
   for (const key of Object.keys(result)) {
@@ -45,7 +47,7 @@ export function successBody(
       members += `,"${key}":${JSON.stringify((result as Record<string, unknown>)[key])}`;
   }
   const { limit, remaining, reset } = figures;
-  return `{"success":true${members},"data":${JSON.stringify(result.data)},"meta":{"request_id":"${requestId}","timestamp":"${timestamp(now)}"${formatMode(testMode)},"rate_limit":{"limit":${limit},"remaining":${remaining},"reset":${reset}}${would ? `,"dry_run":true,"would":${JSON.stringify(would)}` : ''}}}`;
+  return `{"success":true${members},"data":${JSON.stringify(result.data)},"meta":{"request_id":"${requestId}","timestamp":"${timestamp(now)}"${formatMode(testMode)},"rate_limit":{"limit":${limit},"remaining":${remaining},"reset":${reset}}${would ? `,"dry_run":true,"would":${JSON.stringify(would)}` : ''}${pending > 0 ? `,"pending_change_sets":${pending}` : ''}}}`;
 }
 
 const formatMode = (testMode: boolean): string => (testMode ? ',"test_mode":true' : '');

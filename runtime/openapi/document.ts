@@ -23,6 +23,7 @@ export type ParameterType = 'integer' | 'boolean';
 /** An operation, with all policies that the OpenAPI document declares. */
 export interface Operation {
   id: string;
+  summary: string;
   method: string;
   /** The path template, e.g. /v1/leads/{id}. */
   path: string;
@@ -88,6 +89,8 @@ export interface Operation {
   actsOutside: boolean;
   /** Accepts `Dry-Run: true`. */
   dryRun: boolean;
+  /** Writes only proposals, so credentials that may only propose can call it. */
+  proposes: boolean;
   /** False if there is nothing to validate or default without a query. */
   takesParameters: boolean;
   takesBody: boolean;
@@ -161,6 +164,7 @@ const allowedValues: Record<string, readonly unknown[]> = {
   'x-hashes-password': [true],
   'x-acts-outside': [true],
   'x-dry-run': [true],
+  'x-proposes': [true],
   'x-unpaid': [true],
   'x-before-password-change': [true],
 };
@@ -311,6 +315,7 @@ function readOperation(
   const parameters = (definition?.parameters ?? []) as OpenAPIV3_1.ParameterObject[];
   return {
     id,
+    summary: declared.summary ?? id,
     method: method.toUpperCase(),
     path,
     reads: readAccess(method, path, declared['x-only-reads'] === true),
@@ -338,6 +343,7 @@ function readOperation(
       declared['x-secret-answer'] === true || declared['x-answer'] === 'oauth' || hasPassword(requestBody?.content),
     actsOutside: declared['x-acts-outside'] === true,
     dryRun: declared['x-dry-run'] === true,
+    proposes: declared['x-proposes'] === true,
     unpaid: declared['x-unpaid'] === true,
     takesParameters: parameters.length > 0,
     takesBody: hasJson,

@@ -75,6 +75,11 @@ export class BoundDatabase implements CallDatabase {
     this.transaction?.awaitAtCommit(result);
   }
 
+  /** Waits for statements that the operation did not await, if the commit does not do so. */
+  settle(): Promise<void> {
+    return Promise.resolve();
+  }
+
   withoutConnection<T>(work: Promise<T>): Promise<T> {
     const paused = this.#context.deadline.pause(work);
     return this.transaction ? this.transaction.withoutConnection(paused) : paused;
@@ -109,5 +114,44 @@ export class BoundDatabase implements CallDatabase {
 
   ping(): Promise<void> {
     return new Deadline().race(() => this.#database.ping());
+  }
+}
+
+/** The database of an operation that runs inside the transaction of another call. */
+export class NestedDatabase extends BoundDatabase {
+  readonly #outer: BoundDatabase;
+  readonly #sent: Promise<unknown>[] = [];
+
+  constructor(database: RequestDatabase, outer: BoundDatabase, context: CallContext) {
+    super(database, outer.transaction, context);
+    this.#outer = outer;
+  }
+
+  override get sql(): Sql {
+    return this.#outer.sql;
+  }
+
+  /** A failure must be known before the savepoint is released. */
+  override awaitAtCommit(result: Promise<unknown>): void {
+    result.catch(() => undefined);
+    this.#sent.push(result);
+  }
+
+  /** Waits for statements that the operation did not await. @throws the error of the first one */
+  override async settle(): Promise<void> {
+    await Promise.all(this.#sent);
+  }
+
+  /** The connection stays with the transaction, which has a savepoint. */
+  override withoutConnection<T>(work: Promise<T>): Promise<T> {
+    return work;
+  }
+
+  override commitThenRun(): Promise<never> {
+    throw new Error('an operation inside another transaction cannot commit');
+  }
+
+  override inSeparateTransaction(): Promise<never> {
+    throw new Error('an operation inside another transaction cannot open a further one');
   }
 }

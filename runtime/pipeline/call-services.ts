@@ -9,7 +9,7 @@ import type { Secrets } from '../credentials/secrets.ts';
 import type { SessionTokens } from '../credentials/session-tokens.ts';
 import type { SignedTokens } from '../credentials/signed-tokens.ts';
 import type { Files } from '../files/files.ts';
-import type { CallServices, InboundUrls } from '../handler.ts';
+import type { CallServices, InboundUrls, NestedOperations } from '../handler.ts';
 import type { QuotaLedger } from '../limits/quota-ledger.ts';
 import type { RateLimits } from '../limits/rate-limits.ts';
 import type { Document } from '../openapi/document.ts';
@@ -45,12 +45,28 @@ export interface CallParts {
   inboundUrls(companyId: string, environment: 'live' | 'test'): InboundUrls;
 }
 
+/** What differs between a call of its own and one inside another transaction. */
+export interface ServicesOfCall {
+  /** Absent for operations that cannot run others. */
+  nested?: () => NestedOperations;
+  /** Returns the configuration that the transaction has changed; undefined if it has not. */
+  workspace?: () => Promise<Workspace> | undefined;
+}
+
 export class BoundServices implements CallServices {
   readonly #parts: CallParts;
   readonly #context: CallContext;
   readonly #withoutConnection: <T>(work: Promise<T>) => Promise<T>;
+  readonly #own: ServicesOfCall;
+  #nested: NestedOperations | undefined;
 
-  constructor(parts: CallParts, context: CallContext, withoutConnection: <T>(work: Promise<T>) => Promise<T>) {
+  constructor(
+    parts: CallParts,
+    context: CallContext,
+    withoutConnection: <T>(work: Promise<T>) => Promise<T>,
+    own: ServicesOfCall,
+  ) {
+    this.#own = own;
     this.#parts = parts;
     this.#context = context;
     this.#withoutConnection = withoutConnection;
@@ -58,7 +74,17 @@ export class BoundServices implements CallServices {
 
   loadWorkspace(): Promise<Workspace> {
     const { caller, configVersion } = this.#context;
+    const changed = this.#own.workspace?.();
+    if (changed) return changed;
     return this.#parts.workspaces.get(caller.companyId, configVersion);
+  }
+
+  get nested(): NestedOperations {
+    const { nested } = this.#own;
+    if (!nested) throw new Error('an operation inside another transaction cannot run others');
+    // One for the whole call, so that reads see the configuration that earlier operations changed.
+    this.#nested ??= nested();
+    return this.#nested;
   }
 
   get files(): Files {

@@ -7,10 +7,10 @@ import { type ModuleState, requireScope } from '../credentials/authorization.ts'
 import { sha256 } from '../credentials/secrets.ts';
 import type { ApiError, FieldProblem } from '../errors.ts';
 import type { UploadedFile } from '../files/files.ts';
-import type { Call, CallRequest } from '../handler.ts';
+import type { Call, CallRequest, Proposal } from '../handler.ts';
 import type { Operation } from '../openapi/document.ts';
-import { BoundDatabase, type CallContext } from './call-database.ts';
-import { BoundServices, type CallParts } from './call-services.ts';
+import { BoundDatabase, type CallContext, NestedDatabase } from './call-database.ts';
+import { BoundServices, type CallParts, type ServicesOfCall } from './call-services.ts';
 import type { Deadline } from './deadline.ts';
 import type { RequestDatabase } from './request-database.ts';
 import type { Trace } from './trace.ts';
@@ -64,8 +64,11 @@ export class CallState implements Omit<Call, 'request'> {
   readonly services: BoundServices;
   /** The database of the current attempt. */
   db: BoundDatabase;
+  /** The proposal to keep instead of running the handler; undefined if the call takes effect. */
+  proposal: Proposal | undefined;
   readonly #boundTo: CallContext;
   readonly #moduleState: ModuleState;
+  readonly #database: RequestDatabase;
 
   constructor(
     parts: CallParts,
@@ -76,14 +79,16 @@ export class CallState implements Omit<Call, 'request'> {
     request: CheckedRequest,
     now: Date,
     deadline: Deadline,
+    own: ServicesOfCall,
   ) {
+    this.#database = parts.database;
     this.request = new BoundRequest(operation, request);
     this.caller = caller;
     this.now = now;
     this.#moduleState = parts.moduleState;
     this.#boundTo = { operation, caller, now, configVersion, deadline, trace, isVerified: false };
     this.db = new BoundDatabase(parts.database, undefined, this.#boundTo);
-    this.services = new BoundServices(parts, this.#boundTo, (work) => this.db.withoutConnection(work));
+    this.services = new BoundServices(parts, this.#boundTo, (work) => this.db.withoutConnection(work), own);
   }
 
   /** True after the preconditions of its transaction were verified. */
@@ -101,6 +106,11 @@ export class CallState implements Omit<Call, 'request'> {
    */
   begin(database: RequestDatabase, transaction: Transaction): void {
     this.db = new BoundDatabase(database, transaction, this.#boundTo);
+  }
+
+  /** Runs in the transaction of another call. */
+  join(outer: BoundDatabase): void {
+    this.db = new NestedDatabase(this.#database, outer, this.#boundTo);
   }
 
   currentTime(): Date {

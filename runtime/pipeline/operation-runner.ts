@@ -14,6 +14,7 @@ import { maxParallelHashes } from '../credentials/passwords.ts';
 import { sha256 } from '../credentials/secrets.ts';
 import { ApiError, type FieldProblem, serviceUnavailable } from '../errors.ts';
 import type { FileBody, UploadedFile } from '../files/files.ts';
+import type { NestedMethod, Proposals } from '../handler.ts';
 import { checkMediaType, parseJson, readBytes } from '../http/body.ts';
 import { successBody } from '../http/envelope.ts';
 import { isForm, receiveUpload, type Upload } from '../http/multipart.ts';
@@ -29,6 +30,7 @@ import { Deadline, DeadlinePassed } from './deadline.ts';
 import { checkDryRun, listEffects } from './dry-run.ts';
 import type { Failures } from './failures.ts';
 import { hashBody, isStored, readKey, rejectConflicts, toClaim } from './idempotency.ts';
+import { NestedCalls } from './nested-calls.ts';
 import { asksForFault, makeFault } from './test-faults.ts';
 import type { Trace } from './trace.ts';
 import { checkBody, checkParameters, validationError } from './validation.ts';
@@ -36,6 +38,7 @@ import { checkBody, checkParameters, validationError } from './validation.ts';
 export interface RunnerParts extends AdmissionParts {
   /** By operationId. Typed as Handlers in handlers/. */
   handlers: Readonly<Record<string, (call: never) => Promise<unknown>>>;
+  proposals: Proposals;
 }
 
 /** An in-process call of an operation. */
@@ -79,6 +82,7 @@ export class OperationRunner {
   readonly #parts: RunnerParts;
   readonly #failures: Failures;
   readonly #admission: Admission;
+  readonly #nested: NestedCalls;
   /** Limits the calls that hold a connection while they hash a password. */
   readonly #hashing = new Semaphore(maxParallelHashes);
   /**
@@ -91,6 +95,7 @@ export class OperationRunner {
     this.#parts = parts;
     this.#failures = failures;
     this.#admission = admission;
+    this.#nested = new NestedCalls(parts, failures);
   }
 
   /** Returns true while a connection receives a file. */
@@ -197,7 +202,8 @@ export class OperationRunner {
   ): Promise<Answer | undefined> {
     const claim =
       key === undefined ? undefined : toClaim(caller, operation, path, key, upload?.requestHash ?? hashBody(body));
-    const call = new CallState(
+    const nested = () => this.#nested.bind({ caller, configVersion, now, deadline, trace, db: () => call.db });
+    const call: CallState = new CallState(
       this.#parts,
       trace,
       operation,
@@ -206,7 +212,16 @@ export class OperationRunner {
       { parameters, body, problems, file, claim },
       now,
       deadline,
+      { nested },
     );
+    if (caller.mustPropose && operation.dryRun && !trace.dryRun)
+      call.proposal = {
+        title: operation.summary,
+        method: operation.method as NestedMethod,
+        path: fillPath(operation.path, path),
+        body,
+        ifMatch: (parameters.header as Record<string, string> | undefined)?.['If-Match'],
+      };
     if (operation.method === 'GET' && caller.kind === 'anonymous' && !operation.platform)
       return this.#success(operation, await this.#handle(operation, call), call, trace);
 
@@ -308,7 +323,7 @@ export class OperationRunner {
     const asksFirst = operation.hashesPassword || operation.actsOutside;
     const outcome = await (asksFirst
       ? this.#verifyFirst(attempt)
-      : this.#runHandler(attempt, await this.#begin(attempt, { credential, claim, reads: operation.reads })));
+      : this.#runHandler(attempt, await this.#begin(attempt, { credential, claim, reads: readsOf(attempt) })));
     if (outcome !== 'key_taken') return outcome === 'credential_changed' ? undefined : outcome;
 
     call.db.transaction?.abandon();
@@ -376,7 +391,9 @@ export class OperationRunner {
     try {
       if (call.request.problems.length > 0 && !handlerReceivesProblems(operation))
         throw validationError(operation, [...call.request.problems], 'body');
-      answer = this.#success(operation, await this.#handle(operation, call), call, trace);
+      const result = await this.#handle(operation, call);
+      const pending = call.caller.mustPropose ? await this.#parts.proposals.countPending(call as never) : 0;
+      answer = this.#success(operation, result, call, trace, pending);
     } catch (error) {
       // A failed statement makes later ones fail too, so the first failure is reported.
       failure = error instanceof ApiError ? error : ((await transaction.firstFailure()) ?? error);
@@ -442,24 +459,33 @@ export class OperationRunner {
   }
 
   #handle(operation: Operation, call: CallState): Promise<unknown> {
+    if (call.proposal) return this.#parts.proposals.propose(call as never, call.proposal);
     const handler = this.#parts.handlers[operation.id];
     if (!handler) throw new Error(`no handler for ${operation.id}`);
     return handler(call as never);
   }
 
-  #success(operation: Operation, result: unknown, { caller, now, db }: CallState, trace: Trace): Answer {
+  #success(operation: Operation, result: unknown, { caller, now, db }: CallState, trace: Trace, pending = 0): Answer {
     const would = trace.dryRun ? listEffects(db.changes) : undefined;
     const given = result as { status: number; data?: unknown; body?: unknown; file?: FileBody; etag?: string };
     if (given.file) return { status: given.status, body: given.file, headers: fileHeaders(given.file) };
     const body =
       operation.answer === 'envelope'
-        ? successBody(given, caller.requestId, now.getTime(), caller.testMode, this.readFigures(trace), would)
+        ? successBody(given, caller.requestId, now.getTime(), caller.testMode, this.readFigures(trace), would, pending)
         : given.body instanceof PreparedBody
           ? given.body
           : JSON.stringify(given.body);
     return { status: given.status, body, headers: successHeaders(operation, caller, given.etag) };
   }
 }
+
+/** Returns how a call reads. The proposals of a caller are counted in a further statement. */
+const readsOf = ({ operation, call }: Attempt): Operation['reads'] =>
+  operation.reads && call.caller.mustPropose ? 'many' : operation.reads;
+
+/** Fills in the parameters of a path. */
+const fillPath = (template: string, values: Record<string, string>): string =>
+  template.replace(/\{(\w+)\}/g, (_, name: string) => encodeURIComponent(values[name] ?? '').replaceAll('%3A', ':'));
 
 /** The route that used the cached key looks it up and calls again. */
 const keyChanged = () => new ApiError('AUTH_INVALID_KEY', 'This API key has just been changed. Try again.');

@@ -42,6 +42,11 @@ export class WorkspaceCache {
     return workspace;
   }
 
+  /** Reads the configuration as a transaction sees it, with its own changes. */
+  loadIn(sql: Sql, companyId: string): Promise<Workspace> {
+    return this.#load(sql, companyId);
+  }
+
   async #read(companyId: string): Promise<Workspace> {
     const transaction = await Transaction.open(this.#pool, { companyId, testMode: false }, { reads: 'many' });
     const cancel = startResponsiveTimeout(() => transaction.destroy(), this.#timeoutMs);

@@ -1,11 +1,11 @@
 // The client: each operation is a method that authenticates, retries safely and throws CrmError.
 import createFetchClient from 'openapi-fetch';
-import { CrmError, toError } from './errors.ts';
+import { CrmError, ProposedError, toError } from './errors.ts';
 import { createExports, type Exports } from './exports.ts';
 import { descriptions, type Operations } from './generated/operations.ts';
 import { createImports, type Imports } from './imports.ts';
 import { sleep, withRetries } from './retries.ts';
-import type { CallOptions, Description } from './shapes.ts';
+import type { CallOptions, Description, Schemas } from './shapes.ts';
 
 /** A secret, or a function that returns it before each attempt, so that it can be renewed. */
 export type Credential = string | (() => string | Promise<string>);
@@ -164,6 +164,7 @@ function connect(options: ClientOptions): Connection {
       });
       (call.onResponse ?? options.onResponse)?.(answer.response);
       if (!answer.response.ok) throw toError(answer.response, answer.error);
+      if (description.runsDry && !isDryRun) throwIfProposed(unwrap(answer.data));
       return isDryRun ? toDryRun(answer.data) : unwrap(answer.data);
     };
     return withRetries(attempt, {
@@ -192,6 +193,12 @@ async function encode(body: unknown): Promise<{ body?: string | ArrayBuffer; typ
 function unwrap(body: unknown): unknown {
   const isEnvelope = typeof body === 'object' && body !== null && 'success' in body && 'data' in body;
   return isEnvelope ? body.data : body;
+}
+
+/** @throws ProposedError if a write became a change set, because its result does not exist yet */
+function throwIfProposed(data: unknown): void {
+  const { change_set: changeSet, already_pending: alreadyPending } = (data ?? {}) as Partial<Schemas['ProposalData']>;
+  if (changeSet) throw new ProposedError(changeSet, alreadyPending === true);
 }
 
 /** Returns the data and the effects of a dry run. */

@@ -1,4 +1,4 @@
-// Every failure of a call is a CrmError with a code.
+// Failures of calls, which are CrmErrors with a code, and writes that were only proposed.
 import type { Schemas } from './shapes.ts';
 
 /** The value of `error.code` in API responses. */
@@ -63,6 +63,23 @@ export function isCrmError<Code extends CrmErrorCode = CrmErrorCode>(
   ...codes: Code[]
 ): error is CrmError<Code> {
   return error instanceof CrmError && (codes.length === 0 || codes.some((code) => code === error.code));
+}
+
+/**
+ * Thrown by a write that became a change set, because the credential only proposes changes. Nothing
+ * has changed yet: a person approves or rejects the set.
+ */
+export class ProposedError extends Error {
+  override readonly name = 'ProposedError';
+  readonly changeSet: Schemas['ChangeSet'];
+  /** True if the same proposal was already pending. */
+  readonly alreadyPending: boolean;
+
+  constructor(changeSet: Schemas['ChangeSet'], alreadyPending: boolean) {
+    super(`Proposed, not done. The change set ${changeSet.id} waits for a person.`);
+    this.changeSet = changeSet;
+    this.alreadyPending = alreadyPending;
+  }
 }
 
 /** Converts a failed response to an error. */

@@ -11,6 +11,7 @@ export {
   type ImportErrorCode,
   isCrmError,
   type OAuthErrorCode,
+  ProposedError,
 } from './errors.ts';
 export type { DownloadOptions, ExportDownload, Exports } from './exports.ts';
 export type { ImportOptions, ImportProgress, Imports } from './imports.ts';

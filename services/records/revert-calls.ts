@@ -68,9 +68,10 @@ export function toRevert(row: RevertRow, testMode: boolean, now: Date): componen
     id: row.id,
     status: isExpired ? 'expired' : status,
     source: {
-      request_id: source.requestId ?? null,
+      request_id: source.changeSetId === undefined ? (source.requestId ?? null) : null,
       import_id: source.importId ?? null,
       revert_id: source.revertId ?? null,
+      change_set_id: source.changeSetId ?? null,
       actor_id: source.actor?.id ?? null,
       from: source.actor?.from ?? null,
       to: source.actor?.to ?? null,

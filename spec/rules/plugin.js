@@ -42,6 +42,8 @@ const verbs = [
   'connect',
   'apply',
   'undo',
+  'approve',
+  'reject',
   'upload',
   'start',
 ];
@@ -67,6 +69,7 @@ const operationExtensions = new Set([
   'x-acts-outside',
   'x-dry-run',
   'x-company-reach',
+  'x-proposes',
   'x-only-reads',
   'x-unpaid',
   'x-before-password-change',
@@ -331,6 +334,21 @@ const addDeprecatedUses = () => ({
   },
 });
 
+/** Adds the response of a credential that only proposes changes to every write that can be proposed. */
+const addProposals = () => ({
+  Root: {
+    leave(root) {
+      for (const item of Object.values(root.paths ?? {}))
+        for (const method of methods) {
+          const operation = item[method];
+          // Two operations answer 202 for another reason, too. The guide describes both.
+          if (operation?.['x-dry-run'] && !operation.responses['202'])
+            operation.responses['202'] = { $ref: '#/components/responses/Proposed' };
+        }
+    },
+  },
+});
+
 export default function crm() {
   return {
     id: 'crm',
@@ -360,6 +378,7 @@ export default function crm() {
         'common-headers': addCommonHeaders,
         'code-samples': addCodeSamples,
         'deprecated-uses': addDeprecatedUses,
+        proposals: addProposals,
       },
     },
   };

@@ -51,6 +51,7 @@ describe('POST /v1/api-keys', () => {
       rate_limit_per_day: null,
       ip_allowlist: [],
       reach: { kind: 'company', id: null },
+      write_mode: 'direct',
       expires_at: null,
       status: 'active',
       created_by: { id: admin.tenant.admin.id, full_name: 'Ada Admin' },

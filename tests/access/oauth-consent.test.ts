@@ -106,14 +106,15 @@ interface Chosen {
   more?: Record<string, string>;
   groups?: string[];
   scopes?: string[];
+  writeMode?: 'direct' | 'propose';
 }
 
 /** Consents to an app and exchanges the code. */
-async function tokensFor(app: Registered, { more = {}, groups = ['records'], scopes = [] }: Chosen = {}) {
+async function tokensFor(app: Registered, { more = {}, groups = ['records'], scopes = [], writeMode }: Chosen = {}) {
   const visitor = await signedIn();
   const { verifier, challenge } = newProof();
   const { to } = await visitor.ask(authorizeAddress(app, challenge, { prompt: 'consent', ...more }));
-  const back = await visitor.decide(to ?? '', 'allow', groups, scopes);
+  const back = await visitor.decide(to ?? '', 'allow', groups, scopes, writeMode);
   const exchange = exchangeForm(app, back.searchParams.get('code') ?? '', verifier);
   const { status, body } = await post(base, tokenPath, exchange);
   expect([status, body]).toEqual([200, expect.anything()]);
@@ -147,6 +148,7 @@ describe('the choices', () => {
       ['messaging', false],
       ['billing', false],
       ['admin', false],
+      ['propose', false],
     ]);
   });
 
@@ -207,6 +209,23 @@ describe('the choices', () => {
       extra_scopes: ['leads:delete'],
     });
     expect((await (await signedIn()).ask('/console/apps')).text).toContain('records, leads:delete');
+  });
+
+  test('grants access that asks before each change', async () => {
+    const app = await register(base);
+    const { tokens } = await tokensFor(app, { groups: ['records'], writeMode: 'propose' });
+    const body = { first_name: 'Sara', email: 'sara@proposed.example' };
+    const proposed = await expectStatus(202, 'POST', '/v1/leads', { token: tokens.access_token, body });
+    expect(proposed.body.data.change_set).toMatchObject({ status: 'pending', title: 'Create a lead' });
+    const list = await expectStatus(200, 'GET', '/v1/oauth-grants', { token: await adminToken(tenant) });
+    const grant = list.body.data.oauth_grants.find((each: Json) => each.client_id === app.client_id);
+    expect(grant).toMatchObject({ write_mode: 'propose' });
+    expect((await (await signedIn()).ask('/console/apps')).text).toContain('proposed, and you approve them');
+    // The choice stays ticked, and can be taken back.
+    const { text } = await consentPage(await signedIn(), app, { prompt: 'consent' });
+    expect(boxesIn(text)).toContainEqual({ name: 'write_mode', value: 'propose', ticked: true });
+    const direct = await tokensFor(app, { groups: ['records'] });
+    await expectStatus(201, 'POST', '/v1/leads', { token: direct.tokens.access_token, body });
   });
 
   test('asks again if an authorized app requests more', async () => {

@@ -48,6 +48,7 @@ const matrix: Record<string, string[]> = {
   exports: ['view', 'create'],
   imports: ['view', 'create'],
   reverts: ['view', 'create'],
+  change_sets: ['view', 'create'],
   bookings: ['view', 'create', 'edit', 'configure'],
   inbox: ['view', 'create'],
   campaigns: ['view', 'create'],

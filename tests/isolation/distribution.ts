@@ -144,6 +144,8 @@ export const acrossCompanies: Readonly<Record<string, string>> = {
     'finds companies with deliveries past their retention, by an index',
   'db/billing/due.ts findAbandonedOperations': 'finds companies with abandoned operations, by an index',
   'db/billing/due.ts findDueSubscriptions': 'finds companies with due subscriptions, by an index',
+  'db/records/change-sets.ts findExpiredChangeSets': 'finds companies with expired change sets, by an index',
+  'db/records/change-sets.ts sweepChangeSets': 'finds companies with change sets past their retention, by an index',
   'db/records/reverts.ts findDueReverts': 'finds companies with due reverts, by an index',
   'db/records/reverts.ts sweepReverts': 'finds companies with reverts whose items are due to be removed, by an index',
   'db/records/imports.ts findDueImports': 'finds companies with due imports, by an index',

@@ -179,6 +179,7 @@ test('has a row in every table that tenants can read, so that the tests below ha
           'import_errors',
           'reverts',
           'revert_items',
+          'change_sets',
         ].includes(table),
     ),
   ).toEqual([]);

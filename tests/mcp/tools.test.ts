@@ -83,6 +83,7 @@ const refusals: Record<string, [bad: object, recorded: RegExp]> = {
   list_drafts: [{ status: 'new' }, /- status \(/],
   list_messages: [{ object: 'leads', id: nobody }, /^NOT_FOUND/],
   find_users: [{ status: 'gone' }, /- status \(.*active/],
+  get_change_set: [{ id: nobody }, /^NOT_FOUND/],
   get_usage: [{ month: 'May' }, /- month \(UNKNOWN_FIELD\)/],
 };
 

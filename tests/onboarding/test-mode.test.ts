@@ -154,6 +154,7 @@ describe('a reset', () => {
       'exports',
       'imports',
       'reverts',
+      'change_sets',
       'deliveries',
       'events',
     ];

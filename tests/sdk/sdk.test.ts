@@ -1,7 +1,7 @@
 // The client of sdk/ against the real server: every operation, failures, and lists.
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, inject, test, vi } from 'vitest';
-import { type ClientOptions, CrmError, createClient, isCrmError } from '../../sdk/src/index.ts';
+import { type ClientOptions, CrmError, createClient, isCrmError, ProposedError } from '../../sdk/src/index.ts';
 import { computeWait, mayRetry } from '../../sdk/src/retries.ts';
 import { anyAddress, expectStatus } from '../support/client.ts';
 import { type DeclaredOperation, operations } from '../support/document.ts';
@@ -88,6 +88,23 @@ describe('requests', () => {
     expect(proxy.seen[0]?.headers.authorization).toBeUndefined();
     const { actor } = await newClient({ token: () => sharedToken(tenant) }).getMe();
     expect(actor.id).toBe(tenant.admin.id);
+  });
+
+  test('throws a change set that waits for a person, instead of returning it as a result', async () => {
+    const crm = newClient({ apiKey: await newKey(tenant, { writeMode: 'propose' }) });
+    const body = newLead();
+    const thrownBy = (call: Promise<unknown>): Promise<unknown> => call.catch((error: unknown) => error);
+    const proposed = await thrownBy(crm.createLead({ body }));
+    expect(proposed).toBeInstanceOf(ProposedError);
+    const { changeSet, alreadyPending } = proposed as ProposedError;
+    expect([changeSet.status, changeSet.title, alreadyPending]).toEqual(['pending', 'Create a lead', false]);
+    expect(await thrownBy(crm.createLead({ body }))).toMatchObject({
+      alreadyPending: true,
+      changeSet: { id: changeSet.id },
+    });
+    expect((await crm.createLead({ body, dryRun: true })).would.audit).toEqual(['lead.create']);
+    expect((await crm.getChangeSet({ path: { id: changeSet.id } })).change_set.id).toBe(changeSet.id);
+    expect(await leadsWith(body.email)).toBe(0);
   });
 
   test('runs a call dry, with the result and the effects of the real one, and repeats it safely', async () => {

@@ -11,6 +11,7 @@ import { sweep } from '../../db/client/idempotency.ts';
 import { Pool, type Sql } from '../../db/client/pool.ts';
 import { sweepMails, takeMails } from '../../db/messaging/mails.ts';
 import { sweepReports } from '../../db/messaging/received-reports.ts';
+import { sweepChangeSets } from '../../db/records/change-sets.ts';
 import { sweepExports } from '../../db/records/exports.ts';
 import { sweepImports } from '../../db/records/imports.ts';
 import { sweepReverts } from '../../db/records/reverts.ts';
@@ -94,6 +95,16 @@ const addRevertItem: Add = async ({ companyId }, testMode, days) => {
   await sql`
     insert into revert_items (company_id, test_mode, revert_id, object, record_id, operations, first_at, last_at, fields)
     values (${companyId}, ${testMode}, ${id}, 'leads', ${randomUUID()}, 1, now(), now(), '{}')`;
+  return id;
+};
+
+const addChangeSet: Add = async ({ companyId }, testMode, days) => {
+  const id = randomUUID();
+  await database()`
+    insert into change_sets (company_id, test_mode, id, status, title, atomic, operations, operation_count, modules, digest,
+      created_by_kind, created_by_id, expires_at, created_at)
+    values (${companyId}, ${testMode}, ${id}, 'applied', 'Old', true, '[]', 0, '{}', '', 'system', 'test',
+      now() - make_interval(days => ${days}), now())`;
   return id;
 };
 
@@ -201,6 +212,7 @@ test.each<[string, string, number, Add, Sweep]>([
   ['import_errors', 'import_id', 0, addFailedRow, sweepImports],
   ['request_log', 'id', 30, addRequest, sweepOtherRequests],
   ['revert_items', 'revert_id', 0, addRevertItem, sweepReverts],
+  ['change_sets', 'id', 90, addChangeSet, sweepChangeSets],
 ])('removes rows of %s after their retention, and not before', async (table, name, days, add, remove) => {
   const old: string[] = [];
   const kept: string[] = [];

@@ -25,6 +25,7 @@ export const everyModule = [
   'exports',
   'imports',
   'reverts',
+  'change_sets',
   'bookings',
   'inbox',
   'campaigns',
@@ -42,6 +43,7 @@ export interface GrantOptions {
   groups?: string[];
   extraScopes?: string[];
   revokedAt?: Date;
+  writeMode?: 'direct' | 'propose';
 }
 
 export interface Grant {
@@ -55,9 +57,9 @@ export async function newGrant(tenant: Tenant, options: GrantOptions = {}): Prom
   const userId = options.userId ?? (role === 'Company_Admin' ? tenant.admin : await newUser(tenant, { role })).id;
   const id = uuidv7();
   await database()`
-    insert into oauth_grants (company_id, id, user_id, client_id, client_name, groups, extra_scopes, created_at, revoked_at)
+    insert into oauth_grants (company_id, id, user_id, client_id, client_name, groups, extra_scopes, created_at, revoked_at, write_mode)
     values (${tenant.companyId}, ${id}, ${userId}, ${clientId}, 'Test app', ${options.groups ?? []}, ${options.extraScopes ?? []},
-      now(), ${options.revokedAt ?? null})`;
+      now(), ${options.revokedAt ?? null}, ${options.writeMode ?? 'direct'})`;
   return { id, userId, clientId };
 }
 

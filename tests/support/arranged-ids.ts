@@ -90,6 +90,19 @@ const aRevert: ArrangedPath = {
     return { id: answer.body.data.revert.id };
   },
 };
+const aChangeSet: ArrangedPath = {
+  exists: async (tenant, mode) => {
+    const operations = [{ method: 'POST', path: '/v1/objects/accounts/records', body: { name: randomUUID() } }];
+    const body = { title: 'Add an account', operations };
+    const answer = await expectStatus(201, 'POST', '/v1/change-sets', { key: keyOf(tenant, mode), body });
+    const { id } = answer.body.data.change_set;
+    // The digest in the example of the OpenAPI document.
+    await database()`
+      update change_sets set digest = '9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08'
+      where company_id = ${tenant.companyId} and id = ${id}`;
+    return { id };
+  },
+};
 const aWebhook: ArrangedPath = {
   exists: async (tenant, mode) => ({ id: (await newWebhook(tenant, mode, withoutDeliveries)).id }),
 };
@@ -254,6 +267,10 @@ export const arrangedPaths: Record<string, ArrangedPath> = {
   '/v1/imports/{id}/undo': anEndedImport,
   '/v1/imports/{id}/errors': anImport(),
   '/v1/imports/{id}/errors.csv': anImport(null),
+  '/v1/change-sets/{id}': aChangeSet,
+  '/v1/change-sets/{id}/withdraw': aChangeSet,
+  '/v1/change-sets/{id}/approve': aChangeSet,
+  '/v1/change-sets/{id}/reject': aChangeSet,
   '/v1/reverts/{id}': aRevert,
   '/v1/reverts/{id}/apply': aRevert,
   '/v1/attachments/{id}': {

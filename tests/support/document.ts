@@ -64,9 +64,13 @@ function validatorOf(operation: DeclaredOperation, status: number): ValidateFunc
   if (!declared) throw new Error(`${operation.id} answered ${status}, which the document does not declare`);
   const response = '$ref' in declared ? (resolve(declared.$ref) as OpenAPIV3_1.ResponseObject) : declared;
   const schema = response.content?.['application/json']?.schema as { $ref?: string } | undefined;
-  if (!schema?.$ref) return undefined;
-  const validate = validators.get(schema.$ref) ?? ajv.compile({ $ref: `document${schema.$ref}` });
-  validators.set(schema.$ref, validate);
+  return schema?.$ref ? validatorFor(schema.$ref) : undefined;
+}
+
+/** Returns the validator of a schema, by its reference. */
+function validatorFor(reference: string): ValidateFunction {
+  const validate = validators.get(reference) ?? ajv.compile({ $ref: `document${reference}` });
+  validators.set(reference, validate);
   return validate;
 }
 
@@ -81,9 +85,17 @@ export function resolve(reference: string): unknown {
     );
 }
 
+/** Returns true if a write became a change set, which every operation with a dry run can answer. */
+const isProposal = ({ declared }: DeclaredOperation, status: number, body: unknown): boolean =>
+  declared['x-dry-run'] === true &&
+  [200, 202].includes(status) &&
+  (body as { data?: { change_set?: object } } | undefined)?.data?.change_set !== undefined;
+
 /** Throws if the document does not declare the response for the operation. */
 export function checkAnswer(operation: DeclaredOperation, status: number, body: unknown): void {
-  const validate = validatorOf(operation, status);
+  const validate = isProposal(operation, status, body)
+    ? validatorFor('#/components/schemas/ProposalAnswer')
+    : validatorOf(operation, status);
   if (validate && body !== undefined && !validate(body)) {
     throw new Error(
       `${operation.id} ${status} does not fit the document: ${ajv.errorsText(validate.errors)}\n${JSON.stringify(body).slice(0, 2000)}`,

@@ -1,5 +1,6 @@
 // Valid arguments for each MCP tool of a tenant.
 import { linkedAccount, newActivity, newDeal, newRecord } from './arranged-ids.ts';
+import { proposeAccount } from './change-sets.ts';
 import type { Json } from './client.ts';
 import { attendee, holdSome, meeting, someSlot, usualPool } from './scheduling.ts';
 import type { Tenant } from './tenants.ts';
@@ -45,6 +46,7 @@ export function toolExamples(tenant: Tenant, lead: string): Record<string, () =>
     list_drafts: () => ({ status: 'draft', fields: 'to' }),
     list_messages: () => ({ object: 'leads', id: lead }),
     find_users: () => ({ q: tenant.admin.email.slice(0, 20), fields: 'full_name,email' }),
+    get_change_set: async () => ({ id: (await proposeAccount(tenant.key)).id }),
     get_usage: () => ({}),
   };
 }

@@ -31,12 +31,14 @@ export class AppVisitor extends Visitor {
     action: 'allow' | 'deny',
     groups: readonly string[],
     scopes: readonly string[] = [],
+    writeMode: 'direct' | 'propose' = 'direct',
   ): Promise<URL> {
     const consent = await this.ask(page);
     const token = /name="token" value="([^"]+)"/.exec(consent.text)?.[1] ?? '';
     const form = new URLSearchParams({ token, action });
     for (const group of groups) form.append('group', group);
     for (const scope of scopes) form.append('scope', scope);
+    if (writeMode === 'propose') form.append('write_mode', writeMode);
     const sent = await this.ask(page, form);
     if (sent.to === null) throw new Error(`the consent page answered ${sent.status}: ${sent.text}`);
     return this.follow(sent.to);

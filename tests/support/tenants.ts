@@ -126,6 +126,7 @@ export interface KeyOptions {
   reach?: { kind: 'branch' | 'team'; id: string };
   perMinute?: number;
   perHour?: number;
+  writeMode?: 'direct' | 'propose';
 }
 
 /** Creates a further key of a tenant, with all scopes by default. */
@@ -138,10 +139,10 @@ export async function newKey(tenant: Pick<Tenant, 'companyId'>, options: KeyOpti
   await sql`
     with key as (
       insert into api_keys (company_id, id, key_hash, name, environment, prefix, last4, scopes, rate_limit_per_minute, rate_limit_per_hour, ip_allowlist,
-        reach_kind, reach_id, expires_at, created_by_id, created_at, updated_at, revoked_at, is_legacy)
+        reach_kind, reach_id, expires_at, created_by_id, created_at, updated_at, revoked_at, is_legacy, write_mode)
       values (${tenant.companyId}, ${id}, ${sha256(key)}, 'Test key', ${environment}, ${key.slice(0, -32)}, ${key.slice(-4)}, ${options.scopes ?? ['*']},
         ${options.perMinute ?? 6000}, ${options.perHour ?? 200_000}, ${options.ipAllowlist ?? []}, ${options.reach?.kind ?? 'company'}, ${options.reach?.id ?? null}, ${options.expiresAt ?? null},
-        'test', now(), now(), ${options.revokedAt ?? null}, ${options.legacy ?? false})
+        'test', now(), now(), ${options.revokedAt ?? null}, ${options.legacy ?? false}, ${options.writeMode ?? 'direct'})
     ), usage as (insert into api_key_usage (company_id, api_key_id) values (${tenant.companyId}, ${id}))
     insert into api_key_places (key_hash, company_id) values (${sha256(key)}, ${tenant.companyId})`;
   return key;

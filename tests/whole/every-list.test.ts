@@ -105,6 +105,8 @@ async function fill({ key, companyId, branchId }: Tenant, number: number): Promi
     insert into import_errors (company_id, test_mode, import_id, row, line, code, message, fields, content)
     values (${companyId}, false, ${imported}, ${number + 1}, ${number + 2}, 'VALIDATION_ERROR', ${name}, '[]', '[]')`;
   await create('/v1/reverts', { request_id: uuidv7() });
+  const operations = [{ method: 'POST', path: '/v1/objects/accounts/records', body: { name: `${name} proposed` } }];
+  await create('/v1/change-sets', { title: name, operations });
   await create('/v1/settings/sla-policies', { name, entity_type: 'lead', first_response_time: 60 });
 }
 

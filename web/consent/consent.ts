@@ -62,17 +62,25 @@ export async function consent(parts: ConsoleParts, request: PersonalRequest, rec
   const offered = buildOffer(asked, known);
   const chosen = offered.groups.filter((group) => form.getAll('group').includes(group));
   const extraScopes = offered.scopes.filter((scope) => form.getAll('scope').includes(scope));
+  const writeMode = form.get('write_mode') === 'propose' ? ('propose' as const) : ('direct' as const);
   const grantId = await people.act(person, false, [], now, async ({ db: { sql, record } }) => {
     const { clientId, clientName, audience } = asked;
     const app = { userId: user, clientId, clientName, audience };
-    const grant = { id: uuidv7(), ...app, groups: chosen, extraScopes, createdAt: now };
+    const grant = { id: uuidv7(), ...app, groups: chosen, extraScopes, writeMode, createdAt: now };
     const { id, before } = await saveGrant(sql, companyId, grant);
     record({
       action: before === null ? 'oauth_grant.create' : 'oauth_grant.update',
       object: 'oauth_grants',
       recordId: id,
-      ...(before === null ? {} : { changes: diffGrant(before, { groups: chosen, extraScopes }) }),
-      metadata: { client_id: clientId, client_name: clientName, audience, groups: chosen, extra_scopes: extraScopes },
+      ...(before === null ? {} : { changes: diffGrant(before, { groups: chosen, extraScopes, writeMode }) }),
+      metadata: {
+        client_id: clientId,
+        client_name: clientName,
+        audience,
+        groups: chosen,
+        extra_scopes: extraScopes,
+        write_mode: writeMode,
+      },
     });
     return id;
   });
@@ -104,6 +112,7 @@ function diffGrant(before: GrantBefore, after: GrantBefore): Record<string, { fr
   return {
     groups: { from: before.groups, to: after.groups },
     extra_scopes: { from: before.extraScopes, to: after.extraScopes },
+    write_mode: { from: before.writeMode, to: after.writeMode },
   };
 }
 
@@ -130,6 +139,7 @@ ${
 ${single.map((scope) => checkbox('scope', scope, html`<code>${scope}</code>`, known?.extraScopes.includes(scope) === true))}
 </fieldset>`
 }
+${checkbox('write_mode', 'propose', 'Ask me before each change', known?.writeMode === 'propose', 'The app proposes its changes, and you approve or reject them.')}
 <button name="action" value="allow">Allow</button>
 <button class="quiet" name="action" value="deny">Deny</button>
 </form>

@@ -23,9 +23,13 @@ import { formKey, type Made, makeOnce, showOnce } from '../pages/shown-once.ts';
 type ApiKey = Data<'getApiKey'>['api_key'];
 
 const home = '/console/api-keys';
-const doneMessages = { revoked: 'The API key is revoked. Requests with it are rejected from now on.' };
+const doneMessages = {
+  revoked: 'The API key is revoked. Requests with it are rejected from now on.',
+  saved: 'The write mode is saved. It applies from the next request with the API key.',
+};
 const statuses = { '': 'All', active: 'Active', expired: 'Expired', revoked: 'Revoked' };
 const environments = { live: 'Live', test: 'Test' };
+const writeModes = { direct: 'Make changes', propose: 'Propose changes, which a person approves' };
 
 /** API keys belong to the workspace, not to a mode, so their operations are called in live mode. */
 const inLiveMode = (request: PersonalRequest): PersonalRequest => ({ ...request, testMode: false });
@@ -75,6 +79,7 @@ ${field('expires_at', 'Expires on', typed, { type: 'date', hint: 'At the start o
 ${field('rate_limit_per_minute', 'Requests per minute and endpoint', typed, { type: 'number', value: '60', min: 1, max: 6000 })}
 ${field('rate_limit_per_hour', 'Requests per hour', typed, { type: 'number', value: '1000', min: 1, max: 200_000 })}
 ${field('description', 'Description', typed, { maxlength: 1000 })}
+${field('write_mode', 'Write mode', typed, { choices: writeModes, value: 'direct' })}
 <button>Create</button>`;
   return consolePage(
     request,
@@ -96,6 +101,7 @@ export const mintKey: Show = (parts, request) => {
     rate_limit_per_minute: parseNumber(given.get('rate_limit_per_minute')),
     rate_limit_per_hour: parseNumber(given.get('rate_limit_per_hour')),
     description: given.get('description') || null,
+    write_mode: given.get('write_mode') ?? 'direct',
   };
   return submitOrShowAgain(
     () =>
@@ -138,6 +144,8 @@ async function keyPage(
 ): Promise<PageResponse> {
   const { id = '' } = request.path;
   const { api_key: key } = await ask(parts, inLiveMode(request), 'getApiKey', { path: { id } });
+  const mode = html`<h2>Write mode</h2>
+${form(request, `${home}/${id}/write-mode`, html`${field('write_mode', 'Write mode', typed, { choices: writeModes, value: key.write_mode })}<button>Save</button>`)}`;
   const rotate = html`<h2>Rotate</h2>
 <p>Creates a new API key with the same settings. The current key keeps working for the given number of hours, and then expires.</p>
 ${form(request, `${home}/${id}/rotate`, html`${formKey()}${field('overlap_hours', 'Hours until the current key expires', typed, { type: 'number', value: '24', min: 0, max: 168 })}<button>Rotate</button>`)}`;
@@ -146,6 +154,7 @@ ${form(request, `${home}/${id}/rotate`, html`${formKey()}${field('overlap_hours'
 ${form(request, `${home}/${id}/revoke`, html`${field('reason', 'Reason', typed, { maxlength: 200 })}<button class="danger">Revoke</button>`)}`;
   const body = html`${doneMessage(request, doneMessages)}${errorSummary(typed)}
 ${factsOf(key)}
+${key.status === 'revoked' ? null : mode}
 ${key.status === 'active' ? rotate : null}
 ${key.status === 'revoked' ? null : revoke}`;
   return consolePage(request, status, html`API key ${isolated(key.name)}`, body);
@@ -159,6 +168,7 @@ const factsOf = (key: ApiKey): Html =>
     Scopes: html`<code>${key.scopes.join(' ')}</code>`,
     'IP allowlist': key.ip_allowlist.length === 0 ? 'any address' : key.ip_allowlist.join(' '),
     Reach: key.reach.kind,
+    'Write mode': writeModes[key.write_mode],
     'Rate limits': `${key.rate_limit_per_minute} requests per minute and endpoint, ${key.rate_limit_per_hour} per hour`,
     Created: html`${formatTime(key.created_at)}${key.created_by.full_name === null ? null : html` by ${isolated(key.created_by.full_name)}`}`,
     Expires: formatTime(key.expires_at, 'never'),
@@ -178,6 +188,19 @@ export const rotateKey: Show = (parts, request) => {
       makeOnce(parts, request, secrets, async () =>
         madeBy(await ask(parts, inLiveMode(request), 'rotateApiKey', { path: { id }, body })),
       ),
+    (refused) => keyPage(parts, request, refused.status, { form: given, refused }),
+  );
+};
+
+export const saveWriteMode: Show = (parts, request) => {
+  const given = request.form as URLSearchParams;
+  const { id = '' } = request.path;
+  return submitOrShowAgain(
+    async () => {
+      const body = { write_mode: given.get('write_mode') ?? '' };
+      await ask(parts, inLiveMode(request), 'updateApiKey', { path: { id }, body });
+      return { redirect: inMode(`${home}/${id}`, request.testMode, { done: 'saved' }) };
+    },
     (refused) => keyPage(parts, request, refused.status, { form: given, refused }),
   );
 };

@@ -31,6 +31,7 @@ ${active.map(
 <dl>
 <dt>User</dt><dd>${isolated(grant.user.full_name)}</dd>
 <dt>Permissions</dt><dd>${[...grant.groups, ...grant.extra_scopes].join(', ') || 'none'}</dd>
+<dt>Changes</dt><dd>${grant.write_mode === 'propose' ? 'proposed, and you approve them' : 'made by the app'}</dd>
 <dt>Access to</dt><dd>${describeAudience(grant.audience)}</dd>
 <dt>Since</dt><dd>${grant.created_at.slice(0, 16).replace('T', ' ')} UTC</dd>
 </dl>

@@ -14,7 +14,7 @@ import {
   toRequestFacts,
   toSignIn,
 } from '../pages/requests.ts';
-import { mintKey, newKey, revokeKey, rotateKey, showKey, showKeys, showNewKey } from './api-keys.ts';
+import { mintKey, newKey, revokeKey, rotateKey, saveWriteMode, showKey, showKeys, showNewKey } from './api-keys.ts';
 import { revokeApp, showApps } from './apps.ts';
 import { showAuditLog } from './audit-log.ts';
 import { forgottenPassword, newPassword } from './forgotten-password.ts';
@@ -72,6 +72,7 @@ const routes: readonly Route[] = [
   { path: key, show: showKey },
   { path: `${key}/rotate`, send: rotateKey, recent: 'send' },
   { path: `${key}/revoke`, send: revokeKey, recent: 'send' },
+  { path: `${key}/write-mode`, send: saveWriteMode, recent: 'send' },
   { path: '/console/apps', show: showApps },
   { path: `/console/apps/(?<id>${uuid})`, send: revokeApp, recent: 'send' },
   { path: '/console/consent/(?<uid>[\\w-]{10,50})', show: askConsent, send: askConsent },

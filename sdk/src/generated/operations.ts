@@ -723,6 +723,8 @@ export interface Operations {
    * a missing object grants nothing until the object is created. `messaging:send`, `onboarding` and unknown scopes are
    * rejected with INVALID_OPTION.
    *
+   * With `write_mode: propose`, the key [proposes its changes](#tag/Change-sets/Let-an-agent-work-and-keep-the-last-word) instead of making them.
+   *
    * A workspace can have at most 100 active keys; the next one is rejected with 409 CONFLICT, `details.reason: key_limit`.
    * Revoked and expired keys do not count.
    *
@@ -3013,6 +3015,89 @@ export interface Operations {
    */
   getImportErrorFile: Method<'getImportErrorFile'>;
   /**
+   * List change sets
+   *
+   * Returns change sets in the mode of the credential, newest first. They have no `operations`, because a set can have 100 of
+   * them with the data before and after: read [the whole set](#operation/getChangeSet) before you decide about it.
+   * Sets are deleted 90 days after `expires_at`; the audit log keeps who decided about them.
+   *
+   * Requires `change_sets:view`, which a session token has through the roles of its user. The list has the sets that the same
+   * credential proposed and, if the credential can see the whole workspace, those of others. It leaves out sets with operations
+   * on something that the credential cannot view.
+   */
+  listChangeSets: ListMethod<'listChangeSets', 'change_sets'>;
+  /**
+   * Create a change set
+   *
+   * Proposes up to 100 writes, which a person then [approves](#operation/approveChangeSet) or rejects. Nothing is changed now.
+   *
+   * Each operation is tried out immediately, in order and in one transaction that is rolled back, so later operations see
+   * earlier ones. Operations are writes that offer a [dry run](#section/Dry-runs), with the same method, path and body as over HTTP.
+   * An Idempotency-Key is not needed for them.
+   *
+   * **References.** An operation with `ref` gives a name to the record that it creates. `"$ref.<name>.id"` stands for its ID in
+   * later operations: as a value anywhere in `body`, and as a segment of `path`.
+   *
+   * **Versions.** An update or deletion applies only to the version of the record that was found now. `if_version` also
+   * requires a certain version now: **409** with the reason `stale` if the record has another one.
+   *
+   * **Application.** With `atomic` (the default), all operations are applied or none. Otherwise, those that fail are left out.
+   *
+   * Requires `change_sets:create` and the scopes of every operation.
+   *
+   * Errors: **422** with `details.operations [{index, status, error}]`, the responses of the operations that fail; an unknown
+   * operation has 404, one without a dry run has 400 with the reason `dry_run_unsupported`, and one with a password has 400 with
+   * the reason `password_not_allowed`, because sets are stored and shown to people. **409** with the reason `stale`
+   * and `details.operations`: the indexes of operations whose `if_version` has passed.
+   */
+  createChangeSet: Method<'createChangeSet'>;
+  /**
+   * Get a change set with its operations
+   *
+   * Returns a change set. `before` and `after` of an operation are the data of its target before and after it, as the trial found
+   * them for the proposer; `before` is null for something new, `after` for something deleted. Secrets are left out.
+   *
+   * Requires `change_sets:view`, which a session token has through the roles of its user. **404**: the set does not exist, or the
+   * credential cannot see it, as in [the list](#operation/listChangeSets).
+   */
+  getChangeSet: Method<'getChangeSet'>;
+  /**
+   * Withdraw a change set
+   *
+   * Withdraws a pending change set, so that it cannot be approved. The credential that proposed it can, and any other one that
+   * sees it and has this scope. A credential with the write mode `propose` withdraws only its own sets: **403** with the reason
+   * `propose_only` for others. The audit log names the one that did.
+   *
+   * Requires `change_sets:create`. **404** as for [reading it](#operation/getChangeSet). **409** with the reason `already_decided`
+   * or `expired`.
+   */
+  withdrawChangeSet: Method<'withdrawChangeSet'>;
+  /**
+   * Approve and apply a change set
+   *
+   * Approves a pending change set and applies its operations in one transaction, as the person who approves. Only people can:
+   * send a session token. The person needs `change_sets:view` and the scopes of every operation. API keys and OAuth tokens are
+   * rejected with 403. Session tokens work in live mode: a set of a test key shows what would wait, until it expires or is withdrawn.
+   *
+   * `digest` stands for exactly the operations that were read. The audit log names the person, and in `metadata` the proposer
+   * and the set. A [revert](#tag/Reverts) of `change_set_id` undoes the changes.
+   *
+   * If `status` is `failed` afterwards, an operation could not be applied, as `error` and the operation's own `error` say. Then
+   * nothing of an atomic set was applied. Otherwise, `status` is `applied`.
+   *
+   * Errors: **403**: the person lacks a scope of an operation. **409** with the reason `digest_mismatch`, `already_decided`,
+   * `expired`, or `stale`: records have changed since the trial, or are out of the person's sight. `details.operations` has the
+   * indexes of their operations. A stale set stays pending.
+   */
+  approveChangeSet: Method<'approveChangeSet'>;
+  /**
+   * Reject a change set
+   *
+   * Rejects a pending change set. Only people can, with a session token, who have `change_sets:view` and the scopes of every
+   * operation. **403**: the person lacks one. **409** with the reason `already_decided` or `expired`.
+   */
+  rejectChangeSet: Method<'rejectChangeSet'>;
+  /**
    * List reverts
    *
    * Returns the reverts of the workspace, newest first, also those of undone imports. Requires `reverts:view`, and a
@@ -3026,7 +3111,7 @@ export interface Operations {
    * [apply the plan](#operation/applyRevert) within an hour.
    *
    * The operations are those of one call (`request_id`, as in `meta.request_id`), of an import (`import_id`), of an earlier
-   * revert (`revert_id`), or of one key, user or app in a time of up to 31 days (`actor_id`, `from`, `to`; both times are
+   * revert (`revert_id`), of an applied [change set](#tag/Change-sets) (`change_set_id`), or of one key, user or app in a time of up to 31 days (`actor_id`, `from`, `to`; both times are
    * included). `objects` limits them to records of some objects. A batch is one call. The audit log is the source of the
    * operations, so they can be 400 days old; deleted records can be restored for 30 days.
    *
@@ -4282,6 +4367,12 @@ export const descriptions: Readonly<Record<keyof Operations, Description>> = {
   undoImport: { method: 'POST', path: '/v1/imports/{id}/undo' },
   listImportErrors: { method: 'GET', path: '/v1/imports/{id}/errors', items: 'errors' },
   getImportErrorFile: { method: 'GET', path: '/v1/imports/{id}/errors.csv', isFile: true },
+  listChangeSets: { method: 'GET', path: '/v1/change-sets', items: 'change_sets' },
+  createChangeSet: { method: 'POST', path: '/v1/change-sets', takesKey: true },
+  getChangeSet: { method: 'GET', path: '/v1/change-sets/{id}' },
+  withdrawChangeSet: { method: 'POST', path: '/v1/change-sets/{id}/withdraw', takesKey: true },
+  approveChangeSet: { method: 'POST', path: '/v1/change-sets/{id}/approve' },
+  rejectChangeSet: { method: 'POST', path: '/v1/change-sets/{id}/reject' },
   listReverts: { method: 'GET', path: '/v1/reverts', items: 'reverts' },
   createRevert: { method: 'POST', path: '/v1/reverts', takesKey: true },
   getRevert: { method: 'GET', path: '/v1/reverts/{id}' },

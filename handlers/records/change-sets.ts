@@ -1,0 +1,123 @@
+// Change sets: proposed, read, withdrawn, and decided by people.
+import * as db from '../../db/records/change-sets.ts';
+import { ApiError, conflict, orNotFound } from '../../runtime/errors.ts';
+import type { Call, Handler } from '../../runtime/handler.ts';
+import { readPage } from '../../runtime/paging.ts';
+import { toChangeSet, toSummary } from '../../services/records/change-set-view.ts';
+import {
+  applyChangeSet,
+  asPerson,
+  proposeChangeSet,
+  recordChangeSet,
+  requirePending,
+  requireScopes,
+  toViewer,
+} from '../../services/records/change-sets.ts';
+
+export const listChangeSets: Handler<'listChangeSets'> = async (call) => {
+  const { now, request } = call;
+  const caller = asPerson(call.caller);
+  const viewer = await toViewer(call, caller);
+  const { status } = request.query;
+  const { rows, ...rest } = await readPage(
+    { request, caller, services: call.services },
+    ['change-sets', status ?? null],
+    (after: readonly [string, string] | undefined, limit) =>
+      db.listChangeSets(call.db.sql, viewer, status, after, limit, now),
+    (last: db.ChangeSetSummaryRow) => [last.createdAt.toISOString(), last.id],
+  );
+  return { status: 200, data: { change_sets: rows.map((row) => toSummary(row, caller.testMode, now)), ...rest } };
+};
+
+export const getChangeSet: Handler<'getChangeSet'> = async (call) => {
+  const caller = asPerson(call.caller);
+  const viewer = await toViewer(call, caller);
+  const row = orNotFound(await db.findChangeSet(call.db.sql, viewer, call.request.path.id));
+  return { status: 200, data: { change_set: toChangeSet(row, caller.testMode, call.now) } };
+};
+
+export const createChangeSet: Handler<'createChangeSet'> = async (call) => {
+  const row = await proposeChangeSet(call);
+  recordChangeSet(call, row, 'submit', 'submitted');
+  return { status: 201, data: { change_set: toChangeSet(row, call.caller.testMode, call.now) } };
+};
+
+export const withdrawChangeSet: Handler<'withdrawChangeSet'> = async (call) => {
+  const { caller, now } = call;
+  const { sql } = call.db;
+  const viewer = await toViewer(call, caller, false);
+  const row = orNotFound(await db.findChangeSet(sql, viewer, call.request.path.id, true));
+  requirePending(row, now);
+  if (caller.mustPropose && !isOwn(row, caller))
+    throw new ApiError('FORBIDDEN_SCOPE', 'This credential only proposes changes. It can withdraw its own ones.', {
+      required_scopes: [],
+      reason: 'propose_only',
+    });
+  const ended = { status: 'withdrawn' as const, operations: skipAll(row) };
+  await db.decideChangeSet(sql, caller, row.id, ended);
+  recordChangeSet(call, row, 'withdraw');
+  return { status: 200, data: { change_set: toChangeSet({ ...row, ...ended }, caller.testMode, now) } };
+};
+
+export const approveChangeSet: Handler<'approveChangeSet'> = async (call) => {
+  const { now } = call;
+  const caller = requireHuman(asPerson(call.caller));
+  const { sql } = call.db;
+  const viewer = await toViewer(call, caller);
+  const row = orNotFound(await db.findChangeSet(sql, viewer, call.request.path.id, true));
+  requirePending(row, now);
+  if (row.digest !== call.request.body.digest)
+    throw conflict(
+      'digest_mismatch',
+      'The digest is not that of this change set. Read the set again before you approve it.',
+    );
+  requireScopes(call, caller, row);
+  const outcome = await applyChangeSet(call, caller, row);
+  const decided = {
+    ...outcome,
+    decidedById: caller.actor.id,
+    decidedByName: caller.actor.name,
+    decidedAt: now,
+    requestId: caller.requestId,
+  };
+  await db.decideChangeSet(sql, caller, row.id, decided);
+  recordChangeSet(call, row, 'approve', 'approved', outcome.status === 'applied' ? 'applied' : 'failed');
+  return { status: 200, data: { change_set: toChangeSet({ ...row, ...decided }, caller.testMode, now) } };
+};
+
+export const rejectChangeSet: Handler<'rejectChangeSet'> = async (call) => {
+  const { now } = call;
+  const caller = requireHuman(asPerson(call.caller));
+  const { sql } = call.db;
+  const viewer = await toViewer(call, caller);
+  const row = orNotFound(await db.findChangeSet(sql, viewer, call.request.path.id, true));
+  requirePending(row, now);
+  requireScopes(call, caller, row);
+  const decided = {
+    status: 'rejected' as const,
+    operations: skipAll(row),
+    decidedById: caller.actor.id,
+    decidedByName: caller.actor.name,
+    decidedAt: now,
+    rejectionReason: call.request.body?.reason ?? null,
+  };
+  await db.decideChangeSet(sql, caller, row.id, decided);
+  recordChangeSet(call, row, 'reject', 'rejected');
+  return { status: 200, data: { change_set: toChangeSet({ ...row, ...decided }, caller.testMode, now) } };
+};
+
+/** Returns true if the credential has proposed the set. */
+const isOwn = (row: db.ChangeSetSummaryRow, { actor, userId }: Call['caller']): boolean =>
+  row.createdByKind === actor.kind && row.createdById === actor.id && row.createdByUser === userId;
+
+/** @throws ApiError 403 if the caller is not a signed-in user, even if a key acts for one */
+function requireHuman(caller: ReturnType<typeof asPerson>): ReturnType<typeof asPerson> {
+  if (caller.kind === 'person' && caller.actor.kind === 'user') return caller;
+  throw new ApiError('FORBIDDEN_SCOPE', 'Only a person who is signed in can decide about change sets.', {
+    required_scopes: [],
+    reason: 'session_token_required',
+  });
+}
+
+const skipAll = ({ operations }: db.ChangeSetRow): db.StoredOperation[] =>
+  operations.map((operation) => ({ ...operation, status: 'skipped' }));

@@ -1,0 +1,314 @@
+// Change sets: tried out when proposed, decided once by people, and applied in one transaction.
+import { randomUUID } from 'node:crypto';
+import { beforeAll, describe, expect, test, vi } from 'vitest';
+import { type Answer, call, expectStatus, type Json } from '../support/client.ts';
+import { createRecord } from '../support/records.ts';
+import { adminToken, newPerson, tokenFor } from '../support/sessions.ts';
+import { database, newKey, newTenant, type Tenant } from '../support/tenants.ts';
+
+let tenant: Tenant;
+let key: string;
+let token: string;
+beforeAll(async () => {
+  tenant = await newTenant();
+  key = tenant.key;
+  token = await adminToken(tenant);
+});
+
+const path = '/v1/change-sets';
+const records = '/v1/objects/accounts/records';
+const unique = (): string => `Acme ${randomUUID().slice(0, 8)}`;
+
+const propose = async (operations: object[], more: object = {}, credential = key): Promise<Json> =>
+  (await expectStatus(201, 'POST', path, { key: credential, body: { title: 'Changes', operations, ...more } })).body
+    .data.change_set;
+const read = async (id: string): Promise<Json> =>
+  (await expectStatus(200, 'GET', `${path}/${id}`, { key })).body.data.change_set;
+const approve = ({ id, digest }: Json, credential: object = { token }): Promise<Answer> =>
+  call('POST', `${path}/${id}/approve`, { ...credential, body: { digest } });
+const countNamed = async (name: string): Promise<number> => {
+  const filter = JSON.stringify({ field: 'name', op: 'eq', value: name });
+  const answer = await expectStatus(200, 'GET', records, { key, query: { filter } });
+  return answer.body.data.records.length;
+};
+
+test('a proposal changes nothing, and its approval applies operations that refer to each other', async () => {
+  const name = unique();
+  const set = await propose([
+    { method: 'POST', path: records, body: { name }, ref: 'acme' },
+    { method: 'POST', path: `${records}/$ref.acme.id/notes`, body: { content: 'Called' } },
+    { method: 'PATCH', path: `${records}/$ref.acme.id`, body: { name: `${name} Ltd` } },
+  ]);
+  expect(set).toMatchObject({ status: 'pending', operation_count: 3, decided_by: null });
+  expect(set.operations[0]).toMatchObject({ before: null, after: { record: { name } } });
+  expect(set.operations[2]).toMatchObject({ before: { record: { name } }, after: { record: { name: `${name} Ltd` } } });
+  expect(await countNamed(name)).toBe(0);
+  const answer = await approve(set);
+  expect({ status: answer.status, set: answer.body.data?.change_set, text: answer.text }).toMatchObject({
+    status: 200,
+    set: { status: 'applied', error: null, decided_by: { id: tenant.admin.id } },
+  });
+  expect(await countNamed(`${name} Ltd`)).toBe(1);
+  const audit = await database()<{ action: string; actorId: string; metadata: Json }[]>`
+    select action, actor_id as "actorId", metadata from audit_logs
+    where company_id = ${tenant.companyId} and request_id = ${answer.body.meta.request_id} order by seq`;
+  expect(audit.length).toBeGreaterThanOrEqual(4);
+  for (const row of audit)
+    expect(row).toMatchObject({
+      actorId: tenant.admin.id,
+      metadata: { change_set_id: set.id, proposed_by: { kind: 'api_key' } },
+    });
+});
+
+test('operations that fail are all named, and nothing is proposed', async () => {
+  const body = {
+    title: 'Changes',
+    operations: [
+      { method: 'POST', path: records, body: { nmae: 'x' } },
+      { method: 'PATCH', path: `${records}/${randomUUID()}`, body: { name: 'x' } },
+      { method: 'POST', path: '/v1/nothing', body: {} },
+      { method: 'POST', path: '/v1/api-keys', body: {} },
+      { method: 'POST', path: records, body: { name: 'fine' } },
+      { method: 'PATCH', path: `${records}/$ref.none.id`, body: { name: 'x' } },
+    ],
+  };
+  const answer = await call('POST', path, { key, body });
+  expect(answer.status).toBe(422);
+  const found = answer.body.error.details.operations.map(({ index, status }: Json) => [index, status]);
+  expect(found).toEqual([
+    [0, 422],
+    [1, 404],
+    [2, 404],
+    [3, 400],
+    [5, 422],
+  ]);
+});
+
+test('a set is stale if its record changed since', async () => {
+  const id = (await createRecord(key, 'accounts', { name: unique() })).id;
+  const set = await propose([{ method: 'PATCH', path: `${records}/${id}`, body: { name: unique() } }]);
+  expect(set.operations[0].if_version).toBe(1);
+  await expectStatus(200, 'PATCH', `${records}/${id}`, { key, body: { name: unique() } });
+  const answer = await approve(set);
+  expect(answer).toMatchObject({ status: 409, body: { error: { details: { reason: 'stale', operations: [0] } } } });
+  expect((await read(set.id)).status).toBe('pending');
+  const body = {
+    title: 'x',
+    operations: [{ method: 'PATCH', path: `${records}/${id}`, body: { name: 'y' }, if_version: 1 }],
+  };
+  const late = await call('POST', path, { key, body });
+  expect(late).toMatchObject({ status: 409, body: { error: { details: { reason: 'stale', operations: [0] } } } });
+});
+
+describe('of 32 approvals at the same time', () => {
+  test('one applies the set', async () => {
+    const name = unique();
+    const set = await propose([{ method: 'POST', path: records, body: { name } }]);
+    const answers = await Promise.all(Array.from({ length: 32 }, () => approve(set)));
+    expect(answers.map(({ status }) => status).sort()).toEqual([200, ...Array(31).fill(409)]);
+    expect(await countNamed(name)).toBe(1);
+  });
+});
+
+test('keys cannot approve or reject with any scopes', async () => {
+  const set = await propose([{ method: 'POST', path: records, body: { name: unique() } }]);
+  expect((await approve(set, { key })).status).toBe(403);
+  expect((await call('POST', `${path}/${set.id}/reject`, { key, body: {} })).status).toBe(403);
+  expect((await approve({ ...set, digest: 'other' })).body.error.details.reason).toBe('digest_mismatch');
+});
+
+test('approval, rejection, withdrawal and expiry at the same time have one outcome', async () => {
+  for (let turn = 0; turn < 5; turn += 1) {
+    const name = unique();
+    const set = await propose([{ method: 'POST', path: records, body: { name } }]);
+    const overdue = () => database()`
+      update change_sets set expires_at = now() - interval '1 second'
+      where company_id = ${tenant.companyId} and id = ${set.id} and status = 'pending'`;
+    const [, ...answers] = await Promise.all([
+      overdue(),
+      approve(set),
+      call('POST', `${path}/${set.id}/withdraw`, { key }),
+      call('POST', `${path}/${set.id}/reject`, { token, body: { reason: 'No' } }),
+    ]);
+    const statuses = answers.map(({ status }) => status);
+    expect(statuses.every((status) => status === 200 || status === 409)).toBe(true);
+    const decided = answers.filter(({ status }) => status === 200);
+    const { status } = await read(set.id);
+    expect(decided.map(({ body }) => body.data.change_set.status)).toEqual(status === 'expired' ? [] : [status]);
+    expect(await countNamed(name)).toBe(status === 'applied' ? 1 : 0);
+  }
+});
+
+test('a set can have 100 operations', async () => {
+  const names = Array.from({ length: 100 }, unique);
+  const set = await propose(names.map((name) => ({ method: 'POST', path: records, body: { name } })));
+  expect((await approve(set)).body.data.change_set.status).toBe('applied');
+});
+
+test('later operations see objects and fields that earlier ones add', async () => {
+  const name = `boats-${randomUUID().slice(0, 8)}`;
+  const boats = `/v1/objects/object:${name}/records`;
+  const set = await propose([
+    { method: 'POST', path: '/v1/objects', body: { slug: name, label: 'Boat', plural: 'Boats' } },
+    {
+      method: 'POST',
+      path: `/v1/objects/object:${name}/fields`,
+      body: { name: 'sails', label: 'Sails', type: 'number' },
+    },
+    { method: 'POST', path: boats, body: { name: 'Ada', sails: 2 }, ref: 'ada' },
+    { method: 'PATCH', path: `${boats}/$ref.ada.id`, body: { sails: 3 } },
+  ]);
+  expect(set.operations[3]).toMatchObject({ before: { record: { sails: 2 } }, after: { record: { sails: 3 } } });
+  expect((await call('GET', boats, { key })).status).toBe(404);
+  const applied = await approve(set);
+  expect({ text: applied.text, set: applied.body.data?.change_set }).toMatchObject({
+    set: { status: 'applied', error: null },
+  });
+  const { body } = await expectStatus(200, 'GET', boats, { key });
+  expect(body.data.records).toMatchObject([{ name: 'Ada', sails: 3 }]);
+});
+
+test('a change set contains no password', async () => {
+  const user = {
+    email: `${randomUUID()}@example.com`,
+    first_name: 'Ada',
+    last_name: 'Lane',
+    role: 'Viewer',
+    password: 'a long password',
+  };
+  const body = { title: 'x', operations: [{ method: 'POST', path: '/v1/users', body: user }] };
+  const answer = await call('POST', path, { key, body });
+  expect(answer.body.error.details.operations).toMatchObject([
+    { status: 400, error: { details: { reason: 'password_not_allowed' } } },
+  ]);
+});
+
+test('lists show the sets without their operations', async () => {
+  const set = await propose([{ method: 'POST', path: records, body: { name: unique() } }]);
+  const list = async (status: string): Promise<Json[]> =>
+    (await expectStatus(200, 'GET', path, { token, query: { status, limit: '1' } })).body.data.change_sets;
+  const { operations: _, ...summary } = set;
+  expect(await list('pending')).toEqual([summary]);
+  await expectStatus(200, 'POST', `${path}/${set.id}/withdraw`, { key });
+  expect(await list('withdrawn')).toMatchObject([{ id: set.id, status: 'withdrawn' }]);
+  expect(await list('pending')).not.toMatchObject([{ id: set.id }]);
+});
+
+test('a key sees only sets about modules that it can view', async () => {
+  const set = await propose([{ method: 'POST', path: records, body: { name: unique() } }]);
+  const narrow = await newKey(tenant, { scopes: ['change_sets:view'] });
+  expect((await call('GET', `${path}/${set.id}`, { key: narrow })).status).toBe(404);
+  const wider = await newKey(tenant, { scopes: ['change_sets:view', 'accounts:view'] });
+  expect((await call('GET', `${path}/${set.id}`, { key: wider })).status).toBe(200);
+});
+
+test('sets of other tenants and of the other mode are not found', async () => {
+  const set = await propose([{ method: 'POST', path: records, body: { name: unique() } }]);
+  const other = await newTenant();
+  const otherToken = await adminToken(other);
+  for (const credential of [{ key: other.key }, { token: otherToken }, { key: tenant.testKey }])
+    expect((await call('GET', `${path}/${set.id}`, credential)).status).toBe(404);
+  expect((await call('POST', `${path}/${set.id}/withdraw`, { key: other.key })).status).toBe(404);
+  expect((await approve(set, { token: otherToken })).status).toBe(404);
+  expect((await call('POST', `${path}/${set.id}/reject`, { token: otherToken, body: {} })).status).toBe(404);
+  const id = (await createRecord(key, 'accounts', { name: unique() })).id;
+  const body = { title: 'x', operations: [{ method: 'PATCH', path: `${records}/${id}`, body: { name: 'x' } }] };
+  expect(await call('POST', path, { key: other.key, body })).toMatchObject({
+    status: 422,
+    body: { error: { details: { operations: [{ index: 0, status: 404 }] } } },
+  });
+});
+
+test('a set expires, cannot be approved afterwards, and has one outcome against an approval', async () => {
+  const name = unique();
+  const set = await propose([{ method: 'POST', path: records, body: { name } }]);
+  await database()`
+    update change_sets set expires_at = now() - interval '1 second'
+    where company_id = ${tenant.companyId} and id = ${set.id}`;
+  expect((await approve(set)).body.error.details.reason).toBe('expired');
+  expect((await read(set.id)).status).toBe('expired');
+  const event = await vi.waitUntil(
+    async () =>
+      (
+        await database()`
+          select event from outbox_events
+          where company_id = ${tenant.companyId} and event = 'change_set.expired' and data ->> 'change_set_id' = ${set.id}
+          union all
+          select action from audit_logs
+          where company_id = ${tenant.companyId} and action = 'change_set.expire' and metadata ->> 'change_set_id' = ${set.id}`
+      )[0],
+    { timeout: 20_000, interval: 100 },
+  );
+  expect(event).toBeDefined();
+  expect(await countNamed(name)).toBe(0);
+});
+
+test('nothing of an atomic set is applied if an operation fails, and the rest of another set is', async () => {
+  const [taken, first, second] = [unique(), unique(), unique()];
+  const id = (await createRecord(key, 'accounts', { name: unique() })).id;
+  const operations = (name: string) => [
+    { method: 'POST', path: records, body: { name } },
+    { method: 'POST', path: `${records}/${id}/notes`, body: { content: taken } },
+  ];
+  const atomic = await propose(operations(first));
+  const loose = await propose(operations(second), { atomic: false });
+  await expectStatus(200, 'DELETE', `${records}/${id}`, { key });
+  const failed = (await approve(atomic)).body.data.change_set;
+  expect(failed).toMatchObject({ status: 'failed', error: { index: 1, status: 404 } });
+  expect(failed.operations.map(({ status }: Json) => status)).toEqual(['skipped', 'failed']);
+  expect(await countNamed(first)).toBe(0);
+  const applied = (await approve(loose)).body.data.change_set;
+  expect(applied).toMatchObject({ status: 'applied', error: { index: 1, status: 404 } });
+  expect(await countNamed(second)).toBe(1);
+});
+
+test('people can only approve or reject what they may do', async () => {
+  const viewer = await newPerson(tenant, 'Viewer');
+  const name = unique();
+  const set = await propose([{ method: 'POST', path: records, body: { name } }]);
+  const answer = await approve(set, { token: await tokenFor(tenant, viewer) });
+  expect(answer).toMatchObject({ status: 403, body: { error: { code: 'FORBIDDEN_SCOPE' } } });
+  const rejected = await call('POST', `${path}/${set.id}/reject`, { token: await tokenFor(tenant, viewer), body: {} });
+  expect(rejected).toMatchObject({
+    status: 403,
+    body: { error: { code: 'FORBIDDEN_SCOPE', details: { required_scopes: ['accounts:create'] } } },
+  });
+  expect((await read(set.id)).status).toBe('pending');
+  expect(await countNamed(name)).toBe(0);
+});
+
+test('a revert undoes the operations of an applied set', async () => {
+  const [name, added] = [unique(), unique()];
+  const { id } = await createRecord(key, 'accounts', { name });
+  const set = await propose([
+    { method: 'PATCH', path: `${records}/${id}`, body: { name: unique() } },
+    { method: 'POST', path: records, body: { name: added } },
+  ]);
+  const body = { change_set_id: set.id };
+  const early = await call('POST', '/v1/reverts', { key, body });
+  expect(early).toMatchObject({ status: 409, body: { error: { details: { reason: 'not_applied' } } } });
+  expect((await approve(set)).status).toBe(200);
+  const { revert } = (await expectStatus(201, 'POST', '/v1/reverts', { key, body })).body.data;
+  expect(revert.source).toMatchObject({ change_set_id: set.id, request_id: null });
+  const readRevert = async (status: string): Promise<Json> =>
+    vi.waitUntil(
+      async () => {
+        const found = (await expectStatus(200, 'GET', `/v1/reverts/${revert.id}`, { key })).body.data.revert;
+        return found.status === status && found;
+      },
+      { timeout: 30_000, interval: 50 },
+    );
+  const planned = await readRevert('planned');
+  expect(planned).toMatchObject({ counts: { records: 2, operations: 2, conflicts: 0 } });
+  const applying = { key, body: { digest: planned.digest, conflicts: 'fail' } };
+  await expectStatus(202, 'POST', `/v1/reverts/${revert.id}/apply`, applying);
+  await readRevert('completed');
+  expect((await expectStatus(200, 'GET', `${records}/${id}`, { key })).body.data.record.name).toBe(name);
+  expect(await countNamed(added)).toBe(0);
+  const other = await newTenant();
+  const foreign = await call('POST', '/v1/reverts', { key: other.key, body });
+  expect(foreign).toMatchObject({
+    status: 422,
+    body: { error: { details: { fields: [{ field: 'change_set_id' }] } } },
+  });
+});
