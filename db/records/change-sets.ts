@@ -94,18 +94,22 @@ export async function listChangeSets(
     limit ${limit}`;
 }
 
-/** @param lock locks it until the transaction ends */
-export async function findChangeSet(
-  sql: Sql,
-  viewer: ChangeSetViewer,
-  id: string,
-  lock = false,
-): Promise<ChangeSetRow | undefined> {
+/** Returns a change set that the viewer may see. */
+export async function findChangeSet(sql: Sql, viewer: ChangeSetViewer, id: string): Promise<ChangeSetRow | undefined> {
+  const [row] = await sql<ChangeSetRow[]>`
+    select ${sql(columns)}
+    from change_sets
+    where company_id = ${viewer.companyId} and test_mode = ${viewer.testMode} and id = ${id} and ${isShown(sql, viewer)}`;
+  return row;
+}
+
+/** Returns a change set that the viewer may see, locked until the transaction ends. */
+export async function lockChangeSet(sql: Sql, viewer: ChangeSetViewer, id: string): Promise<ChangeSetRow | undefined> {
   const [row] = await sql<ChangeSetRow[]>`
     select ${sql(columns)}
     from change_sets
     where company_id = ${viewer.companyId} and test_mode = ${viewer.testMode} and id = ${id} and ${isShown(sql, viewer)}
-    ${lock ? sql`for no key update` : sql``}`;
+    for no key update`;
   return row;
 }
 
@@ -152,9 +156,8 @@ export async function insertChangeSet(
 }
 
 /** The condition that a set is a pending one of a credential. */
-const isPendingOf = (sql: Sql, { companyId, testMode, actor, userId }: Scope) => sql`
-  company_id = ${companyId} and test_mode = ${testMode} and status = 'pending' and created_by_id = ${actor.id}
-  and created_by_user is not distinct from ${userId}::uuid`;
+const isPendingOf = (sql: Sql, { actor, userId }: Scope) =>
+  sql`status = 'pending' and created_by_id = ${actor.id} and created_by_user is not distinct from ${userId}::uuid`;
 
 /** Returns the pending set of a credential for the same proposal. */
 export async function findSameProposal(
@@ -164,7 +167,8 @@ export async function findSameProposal(
 ): Promise<ChangeSetRow | undefined> {
   const [row] = await sql<ChangeSetRow[]>`
     select ${sql(columns)} from change_sets
-    where ${isPendingOf(sql, scope)} and proposal_digest = ${proposalDigest}`;
+    where company_id = ${scope.companyId} and test_mode = ${scope.testMode} and ${isPendingOf(sql, scope)}
+      and proposal_digest = ${proposalDigest}`;
   return row;
 }
 
@@ -178,7 +182,8 @@ export async function releaseProposal(sql: Sql, { companyId, testMode }: TenantS
 /** Returns the number of pending sets of a credential. */
 export async function countPendingChangeSets(sql: Sql, scope: Scope, now: Date): Promise<number> {
   const [row] = await sql<{ count: number }[]>`
-    select count(*)::int as count from change_sets where ${isPendingOf(sql, scope)} and expires_at > ${now}`;
+    select count(*)::int as count from change_sets
+    where company_id = ${scope.companyId} and test_mode = ${scope.testMode} and ${isPendingOf(sql, scope)} and expires_at > ${now}`;
   return row?.count ?? 0;
 }
 

@@ -46,7 +46,7 @@ export const withdrawChangeSet: Handler<'withdrawChangeSet'> = async (call) => {
   const { caller, now } = call;
   const { sql } = call.db;
   const viewer = await toViewer(call, caller, false);
-  const row = orNotFound(await db.findChangeSet(sql, viewer, call.request.path.id, true));
+  const row = orNotFound(await db.lockChangeSet(sql, viewer, call.request.path.id));
   requirePending(row, now);
   if (caller.mustPropose && !isOwn(row, caller))
     throw new ApiError('FORBIDDEN_SCOPE', 'This credential only proposes changes. It can withdraw its own ones.', {
@@ -64,7 +64,7 @@ export const approveChangeSet: Handler<'approveChangeSet'> = async (call) => {
   const caller = requireHuman(asPerson(call.caller));
   const { sql } = call.db;
   const viewer = await toViewer(call, caller);
-  const row = orNotFound(await db.findChangeSet(sql, viewer, call.request.path.id, true));
+  const row = orNotFound(await db.lockChangeSet(sql, viewer, call.request.path.id));
   requirePending(row, now);
   if (row.digest !== call.request.body.digest)
     throw conflict(
@@ -90,7 +90,7 @@ export const rejectChangeSet: Handler<'rejectChangeSet'> = async (call) => {
   const caller = requireHuman(asPerson(call.caller));
   const { sql } = call.db;
   const viewer = await toViewer(call, caller);
-  const row = orNotFound(await db.findChangeSet(sql, viewer, call.request.path.id, true));
+  const row = orNotFound(await db.lockChangeSet(sql, viewer, call.request.path.id));
   requirePending(row, now);
   requireScopes(call, caller, row);
   const decided = {
