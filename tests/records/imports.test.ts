@@ -7,6 +7,7 @@ import { newBranch } from '../support/arranged-ids.ts';
 import { type Answer, call, expectStatus, type Json } from '../support/client.ts';
 import { changesAfter, now } from '../support/feeds.ts';
 import { createRecord, leftBehind, newCustomField, problemsOf, readRecord } from '../support/records.ts';
+import { createSetting } from '../support/settings.ts';
 import { database, newKey, newTenant, type Tenant } from '../support/tenants.ts';
 import { form } from '../support/uploads.ts';
 import { newWebhook } from '../support/webhooks.ts';
@@ -243,6 +244,15 @@ describe('a CSV file', () => {
     const cursor = first.next_cursor;
     const rest = await expectStatus(200, 'GET', `${path}/${id}/parts?limit=1&cursor=${cursor}`, { key });
     expect(rest.body.data).toMatchObject({ parts: [{ number: 2, bytes: bytes.length - cut }], has_more: false });
+    const wrong = { 'content-type': 'text/csv', 'content-digest': `sha-256=:${Buffer.alloc(32).toString('base64')}:` };
+    const broken = await call('POST', `${path}/${id}/parts?number=1`, { key, rawBody: 'name\n', headers: wrong });
+    expect([broken.status, broken.body.error.details.reason]).toEqual([400, 'digest_mismatch']);
+    await database()`
+      update import_parts set bytes = ${1_073_741_824 - cut} where company_id = ${tenant.companyId} and import_id = ${id} and number = 2`;
+    const full = await upload(id, Buffer.alloc(cut + 1, 'x'), 1);
+    expect([full.status, full.body.error.details.reason]).toEqual([400, 'file_too_large']);
+    await database()`
+      update import_parts set bytes = ${bytes.length - cut} where company_id = ${tenant.companyId} and import_id = ${id} and number = 2`;
     expect((await start(id)).status).toBe(202);
     expect((await ended(id)).counts).toMatchObject({ created: 2 });
     expect((await named(name)).map(({ city }) => city).toSorted()).toEqual(['Genève', 'Zürich']);
@@ -477,6 +487,30 @@ describe('modes', () => {
     expect(done).toMatchObject({ status: 'completed', dry_run: true, counts: { created: 2, failed: 1 } });
     expect(await named(name)).toEqual([]);
     expect(await errorsOf(done.id)).toHaveLength(1);
+  });
+
+  test('new records are checked for duplicates, unless the import says otherwise, and get its tags', async () => {
+    const own = await newTenant();
+    await createSetting(own, '/v1/settings/tags/leads', { name: 'Fair', fields: [] });
+    const check = { enabled: true, fields: ['email'] };
+    await expectStatus(200, 'PUT', '/v1/settings/duplicate-check/leads', { key: own.key, body: check });
+    const mail = `${unique()}@x.example`;
+    const there = await createRecord(own.key, 'leads', { first_name: 'There', email: mail });
+    const rows = `first_name,email\nTwice,${mail}\nNew,new-${mail}\nAgain,new-${mail}\n`;
+    const options = { object: 'leads', tags: ['Fair'] };
+    const checked = await run(rows, options, own.key);
+    expect(checked.counts).toMatchObject({ created: 1, failed: 2 });
+    const { errors } = (await expectStatus(200, 'GET', `${path}/${checked.id}/errors`, { key: own.key })).body.data;
+    expect(errors.map(({ row, code }: Json) => [row, code])).toEqual([
+      [1, 'ALREADY_EXISTS'],
+      [3, 'ALREADY_EXISTS'],
+    ]);
+    expect(errors[0].fields).toMatchObject([{ field: 'email', hint: expect.stringContaining(there.id) }]);
+    const unchecked = await run(rows, { ...options, check_duplicates: false }, own.key);
+    expect(unchecked.counts).toMatchObject({ created: 3, failed: 0 });
+    const tagged = encodeURIComponent(JSON.stringify({ field: 'tags', op: 'in', value: ['Fair'] }));
+    const found = await expectStatus(200, 'GET', `/v1/objects/leads/records?filter=${tagged}`, { key: own.key });
+    expect(found.body.data.records).toHaveLength(4);
   });
 
   test('defaults fill fields without a value, and max_errors ends the import', async () => {

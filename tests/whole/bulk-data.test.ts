@@ -1,4 +1,4 @@
-// Bulk data as a whole: a workspace copied to another, contacts in few calls, and one query for them.
+// Bulk data as a whole: a workspace copied to another, contacts in few calls, one query for them.
 import { randomUUID } from 'node:crypto';
 import { rmSync } from 'node:fs';
 import { resolve } from 'node:path';

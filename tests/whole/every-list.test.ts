@@ -104,6 +104,7 @@ async function fill({ key, companyId, branchId }: Tenant, number: number): Promi
   await sql`
     insert into import_errors (company_id, test_mode, import_id, row, line, code, message, fields, content)
     values (${companyId}, false, ${imported}, ${number + 1}, ${number + 2}, 'VALIDATION_ERROR', ${name}, '[]', '[]')`;
+  await expectStatus(200, 'POST', `/v1/imports/${imported}/parts?number=${number}`, { key, ...fileForm() });
   await create('/v1/reverts', { request_id: uuidv7() });
   const operations = [{ method: 'POST', path: '/v1/objects/accounts/records', body: { name: `${name} proposed` } }];
   await create('/v1/change-sets', { title: name, operations });
