@@ -15,6 +15,7 @@ import { mcpCall } from './mcp-call.ts';
 import { memory } from './memory.ts';
 import { neighbour } from './neighbour.ts';
 import { readOne } from './read-one/measure.ts';
+import { measureRelatedFilters } from './related-filters.ts';
 import { print, type Result, save } from './report.ts';
 import type { Settings } from './rounds.ts';
 import { search } from './search.ts';
@@ -52,6 +53,7 @@ const figures: Record<string, (settings: Settings) => Promise<Result | string>> 
   'campaign-run': campaignRun,
   'mcp-call': mcpCall,
   'upsert-keys': upsertKeys,
+  'related-filters': measureRelatedFilters,
   'docs-page': docsPage,
 };
 
