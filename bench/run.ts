@@ -15,6 +15,7 @@ import { mcpCall } from './mcp-call.ts';
 import { memory } from './memory.ts';
 import { neighbour } from './neighbour.ts';
 import { readOne } from './read-one/measure.ts';
+import { measureRelatedFilters } from './related-filters.ts';
 import { print, type Result, save } from './report.ts';
 import { measureRequestLog } from './request-log.ts';
 import type { Settings } from './rounds.ts';
@@ -53,6 +54,7 @@ const figures: Record<string, (settings: Settings) => Promise<Result | string>> 
   'campaign-run': campaignRun,
   'mcp-call': mcpCall,
   'upsert-keys': upsertKeys,
+  'related-filters': measureRelatedFilters,
   'docs-page': docsPage,
   'request-log': measureRequestLog,
 };
