@@ -12,6 +12,7 @@ create table accounts (
   name text,
   email text,
   phone text,
+  extension text,
   website text,
   industry text,
   employee_count bigint,
@@ -31,8 +32,9 @@ create table accounts (
   created_by_name text,
   created_at timestamptz(3) not null,
   updated_at timestamptz(3) not null,
+  updated_by_id text,
   created_by_user uuid,
-  name_key text generated always as (lower(btrim(name))) stored,
+  name_key text generated always as (fold_name(btrim(name))) stored,
   primary key (company_id, test_mode, id),
   foreign key (company_id, assigned_to) references users (company_id, id)
 );
@@ -46,6 +48,8 @@ create index accounts_by_country on accounts (company_id, test_mode, country col
 create index accounts_by_email on accounts (company_id, test_mode, email collate "C", id) where email is not null;
 create index accounts_by_employee_count on accounts (company_id, test_mode, employee_count, id)
   where employee_count is not null;
+create index accounts_by_extension on accounts (company_id, test_mode, extension collate "C", id)
+  where extension is not null;
 create index accounts_by_industry on accounts (company_id, test_mode, industry collate "C", id)
   where industry is not null;
 create index accounts_by_last_contacted_at on accounts (company_id, test_mode, last_contacted_at, id)
@@ -58,9 +62,12 @@ create index accounts_by_state on accounts (company_id, test_mode, state collate
 create index accounts_created on accounts (company_id, test_mode, created_at, id);
 create index accounts_in_name_of on accounts (company_id, test_mode, created_by_user, created_at, id)
   where assigned_to is null and created_by_user is not null;
+create index accounts_of_creator on accounts (company_id, test_mode, created_by_id collate "C", created_at, id);
 create index accounts_of_key on accounts (company_id, test_mode, created_by_id)
   where assigned_to is null and created_by_kind = 'api_key' and created_by_user is null;
 create index accounts_of_name on accounts (company_id, test_mode, name_key, updated_at, id) where name_key is not null;
+create index accounts_of_updater on accounts (company_id, test_mode, updated_by_id collate "C", created_at, id)
+  where updated_by_id is not null;
 create index accounts_updated on accounts (company_id, test_mode, updated_at, id);
 alter table accounts enable row level security, force row level security;
 create policy tenant on accounts to crm_app
@@ -111,6 +118,7 @@ create table activities (
   created_by_name text,
   created_at timestamptz(3) not null,
   updated_at timestamptz(3) not null,
+  updated_by_id text,
   created_by_user uuid,
   duration_seconds int check (duration_seconds >= 0 and duration_seconds <= 86400),
   outcome text,
@@ -125,12 +133,14 @@ create index activities_by_summary on activities (company_id, test_mode, summary
 create index activities_created on activities (company_id, test_mode, created_at, id);
 create index activities_in_name_of on activities (company_id, test_mode, created_by_user, performed_at, id)
   where created_by_user is not null;
-create index activities_of_creator on activities (company_id, test_mode, created_by_id, performed_at, id);
+create index activities_of_creator on activities (company_id, test_mode, created_by_id collate "C", performed_at, id);
 create index activities_of_entity on activities (company_id, test_mode, entity_id, performed_at, id);
 create index activities_of_entity_type on activities (company_id, test_mode, entity_type, performed_at, id);
 create index activities_of_key on activities (company_id, test_mode, created_by_id)
   where created_by_kind = 'api_key' and created_by_user is null;
 create index activities_of_type on activities (company_id, test_mode, activity_type_id, performed_at, id);
+create index activities_of_updater on activities (company_id, test_mode, updated_by_id collate "C", performed_at, id)
+  where updated_by_id is not null;
 create index activities_performed on activities (company_id, test_mode, performed_at, id);
 create index activities_updated on activities (company_id, test_mode, updated_at, id);
 alter table activities enable row level security, force row level security;
@@ -261,6 +271,7 @@ create table api_keys (
   ip_allowlist text[] not null default '{}',
   reach_kind text not null default 'company' check (reach_kind in ('company', 'branch', 'team')),
   reach_id uuid,
+  write_mode text not null default 'direct' check (write_mode in ('direct', 'propose')),
   expires_at timestamptz(3),
   created_by_id text not null,
   created_by_name text,
@@ -287,7 +298,8 @@ create policy purge on api_keys to crm_purge
   with check (company_id = current_company());
 grant select, insert, update, delete on api_keys to crm_app;
 grant select (company_id, id, key_hash, name, environment, scopes, rate_limit_per_minute, rate_limit_per_hour,
-  ip_allowlist, reach_kind, reach_id, expires_at, revoked_at, expiry_notified_for) on api_keys to crm_platform;
+  ip_allowlist, reach_kind, reach_id, write_mode, expires_at, revoked_at, expiry_notified_for)
+  on api_keys to crm_platform;
 grant select, insert, update, delete on api_keys to crm_purge;
 create constraint trigger raise_credential_version after insert or delete or update
   on api_keys deferrable initially deferred for each row
@@ -648,6 +660,55 @@ grant select, insert, update, delete on campaigns to crm_app;
 grant select (company_id, test_mode, id, due_at) on campaigns to crm_platform;
 grant select, insert, update, delete on campaigns to crm_purge;
 
+create table change_sets (
+  company_id uuid not null references companies (id) on delete cascade,
+  test_mode boolean not null,
+  id uuid not null,
+  status text not null,
+  title text not null,
+  reason text,
+  atomic boolean not null,
+  operations jsonb not null,
+  operation_count int not null,
+  modules text[] not null,
+  digest text not null,
+  proposal_digest text,
+  created_by_kind text not null,
+  created_by_id text not null,
+  created_by_name text,
+  created_by_user uuid,
+  decided_by_id text,
+  decided_by_name text,
+  decided_at timestamptz(3),
+  rejection_reason text,
+  request_id uuid,
+  error jsonb,
+  expires_at timestamptz(3) not null,
+  created_at timestamptz(3) not null,
+  primary key (company_id, test_mode, id)
+);
+alter table change_sets alter column company_id set (n_distinct = 100);
+create index change_sets_by_status on change_sets (company_id, test_mode, status, created_at desc, id desc);
+create index change_sets_due on change_sets (expires_at) where status = 'pending';
+create index change_sets_newest on change_sets (company_id, test_mode, created_at desc, id desc);
+create index change_sets_old on change_sets (expires_at) where status <> 'pending';
+create index change_sets_pending on change_sets (company_id, test_mode, created_by_id, created_by_user)
+  where status = 'pending';
+create unique index change_sets_same on change_sets (company_id, test_mode, created_by_id, created_by_user,
+  proposal_digest) nulls not distinct
+  where status = 'pending' and proposal_digest is not null;
+alter table change_sets enable row level security, force row level security;
+create policy tenant on change_sets to crm_app
+  using (company_id = current_company() and test_mode = current_test_mode())
+  with check (company_id = current_company() and test_mode = current_test_mode());
+create policy platform on change_sets to crm_platform using (true);
+create policy purge on change_sets to crm_purge
+  using (company_id = current_company())
+  with check (company_id = current_company());
+grant select, insert, update, delete on change_sets to crm_app;
+grant select (company_id, test_mode, id, status, expires_at), delete on change_sets to crm_platform;
+grant select, insert, update, delete on change_sets to crm_purge;
+
 create table checkout_sessions (
   company_id uuid not null references companies (id) on delete cascade,
   test_mode boolean not null,
@@ -794,6 +855,7 @@ create table custom_records (
   created_by_name text,
   created_at timestamptz(3) not null,
   updated_at timestamptz(3) not null,
+  updated_by_id text,
   created_by_user uuid,
   primary key (company_id, test_mode, object, id)
 );
@@ -802,8 +864,13 @@ create index custom_records_created on custom_records (company_id, test_mode, ob
 create index custom_records_in_name_of on custom_records (company_id, test_mode, object, created_by_user, created_at,
   id)
   where created_by_user is not null;
+create index custom_records_of_creator on custom_records (company_id, test_mode, object, created_by_id collate "C",
+  created_at, id);
 create index custom_records_of_key on custom_records (company_id, test_mode, object, created_by_id)
   where created_by_kind = 'api_key' and created_by_user is null;
+create index custom_records_of_updater on custom_records (company_id, test_mode, object, updated_by_id collate "C",
+  created_at, id)
+  where updated_by_id is not null;
 create index custom_records_updated on custom_records (company_id, test_mode, object, updated_at, id);
 alter table custom_records enable row level security, force row level security;
 create policy tenant on custom_records to crm_app
@@ -858,6 +925,7 @@ create table customers (
   email text,
   mobile text,
   phone text,
+  extension text,
   company_name text,
   account_id uuid,
   job_title text,
@@ -879,6 +947,7 @@ create table customers (
   created_by_name text,
   created_at timestamptz(3) not null,
   updated_at timestamptz(3) not null,
+  updated_by_id text,
   created_by_user uuid,
   primary key (company_id, test_mode, id),
   foreign key (company_id, source_id) references sources (company_id, id),
@@ -893,6 +962,8 @@ create index customers_by_company_name on customers (company_id, test_mode, comp
 create index customers_by_country on customers (company_id, test_mode, country collate "C", id)
   where country is not null;
 create index customers_by_email on customers (company_id, test_mode, email collate "C", id) where email is not null;
+create index customers_by_extension on customers (company_id, test_mode, extension collate "C", id)
+  where extension is not null;
 create index customers_by_first_name on customers (company_id, test_mode, first_name collate "C", id)
   where first_name is not null;
 create index customers_by_job_title on customers (company_id, test_mode, job_title collate "C", id)
@@ -911,10 +982,13 @@ create index customers_in_name_of on customers (company_id, test_mode, created_b
   where assigned_to is null and created_by_user is not null;
 create index customers_of_account on customers (company_id, test_mode, account_id, created_at, id)
   where account_id is not null;
+create index customers_of_creator on customers (company_id, test_mode, created_by_id collate "C", created_at, id);
 create index customers_of_key on customers (company_id, test_mode, created_by_id)
   where assigned_to is null and created_by_kind = 'api_key' and created_by_user is null;
 create index customers_of_lead on customers (company_id, test_mode, lead_id) where lead_id is not null;
 create index customers_of_source on customers (company_id, source_id) where source_id is not null;
+create index customers_of_updater on customers (company_id, test_mode, updated_by_id collate "C", created_at, id)
+  where updated_by_id is not null;
 create index customers_updated on customers (company_id, test_mode, updated_at, id);
 alter table customers enable row level security, force row level security;
 create policy tenant on customers to crm_app
@@ -992,6 +1066,7 @@ create table deals (
   created_by_name text,
   created_at timestamptz(3) not null,
   updated_at timestamptz(3) not null,
+  updated_by_id text,
   created_by_user uuid,
   lost_reason_hash bigint generated always as (hashtextextended(lost_reason, 0)) stored,
   description_hash bigint generated always as (hashtextextended(description, 0)) stored,
@@ -1023,6 +1098,7 @@ create index deals_created on deals (company_id, test_mode, created_at, id);
 create index deals_in_name_of on deals (company_id, test_mode, created_by_user, created_at, id)
   where assigned_to is null and created_by_user is not null;
 create index deals_of_account on deals (company_id, test_mode, account_id, created_at, id) where account_id is not null;
+create index deals_of_creator on deals (company_id, test_mode, created_by_id collate "C", created_at, id);
 create index deals_of_customer on deals (company_id, test_mode, customer_id, created_at, id)
   where customer_id is not null;
 create index deals_of_key on deals (company_id, test_mode, created_by_id)
@@ -1031,6 +1107,8 @@ create index deals_of_lead on deals (company_id, test_mode, lead_id, created_at,
 create index deals_of_pipeline on deals (company_id, test_mode, pipeline_id, created_at, id);
 create index deals_of_source on deals (company_id, source_id) where source_id is not null;
 create index deals_of_stage on deals (company_id, test_mode, stage_id, created_at, id);
+create index deals_of_updater on deals (company_id, test_mode, updated_by_id collate "C", created_at, id)
+  where updated_by_id is not null;
 create index deals_same_description_hash on deals (company_id, test_mode, description_hash)
   where description_hash is not null;
 create index deals_same_lost_reason_hash on deals (company_id, test_mode, lost_reason_hash)
@@ -1303,6 +1381,7 @@ create table feed_events (
   primary key (company_id, test_mode, "position")
 );
 alter table feed_events alter column company_id set (n_distinct = 100);
+create index feed_events_of_request on feed_events (company_id, test_mode, request_id) where request_id is not null;
 alter table feed_events enable row level security, force row level security;
 create policy tenant on feed_events to crm_app
   using (company_id = current_company() and test_mode = current_test_mode())
@@ -1557,6 +1636,7 @@ create table leads (
   last_name text,
   email text,
   mobile text,
+  extension text,
   company_name text,
   job_title text,
   website text,
@@ -1582,6 +1662,7 @@ create table leads (
   created_by_name text,
   created_at timestamptz(3) not null,
   updated_at timestamptz(3) not null,
+  updated_by_id text,
   created_by_user uuid,
   website_hash bigint generated always as (hashtextextended(website, 0)) stored,
   inquiry_details_hash bigint generated always as (hashtextextended(inquiry_details, 0)) stored,
@@ -1599,6 +1680,7 @@ create index leads_by_company_name on leads (company_id, test_mode, company_name
 create index leads_by_converted_at on leads (company_id, test_mode, converted_at, id) where converted_at is not null;
 create index leads_by_country on leads (company_id, test_mode, country collate "C", id) where country is not null;
 create index leads_by_email on leads (company_id, test_mode, email collate "C", id) where email is not null;
+create index leads_by_extension on leads (company_id, test_mode, extension collate "C", id) where extension is not null;
 create index leads_by_first_name on leads (company_id, test_mode, first_name collate "C", id)
   where first_name is not null;
 create index leads_by_job_title on leads (company_id, test_mode, job_title collate "C", id) where job_title is not null;
@@ -1616,12 +1698,15 @@ create index leads_by_state on leads (company_id, test_mode, state collate "C", 
 create index leads_created on leads (company_id, test_mode, created_at, id);
 create index leads_in_name_of on leads (company_id, test_mode, created_by_user, created_at, id)
   where assigned_to is null and created_by_user is not null;
+create index leads_of_creator on leads (company_id, test_mode, created_by_id collate "C", created_at, id);
 create index leads_of_customer on leads (company_id, test_mode, converted_customer_id)
   where converted_customer_id is not null;
 create index leads_of_key on leads (company_id, test_mode, created_by_id)
   where assigned_to is null and created_by_kind = 'api_key' and created_by_user is null;
 create index leads_of_source on leads (company_id, source_id) where source_id is not null;
 create index leads_of_status on leads (company_id, test_mode, lead_status_id, created_at, id);
+create index leads_of_updater on leads (company_id, test_mode, updated_by_id collate "C", created_at, id)
+  where updated_by_id is not null;
 create index leads_same_inquiry_details_hash on leads (company_id, test_mode, inquiry_details_hash)
   where inquiry_details_hash is not null;
 create index leads_same_notes_hash on leads (company_id, test_mode, notes_hash) where notes_hash is not null;
@@ -1981,6 +2066,7 @@ create table oauth_grants (
   groups text[] not null default '{}' check (groups <@ array['records', 'pipeline', 'automation', 'calendar', 'messaging',
     'billing', 'admin']),
   extra_scopes text[] not null default '{}',
+  write_mode text not null default 'direct' check (write_mode in ('direct', 'propose')),
   created_at timestamptz(3) not null,
   revoked_at timestamptz(3),
   audience text check (audience in ('api', 'mcp')),
@@ -2347,6 +2433,46 @@ create policy purge on refresh_tokens to crm_purge
   with check (company_id = current_company());
 grant select, insert, update, delete on refresh_tokens to crm_platform;
 grant select, insert, update, delete on refresh_tokens to crm_purge;
+
+create table request_log (
+  company_id uuid not null,
+  test_mode boolean not null,
+  id uuid not null,
+  first_id uuid not null,
+  has_failures boolean not null,
+  terms text[] not null,
+  requests text not null,
+  details text,
+  primary key (company_id, test_mode, id)
+) partition by range (id);
+create index request_log_failures on request_log (company_id, test_mode, id) where has_failures;
+alter table request_log enable row level security, force row level security;
+create policy tenant on request_log to crm_app
+  using (company_id = current_company() and test_mode = current_test_mode())
+  with check (company_id = current_company() and test_mode = current_test_mode());
+create policy platform on request_log for insert to crm_platform with check (true);
+create policy purge on request_log to crm_purge
+  using (company_id = current_company())
+  with check (company_id = current_company());
+grant select, delete on request_log to crm_app;
+grant insert on request_log to crm_platform;
+grant select, insert, update, delete on request_log to crm_purge;
+
+create table request_log_2026_11_29 partition of request_log for values from ('01a22499-f800-0000-0000-000000000000') to ('01a229c0-5400-0000-0000-000000000000');
+alter table request_log_2026_11_29 enable row level security, force row level security;
+
+create table request_log_2026_11_30 partition of request_log for values from ('01a229c0-5400-0000-0000-000000000000') to ('01a22ee6-b000-0000-0000-000000000000');
+alter table request_log_2026_11_30 enable row level security, force row level security;
+
+create table request_log_2026_12_01 partition of request_log for values from ('01a22ee6-b000-0000-0000-000000000000') to ('01a2340d-0c00-0000-0000-000000000000');
+alter table request_log_2026_12_01 enable row level security, force row level security;
+
+create table request_log_other partition of request_log default;
+create index request_log_other_age on request_log_other (id);
+alter table request_log_other enable row level security, force row level security;
+create policy removed on request_log_other for delete to crm_platform using (true);
+create policy swept on request_log_other for select to crm_platform using (true);
+grant select (company_id, id), delete on request_log_other to crm_platform;
 
 create table revert_items (
   company_id uuid not null,
@@ -3107,6 +3233,7 @@ create table tasks (
   created_by_name text,
   created_at timestamptz(3) not null,
   updated_at timestamptz(3) not null,
+  updated_by_id text,
   created_by_user uuid,
   primary key (company_id, test_mode, id),
   foreign key (company_id, task_type_id) references task_types (company_id, id),
@@ -3124,9 +3251,12 @@ create index tasks_by_title on tasks (company_id, test_mode, title collate "C", 
 create index tasks_created on tasks (company_id, test_mode, created_at, id);
 create index tasks_in_name_of on tasks (company_id, test_mode, created_by_user, created_at, id)
   where assigned_to is null and created_by_user is not null;
+create index tasks_of_creator on tasks (company_id, test_mode, created_by_id collate "C", created_at, id);
 create index tasks_of_key on tasks (company_id, test_mode, created_by_id)
   where assigned_to is null and created_by_kind = 'api_key' and created_by_user is null;
 create index tasks_of_record on tasks (company_id, test_mode, object, record_id, created_at, id);
+create index tasks_of_updater on tasks (company_id, test_mode, updated_by_id collate "C", created_at, id)
+  where updated_by_id is not null;
 create index tasks_updated on tasks (company_id, test_mode, updated_at, id);
 alter table tasks enable row level security, force row level security;
 create policy tenant on tasks to crm_app
@@ -3714,6 +3844,37 @@ begin
   return dropped;
 end $function$;
 
+CREATE OR REPLACE FUNCTION drop_request_partitions(before date)
+ RETURNS integer
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'public'
+AS $function$
+declare
+  day text;
+  dropped int := 0;
+begin
+  set local lock_timeout = '100ms';
+  for day in
+    select c.relname from pg_inherits i join pg_class c on c.oid = i.inhrelid
+    where i.inhparent = 'request_log'::regclass and c.relname ~ '^request_log_\d{4}_\d{2}_\d{2}$'
+      and to_date(substr(c.relname, 13), 'YYYY_MM_DD') < before
+    order by 1
+  loop
+    execute format('drop table %I', day);
+    dropped := dropped + 1;
+  end loop;
+  return dropped;
+end $function$;
+
+CREATE OR REPLACE FUNCTION first_request_id(day date)
+ RETURNS uuid
+ LANGUAGE sql
+ IMMUTABLE
+AS $function$
+  select (lpad(to_hex((extract(epoch from day) * 1000)::bigint), 12, '0') || '00000000000000000000')::uuid
+$function$;
+
 CREATE OR REPLACE FUNCTION fold_name(name text)
  RETURNS text
  LANGUAGE sql
@@ -3840,6 +4001,30 @@ begin
         'audit_logs_' || to_char(month, 'YYYY_MM'), month, (month + interval '1 month')::date);
       execute format('alter table %I enable row level security', 'audit_logs_' || to_char(month, 'YYYY_MM'));
       execute format('alter table %I force row level security', 'audit_logs_' || to_char(month, 'YYYY_MM'));
+    end if;
+  end loop;
+end $function$;
+
+CREATE OR REPLACE FUNCTION make_request_partitions(day date)
+ RETURNS void
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'public'
+AS $function$
+declare
+  each date;
+  name text;
+begin
+  foreach each in array array[day, day + 1, day + 2] loop
+    name := 'request_log_' || to_char(each, 'YYYY_MM_DD');
+    if to_regclass(name) is null then
+      begin
+        execute format('create table %I partition of request_log for values from (%L) to (%L)',
+          name, first_request_id(each), first_request_id(each + 1));
+        execute format('alter table %I enable row level security, force row level security', name);
+      exception when check_violation then
+        null;
+      end;
     end if;
   end loop;
 end $function$;
@@ -4190,6 +4375,12 @@ $function$;
 
 revoke execute on function drop_audit_partitions(date) from public;
 
+revoke execute on function drop_request_partitions(date) from public;
+
 grant execute on function drop_audit_partitions(date) to crm_platform;
 
+grant execute on function drop_request_partitions(date) to crm_platform;
+
 grant execute on function make_audit_partitions(date) to crm_platform;
+
+grant execute on function make_request_partitions(date) to crm_platform;
