@@ -7,6 +7,7 @@ import type { Sql } from '../client/pool.ts';
 import { rowNames } from '../client/row-names.ts';
 import { enterTenant } from '../client/tenant.ts';
 import { lockValues } from '../client/value-locks.ts';
+import type { MergeUndo } from '../records/merges.ts';
 import { insertPipeline } from '../settings/pipelines.ts';
 
 /**
@@ -378,14 +379,22 @@ export async function mergeExamples(
 ): Promise<void> {
   const none = { notes: 0, tasks: 0, activities: 0, messages: 0, attachments: 0, links: 0, tags: 0 };
   const items = { notes: [], messages: [], received_reports: [], attachments: [], bookings: [], message_drafts: [] };
-  const undo = {
-    ...{ values: {}, custom: {}, tagIds: [], references: [] },
-    items: { ...items, activities: [], tasks: [], links: [] },
+  const further = {
+    activities: [],
+    tasks: [],
+    links: [],
+    scheduling_assignments: [],
+    workforce_runs: [],
+    notifications: [],
+  };
+  const undo: MergeUndo = {
+    ...{ values: {}, custom: {}, tagIds: [], clockIds: [], references: [] },
+    items: { ...items, ...further },
   };
   const rows = merges.map((merge) => ({
     ...{ companyId, testMode: true, ...merge, object: 'accounts', createdAt: now },
     moved: sql.json({ ...none, bookings: 0, drafts: 0, references: 0 }),
-    ...{ fields: sql.json([]), undo: sql.json(undo), undoUntil: new Date(now.getTime() + 30 * 86_400_000) },
+    ...{ fields: sql.json([]), undo: sql.json(undo as never), undoUntil: new Date(now.getTime() + 30 * 86_400_000) },
     ...{ createdByKind: 'system', createdById: 'system', createdByName: 'Demo' },
   }));
   await sql`insert into merges ${sql(rows as never)}`;
