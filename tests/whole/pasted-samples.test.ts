@@ -187,14 +187,15 @@ test('runs the samples of the introduction with the printed key and sign-in', as
   expect(outputs.map(({ statuses }) => statuses)).toEqual([
     ['201', '200'],
     ['200', '201'],
-    // Filters, bulk data, an import, an export, dry runs, undo, billing, and the same migration
-    // twice.
+    // Filters, bulk data, an import, an export, dry runs, undo, explanations of access, billing, and
+    // the same migration twice.
     ['200', '200'],
     ['200'],
     ['201', '200', '202', '200'],
     ['202', '200'],
     ['201', '200'],
     ['200'],
+    ['200', '200'],
     ['200', '200', '200'],
     ['200', '200'],
   ]);
