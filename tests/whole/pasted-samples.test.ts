@@ -196,7 +196,7 @@ test('runs the samples of the introduction with the printed key and sign-in', as
     ['201', '200'],
     ['200', '201'],
     // A dropped connection and its retry, filters, bulk data, an import, an export, dry runs, undo,
-    // debugging, billing, and the same migration twice.
+    // debugging, explanations of access, billing, and the same migration twice.
     ['000', '201'],
     ['200', '200'],
     ['200'],
@@ -205,6 +205,7 @@ test('runs the samples of the introduction with the printed key and sign-in', as
     ['201', '200'],
     ['200'],
     ['400', '200', '200'],
+    ['200', '200'],
     ['200', '200', '200'],
     ['200', '200'],
   ]);
