@@ -12,6 +12,7 @@ import { heldFunctionProblems } from './functions.ts';
 import { imageProblems } from './image.ts';
 import { dependencyProblems, importProblems } from './imports.ts';
 import { languageProblems } from './language.ts';
+import { nameProblems } from './names.ts';
 import { listFolders, listPictures, readSources, type Source } from './sources.ts';
 
 const root = fileURLToPath(new URL('..', import.meta.url));
@@ -88,6 +89,7 @@ const checks: Record<string, Check> = {
   ],
   'every file describes its content in its first line': () => headerProblems(sources),
   'comments and texts use plain words': () => languageProblems(sources),
+  'functions are named with verbs': () => nameProblems(sources),
   'no file names one machine': () => mentionProblems(sources),
   'folders have specific names': () => folderProblems(listFolders(root)),
   'pages name files that exist, and decisions name their enforcer': () => [

@@ -16,9 +16,20 @@ interface Use {
   line: number;
 }
 
+export interface NamedFunction {
+  name: string;
+  /** True if another file can import it. */
+  exported: boolean;
+  /** What it returns, as written: a type, or the expression of an arrow function without one. */
+  returns: string;
+  line: number;
+}
+
 export interface Syntax {
   imports: Import[];
   uses: Use[];
+  /** Functions with a name, including methods, and parameters and properties of a function type. */
+  functions: NamedFunction[];
   /** Lines in which a function expression is assigned to a property. */
   heldFunctions: number[];
 }
@@ -28,6 +39,7 @@ export function readSyntax({ path, text }: Source): Syntax {
   const file = ts.createSourceFile(path, text, ts.ScriptTarget.Latest, true);
   const imports: Import[] = [];
   const uses: Use[] = [];
+  const functions: NamedFunction[] = [];
   const heldFunctions: number[] = [];
   const visit = (node: ts.Node): void => {
     const line = file.getLineAndCharacterOfPosition(node.getStart()).line + 1;
@@ -35,11 +47,13 @@ export function readSyntax({ path, text }: Source): Syntax {
     if (imported) imports.push({ ...imported, line });
     const expression = readExpression(node);
     if (expression !== undefined) uses.push({ expression, line });
+    const named = readFunction(node);
+    if (named) functions.push(named);
     if (isHeldFunction(node)) heldFunctions.push(line);
     ts.forEachChild(node, visit);
   };
   visit(file);
-  return { imports, uses, heldFunctions };
+  return { imports, uses, functions, heldFunctions };
 }
 
 function readImport(node: ts.Node): Omit<Import, 'line'> | undefined {
@@ -69,6 +83,34 @@ function readExpression(node: ts.Node): string | undefined {
   if (ts.isCallExpression(node) && ts.isIdentifier(node.expression)) return `${node.expression.text}()`;
   return undefined;
 }
+
+function readFunction(node: ts.Node): NamedFunction | undefined {
+  const signature = findSignature(node);
+  const { name } = node as ts.NamedDeclaration;
+  if (!signature || !name || !(ts.isIdentifier(name) || ts.isPrivateIdentifier(name))) return undefined;
+  const statement = ts.isVariableDeclaration(node) ? node.parent.parent : node;
+  const modifiers = ts.canHaveModifiers(statement) ? (ts.getModifiers(statement) ?? []) : [];
+  const result = signature.type ?? (ts.isArrowFunction(signature) ? signature.body : undefined);
+  return {
+    name: name.text.replace('#', ''),
+    exported: modifiers.some(({ kind }) => kind === ts.SyntaxKind.ExportKeyword),
+    returns: result?.getText() ?? '',
+    line: name.getSourceFile().getLineAndCharacterOfPosition(name.getStart()).line + 1,
+  };
+}
+
+/** Returns the function that a declaration names, or its function type. */
+function findSignature(node: ts.Node): ts.SignatureDeclaration | undefined {
+  if (ts.isFunctionDeclaration(node) || ts.isMethodDeclaration(node) || ts.isMethodSignature(node)) return node;
+  const { type, initializer } = node as { type?: ts.Node; initializer?: ts.Expression };
+  if (!ts.isVariableDeclaration(node) && !ts.isPropertyAssignment(node) && !isTypedName(node)) return undefined;
+  const value = initializer && bare(initializer);
+  if (value && (ts.isArrowFunction(value) || ts.isFunctionExpression(value))) return value;
+  return type && ts.isFunctionTypeNode(type) ? type : undefined;
+}
+
+const isTypedName = (node: ts.Node): boolean =>
+  ts.isParameter(node) || ts.isPropertySignature(node) || ts.isPropertyDeclaration(node);
 
 function isHeldFunction(node: ts.Node): boolean {
   if (!ts.isBinaryExpression(node) || node.operatorToken.kind !== ts.SyntaxKind.EqualsToken) return false;

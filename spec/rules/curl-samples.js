@@ -62,7 +62,7 @@ const signing = (value) => [
 ];
 
 /** Returns the parameters of an operation, which override those of its path. */
-export function parametersOf(root, operation, shared) {
+export function listParameters(root, operation, shared) {
   const all = [...shared, ...(operation.parameters ?? [])].map((parameter) => resolve(root, parameter));
   return [...new Map(all.map((parameter) => [`${parameter.in} ${parameter.name}`, parameter])).values()];
 }
@@ -79,7 +79,7 @@ function examplesOf(content) {
 
 /** Returns one command for each example of the body, or a single one if the body has no named examples. */
 export function curlSamples(root, method, path, operation, shared = []) {
-  const parameters = parametersOf(root, operation, shared)
+  const parameters = listParameters(root, operation, shared)
     // A download link is invalid without its signature, which is in the query.
     .filter((parameter) => parameter.required || (operation['x-answer'] === 'file' && parameter.in === 'query'));
   const headers = parameters.filter((parameter) => parameter.in === 'header');

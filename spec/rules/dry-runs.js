@@ -25,7 +25,7 @@ const exceptions = {
 };
 
 /** Returns the path of an operation, whose JSON pointer is `#/paths/<path>/<method>`. */
-const pathOf = ({ pointer }) => pointer.split('/')[2].replaceAll('~1', '/').replaceAll('~0', '~');
+const readPath = ({ pointer }) => pointer.split('/')[2].replaceAll('~1', '/').replaceAll('~0', '~');
 
 export const dryRuns = () => ({
   Operation(operation, ctx) {
@@ -37,7 +37,7 @@ export const dryRuns = () => ({
     const writes = ctx.key !== 'get' && !operation['x-only-reads'];
     if (offers && (!writes || operation['x-acts-outside'] || operation['x-answer']))
       ctx.report({ message: `${id} must not have x-dry-run: it only reads, acts outside, or has no envelope` });
-    const isOffered = writes && offered.some((beginning) => pathOf(ctx.location).startsWith(beginning));
+    const isOffered = writes && offered.some((beginning) => readPath(ctx.location).startsWith(beginning));
     if (isOffered && offers === Object.hasOwn(exceptions, id))
       ctx.report({
         message: offers

@@ -30,16 +30,16 @@ const methods = ['get', 'post', 'put', 'patch', 'delete'];
 /** An operation does not override parameters of its path, because generators would list them twice. */
 export const noOverriddenParameters = () => ({
   PathItem(item, ctx) {
-    const keyOf = (node) => {
+    const toKey = (node) => {
       const { in: place, name } = node.$ref ? ctx.resolve(node).node : node;
       return `${place} ${name}`;
     };
-    const shared = new Set((item.parameters ?? []).map(keyOf));
+    const shared = new Set((item.parameters ?? []).map(toKey));
     for (const method of methods)
       for (const parameter of item[method]?.parameters ?? [])
-        if (shared.has(keyOf(parameter)))
+        if (shared.has(toKey(parameter)))
           ctx.report({
-            message: `the path and its operation both declare the parameter ${keyOf(parameter)}: declare it in the operations only`,
+            message: `the path and its operation both declare the parameter ${toKey(parameter)}: declare it in the operations only`,
             location: ctx.location.child([method, 'parameters']),
           });
   },

@@ -166,14 +166,14 @@ const limitedByAddress = () => ({
 /** OAuth tokens and keys require the same scopes. Operations for the operator or for test keys accept keys only. */
 const sameScopesForOAuth = () => ({
   Operation(operation, ctx) {
-    const scopesOf = (scheme) =>
+    const listScopes = (scheme) =>
       (operation.security ?? [])
         .flatMap((alternative) => (alternative[scheme] ? [alternative[scheme]] : []))
         .filter((scopes) => !scopes.includes('onboarding'))
         .map((scopes) => `(${scopes.toSorted().join(' ')})`)
         .toSorted()
         .join(' or ');
-    if (!operation['x-test-only'] && scopesOf('apiKey') !== scopesOf('oauth'))
+    if (!operation['x-test-only'] && listScopes('apiKey') !== listScopes('oauth'))
       ctx.report({ message: 'apiKey and oauth must have the same scopes' });
   },
 });

@@ -1,5 +1,5 @@
 // Generates the TypeScript samples: one call of the client for each operation, which compiles.
-import { parameterExample, parametersOf, resolve } from './curl-samples.js';
+import { listParameters, parameterExample, resolve } from './curl-samples.js';
 
 /** Formats a value as a TypeScript literal, without quotes around keys. */
 const literal = (value) => JSON.stringify(value, null, 2).replace(/^( *)"([A-Za-z_]\w*)":/gm, '$1$2:');
@@ -37,7 +37,7 @@ const response = await fetch(url, { method: 'POST', headers, body });`;
 
 /** Returns one call with the required parameters and the first example of the body. */
 export function typescriptSample(root, path, operation, shared = []) {
-  const parameters = parametersOf(root, operation, shared);
+  const parameters = listParameters(root, operation, shared);
   const requiredIn = (place) =>
     parameters
       .filter((parameter) => parameter.in === place && parameter.required)

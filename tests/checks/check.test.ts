@@ -11,6 +11,7 @@ import { folderProblems, headerProblems, mentionProblems, packageProblems } from
 import { heldFunctionProblems } from '../../checks/functions.ts';
 import { dependencyProblems, importProblems } from '../../checks/imports.ts';
 import { languageProblems } from '../../checks/language.ts';
+import { nameProblems } from '../../checks/names.ts';
 
 const root = resolve(import.meta.dirname, '../..');
 
@@ -293,6 +294,48 @@ describe('words', () => {
   });
 });
 
+describe('names', () => {
+  const problems = (path: string, text: string) => nameProblems([{ path, text }]);
+
+  test.each([
+    ['function ownerOf(row: Row) { return row.owner; }', 'ownerOf'],
+    ['const ownerOf = ({ owner }: Row): string => owner;', 'ownerOf'],
+    ['class Owners { #ownerOf(row: Row) { return row.owner; } }', 'ownerOf'],
+    ['interface Owners { ownerOf(row: Row): string }', 'ownerOf'],
+    ['interface Owners { ownerOf: (row: Row) => string }', 'ownerOf'],
+    ['const owners = { ownerOf: (row: Row) => row.owner };', 'ownerOf'],
+    ['function list(rows: Row[], ownerOf: (row: Row) => string) { return rows.map(ownerOf); }', 'ownerOf'],
+  ])('rejects functions whose name ends in Of: %s', (text, name) => {
+    const expected = [expect.stringContaining(`:1 calls a function ${name}: start with a verb`)];
+    expect(problems('db/sales/a.ts', text)).toEqual(expected);
+    expect(problems('tests/sales/a.test.ts', text)).toEqual(expected);
+  });
+
+  test.each([
+    'export function owner(row: Row): string { return row.owner; }',
+    'export const owner = (row: Row): string => row.owner;',
+    'export const shown: Show = (row) => toOwner(row);',
+    'export function errorDetails(error: Error): string { return error.message; }',
+  ])('rejects functions that source code exports under a name without a verb: %s', (text) => {
+    expect(problems('db/sales/a.ts', text)).toEqual([expect.stringContaining('db/sales/a.ts:1 calls a function')]);
+    expect(problems('db/sales/a.ts', text.replace('export ', ''))).toEqual([]);
+    for (const path of ['handlers/sales/a.ts', 'tests/sales/a.ts', 'generated/api.ts'])
+      expect(problems(path, text)).toEqual([]);
+  });
+
+  test.each([
+    'export function findOwner(row: Row): string { return row.owner; }',
+    'export const toOwner = ({ owner }: Row): string => owner;',
+    'export const isOwner = ({ owner }: Row): boolean => owner;',
+    "export const ownerOf: ReadonlyMap<string, string> = new Map([['a', 'b']]);",
+    "export const gone = () => new ApiError('NOT_FOUND', 'It is gone.');",
+    'export function conflict(reason: string): ApiError { return build(reason); }',
+    'export const checkbox = (name: string): Html => render(name);',
+  ])('allows verbs, values, errors and elements of pages: %s', (text) => {
+    expect(problems('web/pages/a.ts', text)).toEqual([]);
+  });
+});
+
 describe('pages', () => {
   const named = (text: string, path = 'docs/a.md') =>
     namedFileProblems(
@@ -371,7 +414,7 @@ test('make check reports every kind of violation in a project that has one of ea
     writeFileSync(join(copy, 'domain/utils/again.ts'), "import './wrong.ts';\n");
     writeFileSync(
       join(copy, 'domain/utils/wrong.ts'),
-      `import { sql } from '../../db/nowhere.ts'\nimport './again.ts'\nimport zod from 'zod'\nexport const folder: number = '${['', 'home', 'me'].join('/')}'\nsql.next = () => 1\nsql.options.preamble = 1`,
+      `import { sql } from '../../db/nowhere.ts'\nimport './again.ts'\nimport zod from 'zod'\nexport const folder: number = '${['', 'home', 'me'].join('/')}'\nsql.next = () => 1\nsql.options.preamble = 1\nexport const folderOf = () => folder`,
     );
     writeFileSync(join(copy, 'docs/decisions/again.md'), '# Decisions\n\n## As before\n');
     writeFileSync(join(copy, 'docs/again.md'), 'Mend it.\n');
@@ -383,9 +426,10 @@ test('make check reports every kind of violation in a project that has one of ea
     // At low priority, because other tests call the server at the same time.
     const run = spawnSync('nice', ['-n', '10', process.execPath, 'checks/run.ts'], { cwd: copy, encoding: 'utf8' });
     expect(run.stdout.match(/^pass .*$/gm)).toBeNull();
-    expect(run.stdout.match(/^FAIL .*$/gm)).toHaveLength(18);
+    expect(run.stdout.match(/^FAIL .*$/gm)).toHaveLength(19);
     expect(run.stdout).toContain('domain/utils/wrong.ts:6 must not use preamble of the patched driver');
     expect(run.stdout).toContain('docs/again.md:1 says "Mend"');
+    expect(run.stdout).toContain('domain/utils/wrong.ts:7 calls a function folderOf: start with a verb');
     expect(run.stdout).toContain('generated/openapi.json is out of date');
     expect(run.stdout).toMatch(/^ +Unused /m);
     expect(run.stdout).toContain('domain/utils/wrong.ts:5 writes a function into a property');
@@ -396,7 +440,7 @@ test('make check reports every kind of violation in a project that has one of ea
     expect(run.stdout).toContain('move this enum to schemas and reference it');
     expect(run.stdout).toContain('domain/utils/wrong.ts:1 must not import ../../db/nowhere.ts');
     expect(run.stdout).toMatch(/handlers\/\S+ needs services\/\S+, which is not in the image/);
-    expect(run.stdout).toMatch(/\n18 of 18 checks failed\n$/);
+    expect(run.stdout).toMatch(/\n19 of 19 checks failed\n$/);
     expect(run.status).toBe(1);
   } finally {
     rmSync(copy, { recursive: true });

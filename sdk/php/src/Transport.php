@@ -66,7 +66,7 @@ final class Transport
         for ($failures = 0; ; $failures++) {
             try {
                 $answer = $this->attempt($method, $url, $headers, $body, $options);
-                return $isFile ? $answer->body : self::dataOf($answer);
+                return $isFile ? $answer->body : self::readData($answer);
             } catch (CrmException $failure) {
                 $repeatable = $method === 'GET' || $takesKey;
                 if ($failures >= $retries || !$failure->mayPass($repeatable) || $failure->retryAfter > $longestWait) {
@@ -179,7 +179,7 @@ final class Transport
         }
     }
 
-    private static function dataOf(Answer $answer): mixed
+    private static function readData(Answer $answer): mixed
     {
         $body = json_decode($answer->body, true);
         if ($body === null) {

@@ -21,7 +21,7 @@ type failure struct {
 	Fields    []string `json:"fields"`
 }
 
-func failureOf(err error) *failure {
+func toFailure(err error) *failure {
 	var failed *crm.Error
 	if !errors.As(err, &failed) {
 		return nil
@@ -86,8 +86,8 @@ func main() {
 		"waited":     waited,
 		"roof_type":  record["roof_type"],
 		"city":       changed["city"],
-		"stale":      failureOf(stale),
-		"invalid":    failureOf(invalid),
+		"stale":      toFailure(stale),
+		"invalid":    toFailure(invalid),
 		"repeated":   len(repeated),
 		"names":      names,
 		"roof_types": roofTypes,
