@@ -1,10 +1,10 @@
 // The composition root: reads the settings, prepares the database, and serves, or starts workers.
 import { AggregatorRegistry } from 'prom-client';
 import { stopCompiling } from './app/compiling.ts';
-import { ensureDemo, greeting } from './app/demo.ts';
+import { buildGreeting, ensureDemo } from './app/demo.ts';
 import { KeptDatabase, type Watcher } from './app/embedded-postgres/keeper.ts';
 import { type BackgroundJobs, requireJobNames, startBackgroundJobs } from './app/jobs.ts';
-import { databaseSettings, openBackgroundPool, openBackgroundTenantPool } from './app/pools.ts';
+import { buildDatabaseSettings, openBackgroundPool, openBackgroundTenantPool } from './app/pools.ts';
 import { type Prepared, serve } from './app/serve.ts';
 import { explainFailure } from './app/start-failure.ts';
 import { openStorage } from './app/storage.ts';
@@ -69,7 +69,7 @@ async function start(): Promise<void> {
   const secrets = new Secrets(readSecretKey(config.secretKey, dataDir));
   const demo = hasDemo ? await ensureDemo(prepared.databaseUrl, dataDir, { storage, secrets }, new Date()) : undefined;
 
-  const settings = databaseSettings(prepared.databaseUrl, config);
+  const settings = buildDatabaseSettings(prepared.databaseUrl, config);
   const background = { platform: await openBackgroundPool(settings), tenants: openBackgroundTenantPool(settings) };
   let jobs: BackgroundJobs | undefined;
   const onEvents = (): void => jobs?.wakeDispatcher();
@@ -103,7 +103,7 @@ async function start(): Promise<void> {
   // With an external database and no terminal, standard output stays JSON lines only.
   if (demo || embedded || process.stdout.isTTY) {
     flush();
-    process.stdout.write(greeting(baseUrl, atRealPort(config.authUrl), demo));
+    process.stdout.write(buildGreeting(baseUrl, atRealPort(config.authUrl), demo));
   }
 
   let stopping = false;

@@ -31,11 +31,11 @@ const long = [
 
 class LongestFirst extends BaseSequencer {
   override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
-    const rankOf = ({ moduleId }: TestSpecification): number => {
+    const getRank = ({ moduleId }: TestSpecification): number => {
       const rank = long.findIndex((beginning) => moduleId.includes(beginning));
       return rank < 0 ? long.length : rank;
     };
-    return (await super.sort(files)).sort((a, b) => rankOf(a) - rankOf(b));
+    return (await super.sort(files)).sort((a, b) => getRank(a) - getRank(b));
   }
 }
 

@@ -15,13 +15,13 @@ import { findKeyPlaces, findUserPlaces } from '../db/access/places.ts';
 import { findInboundEndpoint } from '../db/messaging/inbound-secrets.ts';
 import { resolveTokenScopes } from '../domain/access/oauth-groups.ts';
 import { type RoleReach, resolvePermissions } from '../domain/access/role-permissions.ts';
-import { callsPerDay, callsPerMinute, modulesOfWorkspace, resolveAccess } from '../domain/billing/plans.ts';
+import { computeCallsPerDay, computeCallsPerMinute, computeModules, resolveAccess } from '../domain/billing/plans.ts';
 import type { Reach } from '../runtime/caller.ts';
 import type { CredentialQueries, Grant, SessionRecord, Subscription } from '../runtime/credentials/credential-store.ts';
 
 type PayingRow = SubscriptionRow & { disabledModules: readonly string[] };
 
-export const withSubscription = <Row extends PayingRow>(row: Row, now: Date) => ({
+export const addSubscription = <Row extends PayingRow>(row: Row, now: Date) => ({
   ...row,
   subscription: toSubscription(row, now),
 });
@@ -32,27 +32,27 @@ export const credentialQueries: CredentialQueries = {
   countUse,
   async findKeys(sql, companyId, hashes, now) {
     const rows = await findKeys(sql, companyId, hashes);
-    return new Map([...rows].map(([hash, row]) => [hash, withSubscription(row, now)]));
+    return new Map([...rows].map(([hash, row]) => [hash, addSubscription(row, now)]));
   },
   async findSessions(sql, companyId, ids, now) {
     const rows = await findSessions(sql, companyId, ids);
-    return new Map([...rows].map(([id, row]) => [id, { ...withSubscription(row, now), permits: toPermits(row) }]));
+    return new Map([...rows].map(([id, row]) => [id, { ...addSubscription(row, now), permits: toPermits(row) }]));
   },
   async findGrants(sql, companyId, asked, now) {
     const rows = await findGrants(sql, companyId, asked);
-    return rows.map((row) => row && { ...withSubscription(row, now), grant: toGrant(row) });
+    return rows.map((row) => row && { ...addSubscription(row, now), grant: toGrant(row) });
   },
   async findCompany(sql, companyId, now) {
     const row = await findCompany(sql, companyId);
-    return row && withSubscription(row, now);
+    return row && addSubscription(row, now);
   },
   async findKeyById(sql, companyId, id, now) {
     const row = await findKeyById(sql, companyId, id);
-    return row && withSubscription(row, now);
+    return row && addSubscription(row, now);
   },
   async findPerson(sql, companyId, userId, now) {
     const row = await findPerson(sql, companyId, userId);
-    return row && { ...withSubscription(row, now), permits: toPermits(row) };
+    return row && { ...addSubscription(row, now), permits: toPermits(row) };
   },
   findInboundEndpoint: (sql, companyId, testMode, now) =>
     findInboundEndpoint(sql, companyId, testMode ? 'test' : 'live', now),
@@ -62,9 +62,9 @@ export const credentialQueries: CredentialQueries = {
 function toSubscription(row: PayingRow, now: Date): Subscription {
   return {
     access: resolveAccess(row.subscriptionStatus, row.trialEndsAt, now),
-    modules: modulesOfWorkspace(row.packageCode, row.addOns, row.disabledModules),
-    callsPerMinute: callsPerMinute(row),
-    callsPerDay: callsPerDay(row),
+    modules: computeModules(row.packageCode, row.addOns, row.disabledModules),
+    callsPerMinute: computeCallsPerMinute(row),
+    callsPerDay: computeCallsPerDay(row),
   };
 }
 
@@ -82,7 +82,7 @@ export function toGrant(row: GrantRow): Grant | null {
       const permissions = resolvePermissions(row.roles, row.profile);
       return {
         scopes: resolveTokenScopes(grant, asked, permissions),
-        reachOf: (scopes) => reachOf(permissions.reachOf(scopes), row),
+        computeReach: (scopes) => computeReach(permissions.computeReach(scopes), row),
       };
     },
   };
@@ -91,11 +91,11 @@ export function toGrant(row: GrantRow): Grant | null {
 /** What a user may do in the console. */
 export function toPermits(row: UserRow): SessionRecord['permits'] {
   const permissions = resolvePermissions(row.roles, row.profile);
-  return { allows: permissions.allows, reachOf: (scopes) => reachOf(permissions.reachOf(scopes), row) };
+  return { allows: permissions.allows, computeReach: (scopes) => computeReach(permissions.computeReach(scopes), row) };
 }
 
 /** A user whose role needs a team or branch but who has none sees only their own records. */
-function reachOf(kind: RoleReach, { branchId, teamId, userId }: UserRow): Reach {
+function computeReach(kind: RoleReach, { branchId, teamId, userId }: UserRow): Reach {
   if (kind === 'company') return { kind };
   const id = { branch: branchId, team: teamId, own: userId }[kind];
   return id === null ? { kind: 'own', id: userId } : { kind, id };

@@ -27,21 +27,21 @@ import { insertMeetings } from '../db/demo/meetings.ts';
 import { insertMessaging } from '../db/demo/messaging.ts';
 import { createCompany } from '../db/onboarding/onboarding.ts';
 import { eventCatalogue } from '../domain/automation/event-catalogue.ts';
-import { demoWorkforces } from '../domain/demo/automation.ts';
-import { demoBilling } from '../domain/demo/billing.ts';
-import { demoData, demoSeed, leadCount } from '../domain/demo/data.ts';
-import { demoChangeSets } from '../domain/demo/example-change-sets.ts';
-import { demoErrorFile, demoImports } from '../domain/demo/example-imports.ts';
-import { demoReverts } from '../domain/demo/example-reverts.ts';
+import { buildDemoWorkforces } from '../domain/demo/automation.ts';
+import { buildDemoBilling } from '../domain/demo/billing.ts';
+import { buildDemoData, demoSeed, leadCount } from '../domain/demo/data.ts';
+import { buildDemoChangeSets } from '../domain/demo/example-change-sets.ts';
+import { buildDemoImports, demoErrorFile } from '../domain/demo/example-imports.ts';
+import { buildDemoReverts } from '../domain/demo/example-reverts.ts';
 import {
-  exampleAccountsOfMerges,
+  buildAccountsOfMerges,
+  buildDeletedAccounts,
+  buildExampleDelivery,
+  buildExampleExports,
+  buildExampleFile,
+  buildExampleLinks,
   exampleActivityType,
-  exampleDeletedAccounts,
-  exampleDelivery,
-  exampleExports,
-  exampleFile,
   exampleKeys,
-  exampleLinks,
   exampleLinkTypes,
   examplePipeline,
   exampleSavedReports,
@@ -52,8 +52,8 @@ import {
   exampleWebhook,
 } from '../domain/demo/examples.ts';
 import { exampleIds } from '../domain/demo/ids.ts';
-import { demoMeetings } from '../domain/demo/meetings.ts';
-import { demoMessaging } from '../domain/demo/messaging.ts';
+import { buildDemoMeetings } from '../domain/demo/meetings.ts';
+import { buildDemoMessaging } from '../domain/demo/messaging.ts';
 import { addDays } from '../domain/demo/random.ts';
 import {
   demoAdmin as admin,
@@ -66,8 +66,8 @@ import {
   tags,
 } from '../domain/demo/workspace.ts';
 import { activityTypes, dealStatuses, leadStatuses, pipelineName, taskTypes } from '../domain/onboarding/defaults.ts';
-import { storageKey } from '../domain/records/file-names.ts';
-import { standardPolicy } from '../domain/scheduling/policies.ts';
+import { buildStorageKey } from '../domain/records/file-names.ts';
+import { buildStandardPolicy } from '../domain/scheduling/policies.ts';
 import { hashPassword } from '../runtime/credentials/passwords.ts';
 import { newApiKey, type Secrets, sha256 } from '../runtime/credentials/secrets.ts';
 import type { FileStorage } from '../runtime/files/storage.ts';
@@ -150,15 +150,15 @@ async function storeExample(storage: FileStorage, dataDir: string): Promise<Exam
     mkdirSync(dataDir, { recursive: true });
     writeFileSync(path, content);
     const digest = sha256(content).toString('hex');
-    await storage.keep(storageKey({ companyId, testMode: true, id }), path, digest);
+    await storage.keep(buildStorageKey({ companyId, testMode: true, id }), path, digest);
     return { size_bytes: content.length, sha256: digest };
   };
   await store(exampleIds.importErrors, demoErrorFile);
-  return store(exampleIds.attachment, exampleFile());
+  return store(exampleIds.attachment, buildExampleFile());
 }
 
 async function makeWorkspace(sql: Sql, passwordHash: string, file: ExampleFile, now: Date): Promise<void> {
-  const data = demoData(demoSeed, now);
+  const data = buildDemoData(demoSeed, now);
   const defaults = {
     pipelineName,
     dealStatuses,
@@ -168,7 +168,7 @@ async function makeWorkspace(sql: Sql, passwordHash: string, file: ExampleFile, 
     // The demo workspace has its own sources.
     sources: [],
     trial: { packageCode: 'enterprise', endsAt: now },
-    policy: standardPolicy(demoCompany.timezone),
+    policy: buildStandardPolicy(demoCompany.timezone),
   };
   await enterTestMode(sql, companyId);
   const company = await createCompany(
@@ -204,13 +204,9 @@ async function makeWorkspace(sql: Sql, passwordHash: string, file: ExampleFile, 
     },
   );
   const attachments = data.attachments.map((attachment) => ({ ...attachment, ...file, file_id: attachment.id }));
-  const links = exampleLinks(data.customers, data.adminId, data.founded);
-  const accounts = [
-    ...data.accounts,
-    ...exampleDeletedAccounts(data.accounts),
-    ...exampleAccountsOfMerges(data.accounts),
-  ];
-  const exports = exampleExports(now, data.adminId);
+  const links = buildExampleLinks(data.customers, data.adminId, data.founded);
+  const accounts = [...data.accounts, ...buildDeletedAccounts(data.accounts), ...buildAccountsOfMerges(data.accounts)];
+  const exports = buildExampleExports(now, data.adminId);
   await insertRecords(sql, companyId, { ...data, accounts, attachments, links, exports });
   await deleteExamples(sql, companyId, [...exampleIds.deletedAccounts, ...exampleIds.mergedAccounts], now);
   const merges = exampleIds.merges.flatMap((id, index) => {
@@ -218,13 +214,13 @@ async function makeWorkspace(sql: Sql, passwordHash: string, file: ExampleFile, 
     return sourceId && targetId ? [{ id, sourceId, targetId }] : [];
   });
   await mergeExamples(sql, companyId, merges, now);
-  await insertDemoBilling(sql, companyId, demoBilling(now));
-  await insertMeetings(sql, companyId, demoMeetings(demoSeed, data, now), now);
-  await insertMessaging(sql, companyId, demoMessaging(demoSeed, data, now), now);
-  await insertWorkforces(sql, companyId, demoWorkforces(demoSeed, data, now));
-  await insertImports(sql, companyId, demoImports(now));
-  await insertChangeSets(sql, companyId, demoChangeSets(now, addDays(now, 3650)));
-  await insertReverts(sql, companyId, demoReverts(now, addDays(now, 3650)));
+  await insertDemoBilling(sql, companyId, buildDemoBilling(now));
+  await insertMeetings(sql, companyId, buildDemoMeetings(demoSeed, data, now), now);
+  await insertMessaging(sql, companyId, buildDemoMessaging(demoSeed, data, now), now);
+  await insertWorkforces(sql, companyId, buildDemoWorkforces(demoSeed, data, now));
+  await insertImports(sql, companyId, buildDemoImports(now));
+  await insertChangeSets(sql, companyId, buildDemoChangeSets(now, addDays(now, 3650)));
+  await insertReverts(sql, companyId, buildDemoReverts(now, addDays(now, 3650)));
   for (const key of exampleKeys) await insertDemoKey(sql, companyId, newApiKey('live'), key, data.founded);
   await saveGrant(sql, companyId, {
     id: exampleIds.oauthGrant,
@@ -247,7 +243,7 @@ async function makeWebhook(sql: Sql, secrets: Secrets, now: Date): Promise<void>
   const example = eventCatalogue.find(({ name }) => name === 'record.created')?.example ?? {};
   await enterTestMode(sql, companyId);
   await insertWebhook(sql, scope, { ...exampleWebhook, ...sealed, createdBy }, now);
-  await insertDeliveries(sql, scope, [exampleDelivery(example, now)]);
+  await insertDeliveries(sql, scope, [buildExampleDelivery(example, now)]);
 }
 
 function readKept(file: string): Kept | undefined {
@@ -269,7 +265,7 @@ function keep(file: string, kept: Kept): void {
 }
 
 /** Returns the greeting for the terminal after the server started. */
-export function greeting(baseUrl: string, authUrl: string, demo: Demo | undefined): string {
+export function buildGreeting(baseUrl: string, authUrl: string, demo: Demo | undefined): string {
   const lines = [
     `Headless CRM is ready at ${baseUrl}`,
     '',

@@ -12,7 +12,7 @@ import type { TenantScope } from '../db/client/tenant.ts';
 import { type ImportRow, noteChargedRows } from '../db/records/imports.ts';
 import { announceFile } from '../db/records/stored-files.ts';
 import { callsPerMonth, extraCalls } from '../domain/billing/plans.ts';
-import { storageKey } from '../domain/records/file-names.ts';
+import { buildStorageKey } from '../domain/records/file-names.ts';
 import type { LoadShedder } from '../jobs/load-shedder.ts';
 import type { ImportServices } from '../jobs/records/imports.ts';
 import { ApiError } from '../runtime/errors.ts';
@@ -85,7 +85,7 @@ export function openImports({
       }
       await pipeline(Readable.from(measured()), createWriteStream(path, { flags: 'wx', mode: 0o600, flush: true }));
       await inTransaction(tenants, place, transactionTimeout, (sql) => announceFile(sql, place, new Date()));
-      await storage.keep(storageKey(place), path, hash.digest('hex'));
+      await storage.keep(buildStorageKey(place), path, hash.digest('hex'));
       return { id: place.id, bytes };
     },
   };

@@ -4,9 +4,9 @@ import type { CreatedByRow } from '../db/client/created-by.ts';
 import type { Pool } from '../db/client/pool.ts';
 import type { TenantScope } from '../db/client/tenant.ts';
 import { type Grants, parseGrants } from '../domain/access/scopes.ts';
-import { moduleState } from '../domain/billing/plans.ts';
+import { getModuleState } from '../domain/billing/plans.ts';
 import type { Caller, Reach } from '../runtime/caller.ts';
-import { toGrant, toPermits, withSubscription } from './credentials.ts';
+import { addSubscription, toGrant, toPermits } from './credentials.ts';
 
 /** Who asked for work of a job, and what they saw then. */
 export interface Requester extends CreatedByRow {
@@ -60,7 +60,7 @@ export async function findJobCaller(
   const fail = (code: string, message: string) => ({ failure: { code, message } });
   if (access !== 'open') return fail(access.toUpperCase(), 'The subscription of the workspace has ended.');
   for (const module of needs)
-    if (moduleState(module, modules) !== 'on') return fail('MODULE_DISABLED', `The module ${module} is off.`);
+    if (getModuleState(module, modules) !== 'on') return fail('MODULE_DISABLED', `The module ${module} is off.`);
   const missing = needed.find((scope) => !grants.allows(scope));
   if (missing !== undefined)
     return fail('FORBIDDEN_SCOPE', `The credential that created the ${name} no longer has the scope ${missing}.`);
@@ -108,24 +108,24 @@ async function findRights(
     const { reachKind, reachId, companyName } = found;
     const reach: Reach =
       reachKind === 'company' || reachId === null ? { kind: 'company' } : { kind: reachKind, id: reachId };
-    return { grants: parseGrants(found.scopes), reach, companyName, ...withSubscription(found, now).subscription };
+    return { grants: parseGrants(found.scopes), reach, companyName, ...addSubscription(found, now).subscription };
   }
   if (row.createdByUser !== null) {
     const clientId = row.createdByKind === 'oauth_client' ? row.createdById.replace(/^oauth_/, '') : '';
     const asked = [{ userId: row.createdByUser, clientId, audience: 'api' as const }];
     const [found] = await platform.use((sql) => findGrants(sql, companyId, asked));
     if (!found) return fail('FORBIDDEN_SCOPE', `The user who created the ${name} is inactive.`);
-    const { subscription } = withSubscription(found, now);
+    const { subscription } = addSubscription(found, now);
     const rest = { companyName: found.companyName, ...subscription };
     if (row.createdByKind === 'user') {
-      const { allows, reachOf } = toPermits(found);
-      return { grants: { allows }, reach: reachOf(scopes), ...rest };
+      const { allows, computeReach } = toPermits(found);
+      return { grants: { allows }, reach: computeReach(scopes), ...rest };
     }
     const grant = toGrant(found);
     if (!grant || grant.revoked)
       return fail('FORBIDDEN_SCOPE', `The user has revoked the access of the app that created the ${name}.`);
     const permitted = grant.permits([...needed]);
-    return { grants: parseGrants(permitted.scopes), reach: permitted.reachOf(scopes), ...rest };
+    return { grants: parseGrants(permitted.scopes), reach: permitted.computeReach(scopes), ...rest };
   }
   const company = await platform.use((sql) => findCompany(sql, companyId));
   if (!company) return fail('FORBIDDEN_SCOPE', 'The workspace is not active.');
@@ -133,6 +133,6 @@ async function findRights(
     grants: { allows: () => true },
     reach: { kind: 'company' },
     companyName: company.companyName,
-    ...withSubscription(company, now).subscription,
+    ...addSubscription(company, now).subscription,
   };
 }

@@ -2,15 +2,15 @@
 import { noteStretch } from '../db/automation/webhook-backlog.ts';
 import type { Pool } from '../db/client/pool.ts';
 import type { TenantScope } from '../db/client/tenant.ts';
-import { smtpMails } from '../integrations/smtp/service-mails.ts';
+import { createSmtpMails } from '../integrations/smtp/service-mails.ts';
 import { openMailTransport } from '../integrations/smtp/transport.ts';
 import { follow } from '../integrations/stripe/follow.ts';
-import { webhookMatcher } from '../jobs/automation/webhook-matching.ts';
+import { createWebhookMatcher } from '../jobs/automation/webhook-matching.ts';
 import { WebhookSender } from '../jobs/automation/webhook-sender.ts';
 import type { BillingServices } from '../jobs/billing/subscriptions.ts';
 import { type BackgroundServices, backgroundJobs, jobNames } from '../jobs/index.ts';
 import { LoadShedder } from '../jobs/load-shedder.ts';
-import { dispatcher } from '../jobs/records/dispatcher.ts';
+import { createDispatcher } from '../jobs/records/dispatcher.ts';
 import { Exporter } from '../jobs/records/exports.ts';
 import { SearchIndexer } from '../jobs/reports/search.ts';
 import { type JobPools, startJobs } from '../jobs/runner.ts';
@@ -21,9 +21,9 @@ import type { FileStorage } from '../runtime/files/storage.ts';
 import { OutgoingClient } from '../runtime/outbound/client.ts';
 import type { Log } from '../runtime/telemetry/log.ts';
 import type { MetricValues } from '../runtime/telemetry/metrics.ts';
-import { clickPath, openPath } from '../web/recipients/engagement.ts';
-import { unsubscribePath } from '../web/recipients/unsubscribe.ts';
-import { calendarClient, openCalendars } from './calendar-provider.ts';
+import { buildClickPath, openPath } from '../web/recipients/engagement.ts';
+import { buildUnsubscribePath } from '../web/recipients/unsubscribe.ts';
+import { createCalendarClient, openCalendars } from './calendar-provider.ts';
 import { openImports } from './imports.ts';
 import { openJobMetrics } from './job-metrics.ts';
 import { openSenders } from './message-senders.ts';
@@ -119,7 +119,7 @@ export async function startBackgroundJobs(surroundings: JobSurroundings): Promis
     [mailServer, mailServer].map((server) => server && openMailTransport(server)),
   );
   const services: BackgroundServices = {
-    dispatcher: dispatcher({
+    dispatcher: createDispatcher({
       note: noteStretch,
       announce(scope: TenantScope, last, isNoted) {
         serving.announce({ ...scope, last });
@@ -127,7 +127,7 @@ export async function startBackgroundJobs(surroundings: JobSurroundings): Promis
       },
       onWait: metrics.onEventWait,
     }),
-    webhookMatcher: webhookMatcher(new LoadShedder(waitedMs)),
+    webhookMatcher: createWebhookMatcher(new LoadShedder(waitedMs)),
     webhookSender: new WebhookSender({
       loadShedder: new LoadShedder(waitedMs),
       client: new OutgoingClient({ privateAddresses: config.webhookAllowPrivate ? 'in_test_mode' : 'refused' }),
@@ -155,7 +155,7 @@ export async function startBackgroundJobs(surroundings: JobSurroundings): Promis
       loadShedder: new LoadShedder(waitedMs),
       onEvents: () => jobs.wake('dispatcher'),
     }),
-    mails: { transport: mailTransport && smtpMails(mailTransport, from), from, dashboardUrl, decrypt },
+    mails: { transport: mailTransport && createSmtpMails(mailTransport, from), from, dashboardUrl, decrypt },
     messages: {
       ...messageAddresses(surroundings),
       senders: openSenders({
@@ -166,7 +166,7 @@ export async function startBackgroundJobs(surroundings: JobSurroundings): Promis
       }),
       onAttempt: metrics.onMessageAttempt,
     },
-    calendars: { calendars: openCalendars(calendarClient(config)), decrypt },
+    calendars: { calendars: openCalendars(createCalendarClient(config)), decrypt },
     billing: await openBilling(surroundings, payments, purges, removeFile),
   };
   const jobs = startJobs(backgroundJobs, { platform, pools, services, paused: config.pausedJobs, log });
@@ -195,10 +195,10 @@ function messageAddresses({
 }: JobSurroundings): Pick<BackgroundServices['messages'], 'unsubscribeUrl' | 'engagementUrls'> {
   const tokens = new SignedTokens(secrets);
   return {
-    unsubscribeUrl: (scope, draftId) => baseUrl + unsubscribePath(tokens, scope, draftId),
+    unsubscribeUrl: (scope, draftId) => baseUrl + buildUnsubscribePath(tokens, scope, draftId),
     engagementUrls: (companyId, draftId) => ({
       open: baseUrl + openPath(tokens, companyId, draftId),
-      click: (url) => baseUrl + clickPath(tokens, companyId, draftId, url),
+      click: (url) => baseUrl + buildClickPath(tokens, companyId, draftId, url),
     }),
   };
 }

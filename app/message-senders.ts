@@ -1,8 +1,8 @@
 // Selects the sender of each message channel.
 import type { Transporter } from 'nodemailer';
 import type { Senders } from '../domain/messaging/senders.ts';
-import { smtpSender } from '../integrations/smtp/outbound.ts';
-import { twilioSender } from '../integrations/twilio/outbound.ts';
+import { createSmtpSender } from '../integrations/smtp/outbound.ts';
+import { createTwilioSender } from '../integrations/twilio/outbound.ts';
 import type { MessagingProvider } from '../runtime/config.ts';
 import type { OutgoingClient } from '../runtime/outbound/client.ts';
 
@@ -17,6 +17,6 @@ export interface SenderSettings {
 }
 
 export function openSenders({ transport, from, client, provider }: SenderSettings): Senders {
-  const texts = provider && twilioSender(client, provider);
-  return { email: transport && smtpSender(transport, from), sms: texts, whatsapp: texts };
+  const texts = provider && createTwilioSender(client, provider);
+  return { email: transport && createSmtpSender(transport, from), sms: texts, whatsapp: texts };
 }

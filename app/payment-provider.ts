@@ -5,7 +5,7 @@ import type { PaymentProvider } from '../domain/billing/provider.ts';
  * Test mode always uses the test provider. Live mode uses the live provider if there is one, else
  * the test provider too.
  */
-export function chosenProvider(test: PaymentProvider, live: PaymentProvider | undefined): PaymentProvider {
+export function selectProvider(test: PaymentProvider, live: PaymentProvider | undefined): PaymentProvider {
   const of = ({ testMode }: { testMode: boolean }): PaymentProvider => (testMode ? test : (live ?? test));
   return {
     keepsBooks: (scope) => of(scope).keepsBooks(scope),

@@ -4,11 +4,11 @@ import type { Pool } from '../db/client/pool.ts';
 import type { PaymentProvider } from '../domain/billing/provider.ts';
 import type { FollowParts } from '../integrations/stripe/follow.ts';
 import { openStripe } from '../integrations/stripe/open.ts';
-import { stripeProvider } from '../integrations/stripe/provider.ts';
-import { testProvider } from '../integrations/test-mode/payments.ts';
+import { createStripeProvider } from '../integrations/stripe/provider.ts';
+import { createTestProvider } from '../integrations/test-mode/payments.ts';
 import type { Config } from '../runtime/config.ts';
 import { type Log, raiseAlert } from '../runtime/telemetry/log.ts';
-import { chosenProvider } from './payment-provider.ts';
+import { selectProvider } from './payment-provider.ts';
 
 export interface Payments {
   provider: PaymentProvider;
@@ -32,6 +32,6 @@ export async function openPayments(
   const warn = (fields: object, text: string): void => log.warn(fields, text);
   const alert: FollowParts['alert'] = (kind, message, details) => raiseAlert(log, kind, message, details);
   const followParts = stripe && { stripe, tenants, alert };
-  const live = followParts && stripeProvider({ ...followParts, dashboardUrl, warn });
-  return { provider: chosenProvider(testProvider(tenants, baseUrl), live), stripe, followParts };
+  const live = followParts && createStripeProvider({ ...followParts, dashboardUrl, warn });
+  return { provider: selectProvider(createTestProvider(tenants, baseUrl), live), stripe, followParts };
 }

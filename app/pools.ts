@@ -46,7 +46,7 @@ const paymentTimeout = 5000;
 /** Statement timeout in milliseconds for chunks of imports and reverts. */
 const importTimeout = 5000;
 
-export function databaseSettings(url: string, { databasePrepare, databaseSpread }: Config): DatabaseSettings {
+export function buildDatabaseSettings(url: string, { databasePrepare, databaseSpread }: Config): DatabaseSettings {
   return { url, prepare: databasePrepare, spread: databaseSpread };
 }
 

@@ -7,33 +7,33 @@ import { quotaStatements } from '../db/billing/quota.ts';
 import { loadWorkspaceRows } from '../db/objects/workspace.ts';
 import { findLastPositions } from '../db/records/feed.ts';
 import { announceFile } from '../db/records/stored-files.ts';
-import { callsPerMonth, extraCalls, moduleState } from '../domain/billing/plans.ts';
+import { callsPerMonth, extraCalls, getModuleState } from '../domain/billing/plans.ts';
 import { builtinObjects } from '../domain/objects/builtin.ts';
 import { buildWorkspace } from '../domain/objects/workspace.ts';
 import { handlers } from '../handlers/index.ts';
-import { eventPolicy, stripeWebhookHandler } from '../integrations/stripe/events.ts';
-import { twilioInboundWebhook, twilioPolicy } from '../integrations/twilio/inbound.ts';
+import { createStripeWebhookHandler, eventPolicy } from '../integrations/stripe/events.ts';
+import { createTwilioInboundWebhook, twilioPolicy } from '../integrations/twilio/inbound.ts';
 import type { Offer } from '../mcp/catalogue.ts';
 import { createMcpRoute, mcpPath } from '../mcp/route.ts';
 import { offerOperations } from '../mcp/server.ts';
-import { oauthPolicies, oauthServer } from '../oauth/server.ts';
+import { createOauthServer, oauthPolicies } from '../oauth/server.ts';
 import type { Config } from '../runtime/config.ts';
 import { BearerTokens } from '../runtime/credentials/bearer-tokens.ts';
 import { CredentialStore } from '../runtime/credentials/credential-store.ts';
-import { IssuerKeys, ownKeys } from '../runtime/credentials/issuer-keys.ts';
+import { createOwnKeys, IssuerKeys } from '../runtime/credentials/issuer-keys.ts';
 import { People } from '../runtime/credentials/people.ts';
 import { readSecretKey } from '../runtime/credentials/secret-key.ts';
 import { Secrets } from '../runtime/credentials/secrets.ts';
 import { SessionTokens } from '../runtime/credentials/session-tokens.ts';
 import { SignedTokens } from '../runtime/credentials/signed-tokens.ts';
 import { Files } from '../runtime/files/files.ts';
-import { noLoad } from '../runtime/http/connections.ts';
+import { createLoad } from '../runtime/http/connections.ts';
 import { buildServer, type ServerParts } from '../runtime/http/server.ts';
 import { QuotaLedger } from '../runtime/limits/quota-ledger.ts';
 import { MemoryCounters } from '../runtime/limits/rate-limit-memory.ts';
 import type { RedisCounters } from '../runtime/limits/rate-limit-redis.ts';
-import { publicPolicies, RateLimits } from '../runtime/limits/rate-limits.ts';
-import { docsPages } from '../runtime/openapi/docs-page.ts';
+import { buildPublicPolicies, RateLimits } from '../runtime/limits/rate-limits.ts';
+import { buildDocsPages } from '../runtime/openapi/docs-page.ts';
 import { loadDocument } from '../runtime/openapi/document.ts';
 import { OutgoingClient } from '../runtime/outbound/client.ts';
 import { Cursors } from '../runtime/paging.ts';
@@ -44,17 +44,17 @@ import { WorkspaceCache } from '../runtime/pipeline/workspace-cache.ts';
 import type { Log, OpenLog } from '../runtime/telemetry/log.ts';
 import { type MetricValues, openRegistry, watchParts, watchRequests } from '../runtime/telemetry/metrics.ts';
 import { proposals } from '../services/records/proposals.ts';
-import { testPages } from '../web/checkout/test-pages.ts';
-import { consolePolicy, consoleRoutes } from '../web/console/console.ts';
+import { createTestPages } from '../web/checkout/test-pages.ts';
+import { consolePolicy, createConsoleRoutes } from '../web/console/console.ts';
 import { newPasswordPolicy } from '../web/console/forgotten-password.ts';
-import { engagementPolicy, engagementRoutes } from '../web/recipients/engagement.ts';
-import { unsubscribePage, unsubscribePolicy } from '../web/recipients/unsubscribe.ts';
-import { calendarClient, openCalendars } from './calendar-provider.ts';
+import { createEngagementRoutes, engagementPolicy } from '../web/recipients/engagement.ts';
+import { createUnsubscribePage, unsubscribePolicy } from '../web/recipients/unsubscribe.ts';
+import { createCalendarClient, openCalendars } from './calendar-provider.ts';
 import { credentialQueries } from './credentials.ts';
 import { openPayments } from './payments.ts';
 import {
+  buildDatabaseSettings,
   closePools,
-  databaseSettings,
   openOAuthPool,
   openPaymentsPool,
   openPools,
@@ -119,7 +119,7 @@ export async function serve(
   const port = await listen(server, config, worker);
   services.address.port = port;
   const { parts, pools } = services;
-  const settings = databaseSettings(prepared.databaseUrl, config);
+  const settings = buildDatabaseSettings(prepared.databaseUrl, config);
   // Each step of a workforce is an operation, so they run in the processes that serve.
   const stopJobs = startServingJobs(settings, pools.platform, parts.credentials, perform, config.pausedJobs, parts.log);
   return {
@@ -145,10 +145,10 @@ async function createServices(
   onEvents: () => void,
   worker: string | undefined,
 ) {
-  const policies = publicPolicies(config.onboardingPerHour);
+  const policies = buildPublicPolicies(config.onboardingPerHour);
   const described = new URL('../generated/openapi.json', import.meta.url);
   const document = await loadDocument(described, Object.keys(policies), config.dashboardUrl);
-  const settings = databaseSettings(databaseUrl, config);
+  const settings = buildDatabaseSettings(databaseUrl, config);
   const pools = openPools(settings, config.databasePool);
   // Opened while the rest is created, because a server immediately receives all requests of one
   // that stops.
@@ -183,10 +183,10 @@ async function createServices(
   const signedTokens = new SignedTokens(secrets);
   const sessionTokens = await SessionTokens.fromKeys(config.authUrl, signingKeys);
   const { issuer, jwksUri, audience } = config.oauth;
-  const keys = jwksUri === undefined ? ownKeys(sessionTokens.jwks) : new IssuerKeys(jwksUri, log);
+  const keys = jwksUri === undefined ? createOwnKeys(sessionTokens.jwks) : new IssuerKeys(jwksUri, log);
   const agentAudience = config.baseUrl + mcpPath;
   const bearerTokens = new BearerTokens({ issuer, audience, agentAudience, keys, isOwn: jwksUri === undefined });
-  const people = new People({ database, credentials, sessionTokens, secrets, moduleState });
+  const people = new People({ database, credentials, sessionTokens, secrets, getModuleState });
 
   /** The port is known once the server listens, if the settings leave it open. */
   const address: { port?: number } = {};
@@ -204,7 +204,7 @@ async function createServices(
     log,
   });
 
-  const load = noLoad();
+  const load = createLoad();
   const registry = config.metricsPort === undefined ? undefined : openRegistry(worker);
   const measure = registry && watchRequests(registry);
   if (registry)
@@ -220,7 +220,7 @@ async function createServices(
     workspaces,
     news,
     limits,
-    moduleState,
+    getModuleState,
     noteRequest: measure
       ? (line) => {
           measure(line);
@@ -237,7 +237,7 @@ async function createServices(
     cursors: new Cursors(signedTokens),
     proposals,
     outgoing: new OutgoingClient({ privateAddresses: config.webhookAllowPrivate ? 'in_test_mode' : 'refused' }),
-    calendars: openCalendars(calendarClient(config)),
+    calendars: openCalendars(createCalendarClient(config)),
     inboundUrls: (companyId, environment) => ({
       generic: inboundUrl('generic', companyId, environment),
       twilio: config.messagingProvider ? inboundUrl('twilio', companyId, environment) : null,
@@ -287,15 +287,15 @@ function createRoutes(
   return {
     screens: [
       ...(twilio
-        ? [twilioInboundWebhook({ authToken: twilio.authToken, baseUrl, tenants: pools.tenants, onEvents })]
+        ? [createTwilioInboundWebhook({ authToken: twilio.authToken, baseUrl, tenants: pools.tenants, onEvents })]
         : []),
-      ...testPages({ tenants: paymentsPool, provider: payments }, stripe ? 'test' : 'live|test'),
+      ...createTestPages({ tenants: paymentsPool, provider: payments }, stripe ? 'test' : 'live|test'),
       ...(stripe && config.stripe
-        ? [stripeWebhookHandler({ ...config.stripe, stripe, platform: pools.platform, tenants: paymentsPool })]
+        ? [createStripeWebhookHandler({ ...config.stripe, stripe, platform: pools.platform, tenants: paymentsPool })]
         : []),
-      unsubscribePage(pools.tenants, signedTokens),
-      ...engagementRoutes({ tenants: pools.tenants, tokens: signedTokens, onEvents }),
-      ...consoleRoutes({
+      createUnsubscribePage(pools.tenants, signedTokens),
+      ...createEngagementRoutes({ tenants: pools.tenants, tokens: signedTokens, onEvents }),
+      ...createConsoleRoutes({
         people,
         perform,
         baseUrl,
@@ -315,7 +315,7 @@ function createRoutes(
         firstScopes,
       }),
     },
-    pages: docsPages(document, baseUrl),
+    pages: buildDocsPages(document, baseUrl),
   };
 }
 
@@ -325,7 +325,7 @@ function createOAuth(config: Config, { signingKeys }: Prepared, services: Servic
   if (jwksUri !== undefined) return undefined;
   const { oauthPool, people, agentAudience } = services;
   const { bearerTokens, credentials, secrets } = services.parts;
-  return oauthServer({
+  return createOauthServer({
     issuer,
     pool: oauthPool,
     signingKeys,

@@ -4,7 +4,7 @@ import type { Deed } from '../jobs/automation/workforces.ts';
 import { servingJobs } from '../jobs/index.ts';
 import { startJobs } from '../jobs/runner.ts';
 import type { CredentialStore } from '../runtime/credentials/credential-store.ts';
-import { type Perform, systemCaller } from '../runtime/pipeline/in-process.ts';
+import { buildSystemCaller, type Perform } from '../runtime/pipeline/in-process.ts';
 import type { Log } from '../runtime/telemetry/log.ts';
 import { type DatabaseSettings, openWorkforcesPool } from './pools.ts';
 
@@ -28,7 +28,7 @@ export function startServingJobs(
       async act({ companyId, actor, scopes, ...call }: Deed) {
         const company = await credentials.findCompany(companyId);
         if (!company) throw new Error('the company no longer exists');
-        return perform({ ...call, by: systemCaller(company, actor, scopes) });
+        return perform({ ...call, by: buildSystemCaller(company, actor, scopes) });
       },
       async isOpen(companyId: string) {
         const subscription = (await credentials.findCompany(companyId))?.subscription;

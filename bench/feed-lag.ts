@@ -114,12 +114,12 @@ async function startReader(port: number, key: string, ends: AbortSignal) {
 async function empty(sql: Sql, pid: number, { bareEnv }: Workspace, into: Measured): Promise<void> {
   const { COMPANY_ID: companyId = '' } = bareEnv;
   const actor = { kind: 'api_key', id: 'bench', name: 'Bench' };
-  const positionOf = async (): Promise<number> => {
+  const readPosition = async (): Promise<number> => {
     const [feed] =
       await sql`select last_position::int as last from feeds where company_id = ${companyId} and not test_mode`;
     return feed?.last ?? 0;
   };
-  const before = await positionOf();
+  const before = await readPosition();
   await sql`
     insert into outbox_events (company_id, id, test_mode, event, occurred_at, actor, request_id, data)
     select ${companyId}, gen_random_uuid(), false, 'record.created', now(), ${sql.json(actor)}, ${randomUUID()},
@@ -127,7 +127,7 @@ async function empty(sql: Sql, pid: number, { bareEnv }: Workspace, into: Measur
     from generate_series(1, ${queue})`;
   const start = performance.now();
   const used = startUsage(pid);
-  while ((await positionOf()) < before + queue) await sleep(10);
+  while ((await readPosition()) < before + queue) await sleep(10);
   const milliseconds = performance.now() - start;
   into.perSecond.push((queue / milliseconds) * 1000);
   into.p50.push(Number.NaN);

@@ -1,5 +1,5 @@
 // F9: event loop lag while the server reads texts that are made to keep programs busy.
-import { freePort } from '../app/embedded-postgres/free-port.ts';
+import { findFreePort } from '../app/embedded-postgres/free-port.ts';
 import { hostileTexts } from '../tests/support/hostile-texts.ts';
 import { load, request } from './load.ts';
 import type { Result } from './report.ts';
@@ -24,7 +24,7 @@ const lag = /^nodejs_eventloop_lag_max_seconds(?:\{[^}]*\})? (\S+)$/m;
 export async function measureHostileClients(settings: Settings): Promise<Result> {
   const workspace = await openWorkspace(folder);
   try {
-    const metricsPort = await freePort();
+    const metricsPort = await findFreePort();
     const server = await startServer('ours', { ...workspace.env, METRICS_PORT: String(metricsPort) });
     try {
       const send = (bytes: Buffer) =>

@@ -7,7 +7,7 @@ import { openBackgroundPool, openBackgroundTenantPool } from '../app/pools.ts';
 import { migrate } from '../db/client/migrate.ts';
 import { rowNames } from '../db/client/row-names.ts';
 import { SearchIndexer } from '../jobs/reports/search.ts';
-import { tenantContext } from '../jobs/runner.ts';
+import { buildTenantContext } from '../jobs/runner.ts';
 import { openLog } from '../runtime/telemetry/log.ts';
 import { addCompany, addKey, folder } from './workspace.ts';
 
@@ -87,7 +87,7 @@ async function makeSearchable(url: string): Promise<void> {
   const pools = { platform: await openBackgroundPool(settings), tenants: openBackgroundTenantPool(settings) };
   const { log } = openLog('warn');
   const shared = { batchSize: 20_000, log, now: () => new Date(), signal: new AbortController().signal };
-  const context = tenantContext(shared, pools, 5000);
+  const context = buildTenantContext(shared, pools, 5000);
   const indexer = new SearchIndexer();
   while (await indexer.run(context));
   await Promise.all(Object.values(pools).map((pool) => pool.close(1)));

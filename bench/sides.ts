@@ -4,7 +4,7 @@ import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
-import { freePort } from '../app/embedded-postgres/free-port.ts';
+import { findFreePort } from '../app/embedded-postgres/free-port.ts';
 import { request, sendOne } from './load.ts';
 
 export interface Side {
@@ -34,7 +34,7 @@ const recipe = execFileSync('make', ['--silent', '--dry-run', 'start'], { cwd: r
 
 /** Starts the server as make start does, and waits for its first response. Its log is discarded. */
 export async function startServer(name: string, env: Record<string, string>): Promise<Side & { milliseconds: number }> {
-  const port = await freePort();
+  const port = await findFreePort();
   const start = performance.now();
   const child = spawn('bash', ['-c', recipe], {
     cwd: root,

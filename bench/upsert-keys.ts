@@ -50,19 +50,19 @@ export async function upsertKeys(settings: Settings): Promise<Result> {
         for (const kind of kinds)
           for (let turn = -warmUp; turn < batches; turn += 1)
             // By turns, so that a busy machine is unfair to none of them.
-            for (const { field } of turn % 2 ? keysOf(kind).toReversed() : keysOf(kind)) {
-              const spent = await send('POST', `${path}/records:batch-upsert`, batchOf(field, kind));
+            for (const { field } of turn % 2 ? selectKeys(kind).toReversed() : selectKeys(kind)) {
+              const spent = await send('POST', `${path}/records:batch-upsert`, buildBatch(field, kind));
               const place = `${field} ${kind}`;
               if (turn >= 0) times.set(place, [...(times.get(place) ?? []), spent]);
             }
       const values: Value[] = kinds.flatMap((kind) => {
-        const medianOf = (field: Field) => median(times.get(`${field} ${kind}`) ?? []);
-        const email = medianOf('email');
-        return keysOf(kind).flatMap(({ field, target }): Value[] => [
-          { name: `batch of ${items} ${kind} by ${field}`, value: medianOf(field), unit: 'ms' },
+        const computeMedian = (field: Field) => median(times.get(`${field} ${kind}`) ?? []);
+        const email = computeMedian('email');
+        return selectKeys(kind).flatMap(({ field, target }): Value[] => [
+          { name: `batch of ${items} ${kind} by ${field}`, value: computeMedian(field), unit: 'ms' },
           ...(target === undefined
             ? []
-            : [{ name: `the same against by email`, value: medianOf(field) / email, unit: 'times', target }]),
+            : [{ name: `the same against by email`, value: computeMedian(field) / email, unit: 'times', target }]),
         ]);
       });
       return {
@@ -82,7 +82,7 @@ export async function upsertKeys(settings: Settings): Promise<Result> {
   }
 }
 
-const keysOf = (kind: Kind) => (kind === 'updates and creates without keys' ? keys.slice(0, 1) : keys);
+const selectKeys = (kind: Kind) => (kind === 'updates and creates without keys' ? keys.slice(0, 1) : keys);
 
 let number = 0;
 function nextNumber(): number {
@@ -91,7 +91,7 @@ function nextNumber(): number {
 }
 
 /** The same records, whatever they are matched on. */
-function batchOf(field: Field, kind: Kind): object {
+function buildBatch(field: Field, kind: Kind): object {
   const first = Math.floor(Math.random() * rows);
   const records = Array.from({ length: items }, (_, index) => {
     const isNew = kind !== 'updates' && index % 2 === 1;

@@ -1,7 +1,7 @@
 // H4, H5: delivery to healthy webhook receivers next to dead, slow and hanging ones.
 import { setTimeout as sleep } from 'node:timers/promises';
 import { v7 as uuidv7 } from 'uuid';
-import { freePort } from '../app/embedded-postgres/free-port.ts';
+import { findFreePort } from '../app/embedded-postgres/free-port.ts';
 import { load, request, sendOne } from './load.ts';
 import { Answered, moment } from './moments.ts';
 import { batchRequest } from './records.ts';
@@ -46,7 +46,7 @@ export const webhookDelivery = (settings: Settings): Promise<Result> =>
     }
     await setActive(stand, first, hanging, false);
 
-    const refusing = await freePort();
+    const refusing = await findFreePort();
     for (const [index, key] of keys.entries())
       for (let number = 0; number < ofEachKind; number += 1) {
         await subscribe(stand, key, `slow/${index}-${number}`);

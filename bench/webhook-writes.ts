@@ -24,17 +24,17 @@ export const webhookWrites = (settings: Settings): Promise<Result> =>
     }
     let number = 0;
     const sides = names.map((name) => ({ ...stand.server, name }));
-    const nextOf = (name: string) => () => {
+    const createNext = (name: string) => () => {
       number += 1;
       return createRequest(keys.get(name) as string, 'webhooks', number);
     };
     const measured = await measure(
       sides,
-      ({ name }) => nextOf(name),
+      ({ name }) => createNext(name),
       settings,
       () => forget(stand),
     );
-    const { beside, afterwards } = await countSent(stand, settings.connections, nextOf('fifty'));
+    const { beside, afterwards } = await countSent(stand, settings.connections, createNext('fifty'));
     const [none, one, fifty] = measured as [Measured, Measured, Measured];
     return {
       name: 'webhook-writes',

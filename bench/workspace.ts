@@ -10,7 +10,7 @@ import { rowNames } from '../db/client/row-names.ts';
 import { createCompany } from '../db/onboarding/onboarding.ts';
 import { recordsOfBlock } from '../db/reports/signature.ts';
 import { activityTypes, dealStatuses, leadStatuses, pipelineName, taskTypes } from '../domain/onboarding/defaults.ts';
-import { standardPolicy } from '../domain/scheduling/policies.ts';
+import { buildStandardPolicy } from '../domain/scheduling/policies.ts';
 import { newApiKey } from '../runtime/credentials/secrets.ts';
 
 export interface Workspace {
@@ -112,7 +112,7 @@ export async function addCompany(sql: postgres.Sql, name: string): Promise<strin
       taskTypes,
       sources: [],
       trial,
-      policy: standardPolicy(company.timezone),
+      policy: buildStandardPolicy(company.timezone),
     };
     await createCompany(transaction, company, admin, defaults, now);
     await transaction`update subscriptions set api_rate_limit_per_minute = 2147483647 where company_id = ${companyId}`;

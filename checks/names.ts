@@ -13,13 +13,13 @@ const verbs = new Set(
     generate get go group guard handle hash hide hold identify ignore insert inspect install intersect invent invite
     isolate iterate join judge keep list load lock look looks mail make map mark match matches merge migrate mint
     mirror move negotiate normalize note observe offer open order override parse pass pause pick plan post postpone
-    predict prepare prune publish purge put qualify quote raise read rebuild receive recompute record recover
-    redirect reduce refine refresh refuse register rehearse reindex reject release reload remove render renew reopen
-    reorder replace replay report require resolve respond restart restore resume retag retry return reveals reverse
-    revert revoke rotate route run sanitize save seal search select send serve set settle show shrink sign sleep
-    sort split start stop store submit subscribe subtract suggest sum summarize sweep sync take terminate test throw
-    trace transform translate trash truncate undo unite unlink unlock unmerge unpack unsubscribe unwrap update
-    upload upsert validate verify wake warn watch widen withdraw write
+    predict prepare propose prune publish purge put qualify quote raise read rebuild receive recompute record
+    recover redirect reduce refine refresh refuse register rehearse reindex reject release reload remove render
+    renew reopen reorder replace replay report require resolve respond restart restore resume retag retry return
+    reveals reverse revert revoke rotate route run sanitize save seal search select send serve set settle show
+    shrink sign sleep sort split start stop store submit subscribe subtract suggest sum summarize sweep sync take
+    terminate test throw trace transform translate trash truncate undo unite unlink unlock unmerge unpack
+    unsubscribe unwrap update upload upsert validate verify wait wake warn watch widen withdraw write
   `
     .trim()
     .split(/\s+/),

@@ -1,7 +1,7 @@
 // Behind `make platform-key`: mints a platform key for onboarding and prints it, or revokes one.
 import { validate as isUuid, v7 as uuidv7 } from 'uuid';
 import { borrowEmbedded } from '../app/embedded-postgres/database.ts';
-import { type DatabaseSettings, databaseSettings } from '../app/pools.ts';
+import { buildDatabaseSettings, type DatabaseSettings } from '../app/pools.ts';
 import { insertApiKey, revokeApiKey } from '../db/access/api-keys.ts';
 import { type AuditRow, buildSystemAuditRow } from '../db/client/change-log.ts';
 import { migrate } from '../db/client/migrate.ts';
@@ -18,7 +18,7 @@ async function run(): Promise<void> {
   const note = (text: string): void => void process.stderr.write(`${text}\n`);
   const borrowed = config.databaseUrl === undefined ? await borrowEmbedded(config.dataDir, note) : undefined;
   const url = config.databaseUrl ?? (borrowed?.url as string);
-  const settings = databaseSettings(url, config);
+  const settings = buildDatabaseSettings(url, config);
   try {
     // A database that a server uses is already migrated.
     if (!borrowed?.isInUse) await migrate(url);

@@ -1,7 +1,7 @@
 // Combines the handlers of all areas.
 // An operation without a handler, or a handler without an operation, does not compile.
 import type { Handlers } from '../runtime/handler.ts';
-import { namingMerged } from '../services/records/merged-records.ts';
+import { reportMerged } from '../services/records/merged-records.ts';
 import * as apiKeys from './access/api-keys.ts';
 import * as auditLogs from './access/audit-logs.ts';
 import * as accessExplanations from './access/explanations.ts';
@@ -181,30 +181,30 @@ const plain = {
 /** A record that was merged answers 404 with the record that it is part of now. */
 export const handlers = {
   ...plain,
-  mergeRecord: namingMerged(plain.mergeRecord),
-  getRecord: namingMerged(plain.getRecord),
-  updateRecord: namingMerged(plain.updateRecord),
-  deleteRecord: namingMerged(plain.deleteRecord),
-  listRecordMessages: namingMerged(plain.listRecordMessages),
-  listAttachments: namingMerged(plain.listAttachments),
-  createAttachment: namingMerged(plain.createAttachment),
-  listRecordHistory: namingMerged(plain.listRecordHistory),
-  listLinks: namingMerged(plain.listLinks),
-  createLink: namingMerged(plain.createLink),
-  deleteLink: namingMerged(plain.deleteLink),
-  listNotes: namingMerged(plain.listNotes),
-  createNote: namingMerged(plain.createNote),
-  updateNote: namingMerged(plain.updateNote),
-  deleteNote: namingMerged(plain.deleteNote),
-  listRecordTags: namingMerged(plain.listRecordTags),
-  createRecordTag: namingMerged(plain.createRecordTag),
-  deleteRecordTag: namingMerged(plain.deleteRecordTag),
-  listRecordTasks: namingMerged(plain.listRecordTasks),
-  createRecordTask: namingMerged(plain.createRecordTask),
-  listRecordTimeline: namingMerged(plain.listRecordTimeline),
-  listRecordActivities: namingMerged(plain.listRecordActivities),
-  convertLead: namingMerged(plain.convertLead, 'leads'),
-  updateLeadStatus: namingMerged(plain.updateLeadStatus, 'leads'),
-  updateDealStage: namingMerged(plain.updateDealStage, 'deals'),
-  getCustomer: namingMerged(plain.getCustomer, 'customers'),
+  mergeRecord: reportMerged(plain.mergeRecord),
+  getRecord: reportMerged(plain.getRecord),
+  updateRecord: reportMerged(plain.updateRecord),
+  deleteRecord: reportMerged(plain.deleteRecord),
+  listRecordMessages: reportMerged(plain.listRecordMessages),
+  listAttachments: reportMerged(plain.listAttachments),
+  createAttachment: reportMerged(plain.createAttachment),
+  listRecordHistory: reportMerged(plain.listRecordHistory),
+  listLinks: reportMerged(plain.listLinks),
+  createLink: reportMerged(plain.createLink),
+  deleteLink: reportMerged(plain.deleteLink),
+  listNotes: reportMerged(plain.listNotes),
+  createNote: reportMerged(plain.createNote),
+  updateNote: reportMerged(plain.updateNote),
+  deleteNote: reportMerged(plain.deleteNote),
+  listRecordTags: reportMerged(plain.listRecordTags),
+  createRecordTag: reportMerged(plain.createRecordTag),
+  deleteRecordTag: reportMerged(plain.deleteRecordTag),
+  listRecordTasks: reportMerged(plain.listRecordTasks),
+  createRecordTask: reportMerged(plain.createRecordTask),
+  listRecordTimeline: reportMerged(plain.listRecordTimeline),
+  listRecordActivities: reportMerged(plain.listRecordActivities),
+  convertLead: reportMerged(plain.convertLead, 'leads'),
+  updateLeadStatus: reportMerged(plain.updateLeadStatus, 'leads'),
+  updateDealStage: reportMerged(plain.updateDealStage, 'deals'),
+  getCustomer: reportMerged(plain.getCustomer, 'customers'),
 } satisfies Handlers;

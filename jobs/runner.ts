@@ -138,11 +138,11 @@ async function runJob<Services, PoolName extends string>(
   const { batchSize } = job;
   const shared = { batchSize, log, now: () => new Date(), signal };
   if (!('timeoutMs' in job)) return job.run({ ...shared, platform }, services);
-  return job.run(tenantContext(shared, pools[job.pool], job.timeoutMs), services);
+  return job.run(buildTenantContext(shared, pools[job.pool], job.timeoutMs), services);
 }
 
 /** Adds a job's connections and transactions to the shared context. */
-export function tenantContext(
+export function buildTenantContext(
   shared: Omit<JobContext, 'platform'>,
   { platform, tenants }: JobPools,
   timeoutMs: number,

@@ -1,6 +1,6 @@
 // Turns the arguments of a tool into calls of operations, and their responses into a tool result.
 import { randomUUID } from 'node:crypto';
-import { ApiError, type FieldProblem, problem } from '../runtime/errors.ts';
+import { ApiError, buildProblem, type FieldProblem } from '../runtime/errors.ts';
 import type { ProgramCall, ProgramRequest } from '../runtime/http/program-routes.ts';
 import type { Performed } from '../runtime/pipeline/in-process.ts';
 import {
@@ -37,7 +37,7 @@ export interface Plan {
  */
 export function planCall(described: DescribedTool, given: unknown): Plan {
   if (given !== undefined && (given === null || typeof given !== 'object' || Array.isArray(given)))
-    throw invalidArguments([problem('arguments', 'INVALID_TYPE', 'arguments must be an object.')]);
+    throw invalidArguments([buildProblem('arguments', 'INVALID_TYPE', 'arguments must be an object.')]);
   const args = (given ?? {}) as Arguments;
   const { properties } = described.listed.inputSchema;
   const names = Object.keys(properties);
@@ -45,7 +45,7 @@ export function planCall(described: DescribedTool, given: unknown): Plan {
   if (unknown.length > 0)
     throw invalidArguments(
       unknown.map((name) =>
-        problem(name, 'UNKNOWN_FIELD', `${name} is not an argument of this tool.`, { allowed: names }),
+        buildProblem(name, 'UNKNOWN_FIELD', `${name} is not an argument of this tool.`, { allowed: names }),
       ),
     );
   const [first, ...others] = selectOperations(described, args);
@@ -187,14 +187,14 @@ function selectOperations({ tool, operations }: DescribedTool, args: Arguments):
     const allowed = Object.keys(of);
     throw invalidArguments([
       value === undefined
-        ? problem(by, 'REQUIRED', `${by} is required.`, { allowed })
-        : problem(by, 'INVALID_OPTION', `${by} must be one of the allowed values.`, { allowed }),
+        ? buildProblem(by, 'REQUIRED', `${by} is required.`, { allowed })
+        : buildProblem(by, 'INVALID_OPTION', `${by} must be one of the allowed values.`, { allowed }),
     ]);
   }
   const choices = Object.keys(calls.given);
   const name = choices.find((each) => args[each] !== undefined && args[each] !== null);
   if (name === undefined)
-    throw invalidArguments(choices.map((each) => problem(each, 'REQUIRED', `Send one of ${choices.join(', ')}.`)));
+    throw invalidArguments(choices.map((each) => buildProblem(each, 'REQUIRED', `Send one of ${choices.join(', ')}.`)));
   return [operations.get(calls.given[name] as ToolOperation['id']) as ToolOperation];
 }
 
@@ -204,7 +204,7 @@ function buildCall({ id, places, required }: ToolOperation, args: Arguments, { t
   const problems: FieldProblem[] = [];
   for (const name of Object.keys(args))
     if (args[name] !== null && !places.has(name) && name !== chooser)
-      problems.push(problem(name, 'UNKNOWN_FIELD', `${name} is not allowed together with the other arguments.`));
+      problems.push(buildProblem(name, 'UNKNOWN_FIELD', `${name} is not allowed together with the other arguments.`));
   const path: Record<string, string> = {};
   const query: Record<string, string> = {};
   let body: Arguments | undefined;
@@ -214,13 +214,14 @@ function buildCall({ id, places, required }: ToolOperation, args: Arguments, { t
     if (place === 'body' || place === 'whole_body') body ??= {};
     // Some clients send null for an omitted argument. In a body, null can be a value.
     if (value === undefined || (value === null && place !== 'body')) {
-      if (required.includes(name) && place !== 'body') problems.push(problem(name, 'REQUIRED', `${name} is required.`));
+      if (required.includes(name) && place !== 'body')
+        problems.push(buildProblem(name, 'REQUIRED', `${name} is required.`));
     } else if (place === 'body') (body as Arguments)[name] = value;
     else if (place === 'whole_body') {
       if (typeof value === 'object' && !Array.isArray(value)) body = value as Arguments;
-      else problems.push(problem(name, 'INVALID_TYPE', `${name} must be an object.`));
+      else problems.push(buildProblem(name, 'INVALID_TYPE', `${name} must be an object.`));
     } else if (typeof value === 'object' && !(place === 'query' && (name === 'filter' || Array.isArray(value))))
-      problems.push(problem(name, 'INVALID_TYPE', `${name} must be a string, a number or a boolean.`));
+      problems.push(buildProblem(name, 'INVALID_TYPE', `${name} must be a string, a number or a boolean.`));
     else if (place === 'idempotency_key') idempotencyKey = String(value);
     else if (place === 'path') path[name] = String(value);
     else if (place === 'query')

@@ -1,7 +1,7 @@
 // Builds tool results: data that fits the context of a model, or an error that says what to change.
 
 import type { Performed } from '../runtime/pipeline/in-process.ts';
-import { cutText, type Data, longestList, shrink } from './shrink.ts';
+import { cutText, type Data, findLongestList, shrink } from './shrink.ts';
 import { fitsWithoutCounting, loadTokenCounter, maxResultTokens } from './tokens.ts';
 import type { Tool } from './tools.ts';
 import type { ToolWording } from './wording.ts';
@@ -28,12 +28,12 @@ export const getData = ({ body }: Performed): Data => (body as { data: Data }).d
  */
 export async function toResult(data: Data, tool: Tool, cut?: string): Promise<ToolResult> {
   const whole = compose(data, cut, tool.hint);
-  if (fitsWithoutCounting(whole.text, maxResultTokens)) return resultOf(whole);
+  if (fitsWithoutCounting(whole.text, maxResultTokens)) return toToolResult(whole);
   const count = await loadTokenCounter();
   const fits = (text: string): boolean => count(text, maxResultTokens) <= maxResultTokens;
-  if (fits(whole.text)) return resultOf(whole);
+  if (fits(whole.text)) return toToolResult(whole);
   const shrunk = shrink(data, tool, (each) => fits(compose(each.data, joinHints(cut, each.hint), tool.hint).text));
-  return resultOf(compose(shrunk.data, joinHints(cut, shrunk.hint), tool.hint));
+  return toToolResult(compose(shrunk.data, joinHints(cut, shrunk.hint), tool.hint));
 }
 
 const joinHints = (...texts: (string | undefined)[]): string => texts.filter((each) => each !== undefined).join(' ');
@@ -47,7 +47,7 @@ const forCursorAndHints = 400;
  */
 export async function findShorterPage(data: Data, tool: Tool): Promise<number | undefined> {
   const { text } = compose(data, undefined, tool.hint);
-  const [name, items] = longestList(data) ?? [];
+  const [name, items] = findLongestList(data) ?? [];
   if (name === undefined || items === undefined || items.length === 1) return undefined;
   if (fitsWithoutCounting(text, maxResultTokens)) return undefined;
   const count = await loadTokenCounter();
@@ -81,7 +81,7 @@ function compose(data: Data, cut: string | undefined, hint: string | undefined) 
   return { structuredContent, text: JSON.stringify(structuredContent) };
 }
 
-const resultOf = ({ structuredContent, text }: ReturnType<typeof compose>): ToolResult => ({
+const toToolResult = ({ structuredContent, text }: ReturnType<typeof compose>): ToolResult => ({
   content: [{ type: 'text', text }],
   structuredContent,
 });

@@ -2,7 +2,7 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import { ApiError } from '../runtime/errors.ts';
 import type { ProgramRequest, ProgramResponse, ProgramRoute } from '../runtime/http/program-routes.ts';
-import { lazily } from '../runtime/lazily.ts';
+import { makeLazy } from '../runtime/lazily.ts';
 import type { Catalogue, Library, Offer, Sessions } from './catalogue.ts';
 
 export const mcpPath = '/v1/mcp';
@@ -31,7 +31,7 @@ interface Message {
 }
 
 export function createMcpRoute(parts: McpParts): ProgramRoute {
-  const load = lazily(async () => {
+  const load = makeLazy(async () => {
     const library = await import('@modelcontextprotocol/server');
     return createServing(library, parts.offer);
   });
@@ -48,11 +48,11 @@ export function createMcpRoute(parts: McpParts): ProgramRoute {
    * Responds with an HTTP scope challenge if an app lacks a scope, because the app can ask for more
    * consent. The holder of an API key cannot, so the tool result explains the problem to the model.
    */
-  function requireScope({ caller, refusalOf }: ProgramRequest, message: Message, { planCalls }: Catalogue): void {
+  function requireScope({ caller, findAccessError }: ProgramRequest, message: Message, { planCalls }: Catalogue): void {
     if (caller.kind !== 'oauth_client' || message.method !== 'tools/call') return;
     const { name, arguments: given } = message.params ?? {};
     for (const { operationId, path } of planCalls(String(name), given)) {
-      const refusal = refusalOf(operationId, path);
+      const refusal = findAccessError(operationId, path);
       const scopes = (refusal?.details?.required_scopes as string[] | undefined) ?? [];
       if (refusal?.code !== 'FORBIDDEN_SCOPE' || scopes.length === 0) continue;
       throw new ApiError('FORBIDDEN_SCOPE', refusal.message, refusal.details, {

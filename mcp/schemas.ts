@@ -283,14 +283,14 @@ function shortenSchema(given: Referred<Schema>, resolve: Resolve, described?: st
     const value = schema[keyword];
     if (value === undefined) continue;
     if (keyword === 'items') kept.items = shortenSchema(value as Schema, resolve);
-    else if (keyword === 'properties') kept.properties = propertiesOf(value as Record<string, Schema>, resolve);
+    else if (keyword === 'properties') kept.properties = shortenProperties(value as Record<string, Schema>, resolve);
     else if (keyword === 'enum') kept.enum = (value as unknown[]).filter((each) => each !== null);
     else kept[keyword] = value;
   }
   return { ...kept, ...firstSentence(described ?? schema.description) };
 }
 
-function propertiesOf(properties: Record<string, Schema>, resolve: Resolve): Record<string, JsonSchema> {
+function shortenProperties(properties: Record<string, Schema>, resolve: Resolve): Record<string, JsonSchema> {
   return Object.fromEntries(
     Object.entries(properties)
       .filter(([, schema]) => resolve(schema).readOnly !== true)

@@ -127,7 +127,7 @@ const handlers: ReadonlyMap<string, Handling> = new Map(
     'resources/read': (server, library, _described, request) =>
       server.setRequestHandler('resources/read', async ({ params: { uri } }) => {
         const object = parseResourceUri(uri);
-        const isHidden = object === undefined || request.refusalOf('getObjectSchema', { object }) !== undefined;
+        const isHidden = object === undefined || request.findAccessError('getObjectSchema', { object }) !== undefined;
         if (isHidden) throw new library.ResourceNotFoundError(uri);
         const answer = await readResource(library, request, 'getObjectSchema', { object });
         if (answer.status === 404) throw new library.ResourceNotFoundError(uri);
@@ -155,10 +155,10 @@ function visibleTools(described: Described, request: ProgramRequest): DescribedT
 }
 
 /** Returns true if at least one call of the tool would be permitted. */
-function mayCall({ objects }: Described, { caller, refusalOf }: ProgramRequest, { operations }: DescribedTool) {
+function mayCall({ objects }: Described, { caller, findAccessError }: ProgramRequest, { operations }: DescribedTool) {
   const own = caller.scopes.filter((scope) => scope.startsWith('object:')).map((scope) => scope.replace(/:[^:]*$/, ''));
   return [...operations.keys()].some((operation) =>
-    [...objects, ...own].some((object) => refusalOf(operation, { object }) === undefined),
+    [...objects, ...own].some((object) => findAccessError(operation, { object }) === undefined),
   );
 }
 

@@ -32,11 +32,11 @@ export function shrink(data: Data, tool: Tool, fits: (shrunk: Shrunk) => boolean
 }
 
 /** Returns the list with the most JSON text at the top level of the data. */
-export function longestList(data: Data): [name: string, items: readonly unknown[]] | undefined {
-  const sizeOf = (value: unknown): number => JSON.stringify(value).length;
+export function findLongestList(data: Data): [name: string, items: readonly unknown[]] | undefined {
+  const measureSize = (value: unknown): number => JSON.stringify(value).length;
   return Object.entries(data)
     .filter((entry): entry is [string, unknown[]] => Array.isArray(entry[1]) && entry[1].length > 0)
-    .sort(([, a], [, b]) => sizeOf(b) - sizeOf(a))[0];
+    .sort(([, a], [, b]) => measureSize(b) - measureSize(a))[0];
 }
 
 const narrowing = ['fields', 'filter', 'objects', 'from', 'to', 'limit'];
@@ -50,7 +50,7 @@ function suggestNarrowing({ takes, effect }: Tool): string {
 
 /** Keeps only the ids of written items. The caller already knows the other values. */
 function keepIds(data: Data): Shrunk | undefined {
-  const [name, items] = longestList(data) ?? [];
+  const [name, items] = findLongestList(data) ?? [];
   if (name === undefined || items === undefined || !items.every((item) => isObject(item) && 'id' in item))
     return undefined;
   const ids = items.map((item) => ({ id: (item as Data).id }));
@@ -78,7 +78,7 @@ function shortenInnerLists(data: Data, again: string, fits: (shrunk: Shrunk) => 
 
 /** Drops items from the end of the longest list. */
 function dropItems(data: Data, again: string, fits: (shrunk: Shrunk) => boolean): Shrunk | undefined {
-  const [name, items] = longestList(data) ?? [];
+  const [name, items] = findLongestList(data) ?? [];
   if (name === undefined || items === undefined) return undefined;
   const keep = (count: number): Shrunk => ({
     data: { ...data, [name]: items.slice(0, count) },

@@ -1,5 +1,5 @@
 // Counts the tokens of a text with the vocabulary o200k.
-import { lazily } from '../runtime/lazily.ts';
+import { makeLazy } from '../runtime/lazily.ts';
 
 /** The maximum number of tokens in the text of one result. */
 export const maxResultTokens = 8000;
@@ -27,7 +27,7 @@ export type TokenCounter = (text: string, limit: number) => number;
  * Loads the vocabulary when a result may be too large. Loading takes about 0.3 s and 70 MB once per
  * process.
  */
-export const loadTokenCounter = lazily(async (): Promise<TokenCounter> => {
+export const loadTokenCounter = makeLazy(async (): Promise<TokenCounter> => {
   const { countTokens, setMergeCacheSize } = await import('gpt-tokenizer/encoding/o200k_base');
   setMergeCacheSize(cachedMerges);
   // Text that looks like a control token, such as <|endoftext|>, is encoded as plain text.

@@ -32,7 +32,7 @@ const unusedAppTtlMs = 30 * 86_400_000;
  * @param endFamily ends the access tokens of a revoked consent, which are not stored
  */
 export function createAdapter(pool: Pool, model: string, endFamily: (consent: Consent) => Promise<void>): Adapter {
-  const hashOf = (id: string): Buffer => sha256(`${model}:${id}`);
+  const hashId = (id: string): Buffer => sha256(`${model}:${id}`);
   return {
     async upsert(id, { jti: _secret, ...payload }, seconds) {
       const milliseconds = model === 'Client' || seconds === undefined ? unusedAppTtlMs : seconds * 1000;
@@ -42,11 +42,11 @@ export function createAdapter(pool: Pool, model: string, endFamily: (consent: Co
         // The app is updated first. An app without a consent is harmless, but a consent without its
         // app is not.
         if (model === 'Grant') await keepArtifact(sql, 'Client', sha256(`Client:${payload.clientId}`));
-        await saveArtifact(sql, { model, idHash: hashOf(id), payload, grantHash, expiresAt });
+        await saveArtifact(sql, { model, idHash: hashId(id), payload, grantHash, expiresAt });
       });
     },
     async find(id) {
-      const found = await pool.use((sql) => findArtifact(sql, model, hashOf(id)));
+      const found = await pool.use((sql) => findArtifact(sql, model, hashId(id)));
       if (!found) return undefined;
       const payload: AdapterPayload = { ...found.payload, jti: id };
       if (found.expiresAt && model !== 'Client') payload.exp = Math.floor(found.expiresAt.getTime() / 1000);
@@ -58,7 +58,7 @@ export function createAdapter(pool: Pool, model: string, endFamily: (consent: Co
       return isUsed ? { ...payload, consumed: Math.floor((found.consumedAt as Date).getTime() / 1000) } : payload;
     },
     async consume(id) {
-      const isFirst = await pool.use((sql) => consumeArtifact(sql, model, hashOf(id), new Date()));
+      const isFirst = await pool.use((sql) => consumeArtifact(sql, model, hashId(id), new Date()));
       // Of two concurrent exchanges one is late. The library checks before either of them consumes
       // the code.
       if (!isFirst && model === 'AuthorizationCode')
@@ -66,11 +66,11 @@ export function createAdapter(pool: Pool, model: string, endFamily: (consent: Co
     },
     async destroy(id) {
       if (model === 'Grant') {
-        const { accountId, clientId } = (await pool.use((sql) => findArtifact(sql, model, hashOf(id))))?.payload ?? {};
+        const { accountId, clientId } = (await pool.use((sql) => findArtifact(sql, model, hashId(id))))?.payload ?? {};
         // The family ends first. While the consent is stored, a failed revocation can be retried.
         if (accountId !== undefined) await endFamily({ id, accountId: String(accountId), clientId: String(clientId) });
       }
-      await pool.use((sql) => removeArtifact(sql, model, hashOf(id)));
+      await pool.use((sql) => removeArtifact(sql, model, hashId(id)));
     },
     revokeByGrantId: (grantId) => pool.use((sql) => removeArtifactsOfGrant(sql, sha256(`Grant:${grantId}`))),
     // Lookups of sessions by uid and of device codes. Neither is used.

@@ -1,7 +1,7 @@
 // The metadata of an app: its validation, and fetching the document at the app's client_id.
 import { isHostName } from '../domain/service/host-names.ts';
 import type { OutgoingClient } from '../runtime/outbound/client.ts';
-import { withoutBidiControls } from '../runtime/pages/html.ts';
+import { removeBidiControls } from '../runtime/pages/html.ts';
 
 /** The name and the redirect URIs of an app, and the fixed values of all apps. */
 export interface ClientMetadata {
@@ -31,7 +31,7 @@ export function readMetadata(given: unknown): ClientMetadata | MetadataProblem {
   if (typeof given !== 'object' || given === null || Array.isArray(given))
     return invalidMetadata('Send a JSON object with client_name and redirect_uris.');
   const { client_name: givenName, redirect_uris: redirects } = given as Record<string, unknown>;
-  const name = typeof givenName === 'string' ? withoutBidiControls(givenName) : givenName;
+  const name = typeof givenName === 'string' ? removeBidiControls(givenName) : givenName;
   if (name !== undefined && (typeof name !== 'string' || name.trim() === '' || name.length > maxNameLength))
     return invalidMetadata(`client_name must be a string of 1 to ${maxNameLength} characters.`);
   if (name !== undefined && !isStorable(name)) return invalidMetadata(`client_name ${unstorableMessage}`);

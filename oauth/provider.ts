@@ -76,7 +76,7 @@ const day = 24 * hour;
 
 export function openProvider(parts: ProviderParts): Provider {
   const { issuer, resources, pool, outgoing } = parts;
-  const resourceOf = (asked: string, { oidc }: KoaContextWithOIDC): Resource => {
+  const requireResource = (asked: string, { oidc }: KoaContextWithOIDC): Resource => {
     // With several resources, the holder of the refresh token could switch its audience.
     if (Array.isArray(oidc.params?.resource) && oidc.params.resource.length > 1)
       throw new errors.InvalidTarget('Send only one resource.');
@@ -127,7 +127,7 @@ export function openProvider(parts: ProviderParts): Provider {
         getResourceServerInfo: (context, asked) => ({
           // The person chooses the permissions of an app. The app does not request them as scopes.
           scope: '',
-          audience: resourceOf(asked, context).audience,
+          audience: requireResource(asked, context).audience,
           accessTokenFormat: 'jwt',
           accessTokenTTL: hour,
           jwt: { sign: { alg: 'ES256' } },

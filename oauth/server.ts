@@ -2,12 +2,12 @@
 import { randomUUID } from 'node:crypto';
 import { decodeJwt } from 'jose';
 import type { BearerVerdict } from '../runtime/credentials/bearer-tokens.ts';
-import { sameText } from '../runtime/credentials/secrets.ts';
+import { isSameText } from '../runtime/credentials/secrets.ts';
 import { http } from '../runtime/http/node-http.ts';
 import type { PageRequest, PageResponse, PageRoute } from '../runtime/http/page-routes.ts';
-import { lazily } from '../runtime/lazily.ts';
+import { makeLazy } from '../runtime/lazily.ts';
 import type { Allowance } from '../runtime/limits/rate-limits.ts';
-import { withoutBidiControls } from '../runtime/pages/html.ts';
+import { removeBidiControls } from '../runtime/pages/html.ts';
 import type { AskedConsent, Consents } from '../web/pages/requests.ts';
 import { readMetadata } from './client-metadata.ts';
 import type { ProviderParts } from './provider.ts';
@@ -37,12 +37,12 @@ const corsHeaders = ['Accept', 'Apikey', 'Content-Type', 'MCP-Protocol-Version']
 /** The path of the identity provider on this server, regardless of proxies in front of it. */
 const mount = '/auth/v1';
 
-export function oauthServer(parts: OAuthParts): { screens: PageRoute[]; consents: Consents } {
+export function createOauthServer(parts: OAuthParts): { screens: PageRoute[]; consents: Consents } {
   const { issuer, resources } = parts;
   // Loaded with the first request that needs it. A server without apps starts faster and uses less
   // memory.
-  const library = lazily(() => import('./provider.ts'));
-  const open = lazily(async () => (await library()).openProvider(parts));
+  const library = makeLazy(() => import('./provider.ts'));
+  const open = makeLazy(async () => (await library()).openProvider(parts));
   const ask = async (request: PageRequest, passed: PassedRequest): Promise<PageResponse> => {
     const provider = await open();
     return collectResponse(provider.callback(), toLibraryRequest(request, issuer, passed));
@@ -113,7 +113,7 @@ export function oauthServer(parts: OAuthParts): { screens: PageRoute[]; consents
 
   async function guarded(request: PageRequest, show: () => Promise<PageResponse>): Promise<PageResponse> {
     const { anonKey } = parts;
-    if (anonKey === undefined || sameText(String(request.headers.apikey ?? ''), anonKey)) return show();
+    if (anonKey === undefined || isSameText(String(request.headers.apikey ?? ''), anonKey)) return show();
     return json(401, {
       error: 'invalid_client',
       error_description: 'Send the public key of this project in the apikey header.',
@@ -203,7 +203,7 @@ export function oauthServer(parts: OAuthParts): { screens: PageRoute[]; consents
     return {
       clientId,
       // Apps registered before names were cleaned can still contain bidi controls.
-      clientName: withoutBidiControls(client.clientName ?? clientId),
+      clientName: removeBidiControls(client.clientName ?? clientId),
       audience: findAudience(resources, String(params.resource ?? '')),
       scope: String(params[requestedScopesParameter] ?? ''),
       redirectUri: String(params.redirect_uri),

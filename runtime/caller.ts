@@ -31,9 +31,9 @@ export interface Caller {
    * Returns the visibility that the caller's roles give for the scopes of an operation. Absent if
    * visibility does not depend on roles.
    */
-  reachOf?: (scopes: readonly string[]) => Reach;
+  computeReach?: (scopes: readonly string[]) => Reach;
   /** The permissions of a user by their roles, which a session token uses for few operations. */
-  ofUser?: { grants: Grants; reachOf: (scopes: readonly string[]) => Reach };
+  ofUser?: { grants: Grants; computeReach: (scopes: readonly string[]) => Reach };
   expiresAt: Date | null;
   /** The user of a session token, or the user an app acts for; null for keys. */
   userId: string | null;

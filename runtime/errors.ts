@@ -1,7 +1,7 @@
 // All errors that callers can see: one class, and a function per case.
 
 import { type ErrorCode, errorCatalogue } from '../domain/service/error-catalogue.ts';
-import { asSentence } from '../domain/service/messages.ts';
+import { toSentence } from '../domain/service/messages.ts';
 import type { components } from '../generated/api.ts';
 
 export type FieldProblem = components['schemas']['FieldError'];
@@ -54,7 +54,7 @@ export function orNotFound<Thing>(thing: Thing | null | undefined): Thing {
  * @param message a sentence; a missing period is added
  * @param extra allowed values (only the first 50 are returned), a suggestion, and a hint
  */
-export function problem(
+export function buildProblem(
   field: string,
   code: FieldProblemCode,
   message: string,
@@ -64,7 +64,7 @@ export function problem(
     hint?: string;
   } = {},
 ): FieldProblem {
-  const found: FieldProblem = { field, code, message: asSentence(message) };
+  const found: FieldProblem = { field, code, message: toSentence(message) };
   if (extra.allowed) found.allowed = extra.allowed.slice(0, 50);
   if (extra.did_you_mean) found.did_you_mean = extra.did_you_mean;
   if (extra.hint) found.hint = extra.hint;

@@ -4,7 +4,7 @@
  * Returns a function that creates a value once.
  * @param make if it fails, the callers that wait for it fail, and the next caller tries again
  */
-export function lazily<Made>(make: () => Promise<Made>): () => Promise<Made> {
+export function makeLazy<Made>(make: () => Promise<Made>): () => Promise<Made> {
   let made: Promise<Made> | undefined;
   return () => {
     made ??= make().catch((error: unknown) => {

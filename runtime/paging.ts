@@ -2,7 +2,7 @@
 import { hash } from 'node:crypto';
 import { maxPageSize } from '../domain/service/request-limits.ts';
 import type { SignedTokens } from './credentials/signed-tokens.ts';
-import { problem, validationFailed } from './errors.ts';
+import { buildProblem, validationFailed } from './errors.ts';
 
 /** The row's value of a sort column, as stored in a cursor. */
 export type CursorValue = string | number | boolean | null;
@@ -22,7 +22,7 @@ interface ListCall {
 }
 
 /** Returns the limit, clamped to 1 to 100. */
-export function pageLimit(limit: number | undefined): number {
+export function clampPageLimit(limit: number | undefined): number {
   if (limit === undefined) throw new Error('the document gives the limit of such a list a default');
   return Math.min(maxPageSize, Math.max(1, limit));
 }
@@ -32,23 +32,23 @@ export function pageLimit(limit: number | undefined): number {
  * @param boundTo everything that determines the list, besides the caller's tenant, mode and
  * visibility
  * @param read returns up to `limit` rows after the given sort values, or from the start
- * @param keysOf returns the values that the list is sorted by
+ * @param getKeys returns the values that the list is sorted by
  * @throws ApiError 400 for a cursor of another list
  */
 export async function readPage<Row, const Keys extends readonly CursorValue[]>(
   call: ListCall,
   boundTo: readonly unknown[],
   read: (after: Keys | undefined, limit: number) => Promise<Row[]>,
-  keysOf: (row: Row) => Keys,
+  getKeys: (row: Row) => Keys,
 ): Promise<Page<Row>> {
   const { query } = call.request;
   const { cursors } = call.services;
-  const limit = pageLimit(query.limit);
+  const limit = clampPageLimit(query.limit);
   const list = listKey(call, boundTo);
-  // The cursor is bound to the list, so its values match keysOf in number and type.
+  // The cursor is bound to the list, so its values match getKeys in number and type.
   const after =
     query.cursor === undefined ? undefined : (cursors.decode(query.cursor, list) as readonly CursorValue[] as Keys);
-  return cutPage(await read(after, limit + 1), limit, (last) => cursors.encode(keysOf(last), list));
+  return cutPage(await read(after, limit + 1), limit, (last) => cursors.encode(getKeys(last), list));
 }
 
 /**
@@ -56,26 +56,26 @@ export async function readPage<Row, const Keys extends readonly CursorValue[]>(
  * cursor.
  * @param boundTo everything that determines the list, besides the caller's tenant, mode and
  * visibility
- * @param idOf returns the unique id of an item
+ * @param getId returns the unique id of an item
  * @throws ApiError 400 for a cursor of another list
  */
-export function pageOfWhole<Item>(
+export function selectPage<Item>(
   call: ListCall,
   boundTo: readonly unknown[],
   items: readonly Item[],
-  idOf: (item: Item) => string,
+  getId: (item: Item) => string,
 ): Page<Item> {
   const { query } = call.request;
   const { cursors } = call.services;
-  const limit = query.limit === undefined ? items.length : pageLimit(query.limit);
+  const limit = query.limit === undefined ? items.length : clampPageLimit(query.limit);
   const list = listKey(call, boundTo);
   const [id, place] = query.cursor === undefined ? [] : cursors.decode(query.cursor, list);
-  const found = items.findIndex((item) => idOf(item) === id);
+  const found = items.findIndex((item) => getId(item) === id);
   // If the last item of the previous page was removed, the items after it have moved up to its
   // index.
   const start = found >= 0 ? found + 1 : Number(place ?? 0);
   return cutPage(items.slice(start, start + limit + 1), limit, (last) =>
-    cursors.encode([idOf(last), items.indexOf(last)], list),
+    cursors.encode([getId(last), items.indexOf(last)], list),
   );
 }
 
@@ -84,11 +84,11 @@ function listKey({ caller }: ListCall, boundTo: readonly unknown[]): string {
 }
 
 /** Removes the extra row that shows whether there is a next page. */
-function cutPage<Row>(rows: Row[], limit: number, cursorOf: (last: Row) => string): Page<Row> {
+function cutPage<Row>(rows: Row[], limit: number, encodeCursor: (last: Row) => string): Page<Row> {
   const shown = rows.slice(0, limit);
   const last = shown.at(-1);
   const more = rows.length > limit && last !== undefined;
-  return { rows: shown, next_cursor: more ? cursorOf(last) : null, has_more: more };
+  return { rows: shown, next_cursor: more ? encodeCursor(last) : null, has_more: more };
 }
 
 /**
@@ -116,11 +116,11 @@ export class Cursors {
     const read = this.#tokens.read('cursors', cursor) as { k: CursorValue[]; s: string } | undefined;
     if (!read)
       throw validationFailed(
-        [problem('cursor', 'INVALID_FORMAT', 'cursor must be a next_cursor that this API returned')],
+        [buildProblem('cursor', 'INVALID_FORMAT', 'cursor must be a next_cursor that this API returned')],
         400,
       );
     if (read.s !== fingerprint(list)) {
-      throw validationFailed([problem('cursor', 'INVALID_FORMAT', 'cursor does not belong to this query')], 400);
+      throw validationFailed([buildProblem('cursor', 'INVALID_FORMAT', 'cursor does not belong to this query')], 400);
     }
     return read.k;
   }

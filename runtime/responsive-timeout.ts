@@ -13,7 +13,7 @@ const longestTickMs = 15;
  * A pending timeout. Implemented by objects that exist anyway, so that a timeout allocates nothing.
  */
 export interface Waiting {
-  /** On the clock of `responsiveNow()`. */
+  /** On the clock of `readResponsiveClock()`. */
   dueAt: number;
   /** Index in `waiting`, or -1 if it is not waiting. Only this module changes it. */
   position: number;
@@ -61,7 +61,7 @@ function afterTimers(): void {
  * Returns the milliseconds in which the event loop was free. Advances only while a timeout is
  * pending.
  */
-export function responsiveNow(): number {
+export function readResponsiveClock(): number {
   return isTicking ? counted + Math.min(performance.now() - lastTick, longestTickMs) : counted;
 }
 
@@ -97,6 +97,6 @@ export function stopWaiting(each: Waiting): void {
 export function startResponsiveTimeout(onTimeout: () => void, milliseconds: number): () => void {
   const each: Waiting = { dueAt: 0, position: -1, onTimeout };
   startWaiting(each);
-  each.dueAt = responsiveNow() + milliseconds;
+  each.dueAt = readResponsiveClock() + milliseconds;
   return () => stopWaiting(each);
 }

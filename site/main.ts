@@ -6,11 +6,11 @@ import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import type { PageList } from '../runtime/openapi/docs-page.ts';
 import { readContents } from './contents.ts';
-import { groupMarkdown, guideMarkdown, llmsText, startMarkdown } from './markdown.ts';
+import { buildGroupMarkdown, buildGuideMarkdown, buildLlmsText, startMarkdown } from './markdown.ts';
 import { renderGroup, renderGuide, renderStart } from './pages.ts';
 import { createRenderer, type Json } from './redoc.ts';
-import { indexPages } from './search.ts';
-import { styleSheet } from './style.ts';
+import { buildSearchIndex } from './search.ts';
+import { buildStyleSheet } from './style.ts';
 
 const at = (path: string): string => fileURLToPath(new URL(path, import.meta.url));
 const target = at('../.docs-site');
@@ -37,15 +37,15 @@ async function build(): Promise<void> {
   pages.set('/docs.md', startMarkdown(contents));
   for (const guide of contents.guides) {
     pages.set(guide.path, await renderGuide(site, guide));
-    pages.set(`${guide.path}.md`, guideMarkdown(contents, guide, json));
+    pages.set(`${guide.path}.md`, buildGuideMarkdown(contents, guide, json));
   }
   for (const group of contents.groups) {
     pages.set(group.path, await renderGroup(site, group));
-    pages.set(`${group.path}.md`, groupMarkdown(contents, group, json));
+    pages.set(`${group.path}.md`, buildGroupMarkdown(contents, group, json));
   }
-  pages.set('/llms.txt', llmsText(contents, json));
-  pages.set('/docs/search.json', JSON.stringify(indexPages(contents)));
-  pages.set('/docs/site.css', styleSheet(renderer.style()));
+  pages.set('/llms.txt', buildLlmsText(contents, json));
+  pages.set('/docs/search.json', JSON.stringify(buildSearchIndex(contents)));
+  pages.set('/docs/site.css', buildStyleSheet(renderer.style()));
   pages.set('/docs/site.js', readFileSync(at('browser.js'), 'utf8'));
   save(pages);
 }

@@ -38,7 +38,7 @@ interface Payload {
   content?: Record<string, { schema?: Schema; example?: unknown; examples?: Record<string, { value?: unknown }> }>;
 }
 
-export function llmsText(contents: Contents, json: Json): string {
+export function buildLlmsText(contents: Contents, json: Json): string {
   const guides = contents.guides.map(
     ({ path, title, summary }) => `- [${title}](${path}.md)${summary && `: ${summary}`}`,
   );
@@ -71,7 +71,7 @@ export function startMarkdown(contents: Contents): string {
   return `${[...parts, groups.join('\n')].join('\n\n')}\n`;
 }
 
-export function guideMarkdown(contents: Contents, { title, summary, sections, path }: Guide, json: Json): string {
+export function buildGuideMarkdown(contents: Contents, { title, summary, sections, path }: Guide, json: Json): string {
   const parts = sections.map(({ heading, text }) => (sections.length > 1 ? `## ${heading}\n\n${text}` : text));
   const text = [`# ${title}`, summary, ...parts].filter(Boolean).join('\n\n');
   return `${withLinks(text.replace(/<!-- ReDoc-Inject: .*? -->/, credentials(json)), contents, path)}\n`;
@@ -83,7 +83,7 @@ function credentials(json: Json): string {
   return schemes.map(([name, { description = '' }]) => `- \`${name}\`: ${indent(description)}`).join('\n');
 }
 
-export function groupMarkdown(contents: Contents, group: Group, json: Json): string {
+export function buildGroupMarkdown(contents: Contents, group: Group, json: Json): string {
   const tags = group.tags.flatMap((tag) => [
     `## ${tag.name}`,
     describeTag(tag).replaceAll(/(\]\(\/docs\/guides\/[\w-]+)\)/g, '$1.md)'),

@@ -12,7 +12,7 @@ import {
 } from './contents.ts';
 import type { Json, Renderer } from './redoc.ts';
 import { reduce } from './reduce.ts';
-import { type Element, element, escapeHtml, findAll, hasClass, type Node, write } from './tree.ts';
+import { createElement, type Element, escapeHtml, findAll, hasClass, type Node, write } from './tree.ts';
 
 export interface Site {
   contents: Contents;
@@ -36,15 +36,15 @@ export async function renderStart({ contents, json, renderer }: Site): Promise<s
 - [llms.txt](/llms.txt): these pages as Markdown, for language models
 - [All on one page](/docs/all): the whole reference, with every schema`,
   ].join('\n\n');
-  const nodes = await renderer.render(proseOf(json, description));
-  const body = reduce(bodyOf(nodes), (anchor) => `#${anchor}`);
+  const nodes = await renderer.render(extractProse(json, description));
+  const body = reduce(extractBody(nodes), (anchor) => `#${anchor}`);
   return shell(contents, { path: '/docs', title: contents.title }, [heading(contents.title), ...body], 'start prose');
 }
 
 export const summarizeGroup = ({ tags }: Group): string => tags.map(({ name }) => name.toLowerCase()).join(', ');
 
 /** Returns a document of prose: without operations, and with the components that prose can show. */
-function proseOf(json: Json, description: string): Json {
+function extractProse(json: Json, description: string): Json {
   const { securitySchemes = {} } = json.components ?? {};
   const prose = { ...json, info: { ...json.info, description }, components: { securitySchemes } };
   return Object.assign(prose, { paths: {}, tags: [], 'x-tagGroups': [] });
@@ -58,15 +58,15 @@ export async function renderGuide(site: Site, guide: Guide): Promise<string> {
   const description = guide.sections
     .map((section) => (isTitled && section === first ? '' : `## ${section.heading}\n\n`) + section.text)
     .join('\n\n');
-  const nodes = await renderer.render(proseOf(json, description));
-  const body = reduce(bodyOf(nodes), toAddress(contents, guide.path));
+  const nodes = await renderer.render(extractProse(json, description));
+  const body = reduce(extractBody(nodes), toAddress(contents, guide.path));
   const title = heading(guide.title, isTitled ? toSectionAnchor(first?.heading ?? '') : undefined);
   return shell(contents, guide, [title, markdownLink(guide.path), ...body], 'prose');
 }
 
 export async function renderGroup(site: Site, group: Group): Promise<string> {
   const { contents, json, renderer } = site;
-  const nodes = await renderer.render(partOf(json, group));
+  const nodes = await renderer.render(extractGroup(json, group));
   const operations = group.tags.flatMap((tag) => tag.operations);
   const notes = new Map(
     operations.map(({ id, declared }) => {
@@ -83,7 +83,7 @@ export async function renderGroup(site: Site, group: Group): Promise<string> {
 }
 
 /** Returns the OpenAPI document with the operations of one group only. */
-function partOf(json: Json, group: Group): Json {
+function extractGroup(json: Json, group: Group): Json {
   const paths: Record<string, Record<string, unknown>> = {};
   for (const { path, method, declared } of group.tags.flatMap((tag) => tag.operations)) {
     const { parameters } = (json.paths?.[path] ?? {}) as { parameters?: object[] };
@@ -142,7 +142,7 @@ function toAddress(contents: Contents, path: string): (anchor: string) => string
 }
 
 /** Returns a rendered document without the title, version and license at its beginning. */
-function bodyOf(nodes: readonly Node[]): Node[] {
+function extractBody(nodes: readonly Node[]): Node[] {
   return nodes.flatMap((node) => {
     const [info] = findAll([node], (each) => hasClass(each, 'api-info'));
     if (!info) return [node];
@@ -151,10 +151,10 @@ function bodyOf(nodes: readonly Node[]): Node[] {
 }
 
 const heading = (title: string, anchor?: string): Element =>
-  element('h1', anchor === undefined ? {} : { id: anchor }, [escapeHtml(title)]);
+  createElement('h1', anchor === undefined ? {} : { id: anchor }, [escapeHtml(title)]);
 
 const markdownLink = (path: string): Element =>
-  element('p', { class: 'formats' }, [element('a', { href: `${path}.md` }, ['Markdown version'])]);
+  createElement('p', { class: 'formats' }, [createElement('a', { href: `${path}.md` }, ['Markdown version'])]);
 
 interface Current {
   path: string;

@@ -1,8 +1,8 @@
 // Reduces what Redoc renders to what a page needs that runs without Redoc.
 // Content that is not shown at first is kept in templates, where it costs no layout.
 import {
+  createElement,
   type Element,
-  element,
   escapeHtml,
   findAll,
   hasClass,
@@ -22,7 +22,7 @@ export interface OperationNotes {
 const isToggle = (node: Node | undefined): boolean =>
   typeof node === 'object' && node.name === 'button' && node.attributes.has('aria-expanded');
 
-const elementsOf = (node: Element): Element[] => node.children.filter((child) => typeof child === 'object');
+const listChildElements = (node: Element): Element[] => node.children.filter((child) => typeof child === 'object');
 
 /** @param toAddress returns the address of an anchor of the OpenAPI document */
 export function reduce(
@@ -41,7 +41,7 @@ export function reduce(
 /** Adds the languages of its samples and its credentials to an operation. */
 function annotate(operation: Element, { languages, security }: OperationNotes): Element {
   const [samples] = findAll([operation], (each) => each.attributes.get('role') === 'tablist');
-  const tabs = samples ? elementsOf(samples) : [];
+  const tabs = samples ? listChildElements(samples) : [];
   // Redoc shows no tabs of responses before those of the request.
   if (tabs.length === languages.length)
     for (const [index, tab] of tabs.entries()) tab.attributes.set('data-language', languages[index] ?? '');
@@ -54,11 +54,11 @@ function annotate(operation: Element, { languages, security }: OperationNotes): 
 }
 
 function isAccess(node: Element): boolean {
-  const [title] = elementsOf(node);
-  return title !== undefined && elementsOf(title).some((each) => readText([each]) === 'Authorizations:');
+  const [title] = listChildElements(node);
+  return title !== undefined && listChildElements(title).some((each) => readText([each]) === 'Authorizations:');
 }
 
-const code = (text: string): Element => element('code', {}, [escapeHtml(text)]);
+const code = (text: string): Element => createElement('code', {}, [escapeHtml(text)]);
 
 function access(security: Record<string, string[]>[]): Element {
   const names = [...new Set(security.flatMap((each) => Object.keys(each)))];
@@ -66,8 +66,8 @@ function access(security: Record<string, string[]>[]): Element {
   const named = scopes.filter((scope) => scope !== '');
   const list = (values: string[]): Node[] =>
     values.flatMap((value, index) => [...(index > 0 ? [' or '] : []), code(value)]);
-  return element('p', { class: 'access' }, [
-    element('b', {}, ['Credential: ']),
+  return createElement('p', { class: 'access' }, [
+    createElement('b', {}, ['Credential: ']),
     ...list(names),
     ...(named.length > 0 ? [' with scope ', ...list(named)] : []),
   ]);
@@ -82,7 +82,7 @@ function simplify(node: Element, toAddress: (anchor: string) => string): Node[] 
   if (name === 'svg' || name === 'select' || name === 'script' || name === 'style') return [];
   if (name === 'a') return [link(node, toAddress)];
   if (name === 'button') return button(node);
-  if (hasClass(node, 'redoc-json')) return [element('pre', {}, [jsonText(node)])];
+  if (hasClass(node, 'redoc-json')) return [createElement('pre', {}, [jsonText(node)])];
   // The list of servers under the URL of an operation.
   if (attributes.get('aria-hidden') === 'true') return [];
   if (attributes.get('role') === 'tabpanel' && !hasClass(node, 'react-tabs__tab-panel--selected'))
@@ -92,7 +92,7 @@ function simplify(node: Element, toAddress: (anchor: string) => string): Node[] 
   if (name === 'span' && hasClass(node, 'token') && !/\b(string|comment)\b/.test(attributes.get('class') ?? ''))
     return children;
   if (name === 'span' && hasClass(node, 'token'))
-    return [element('span', { class: 'token string' }, [escapeHtml(readText(children))])];
+    return [createElement('span', { class: 'token string' }, [escapeHtml(readText(children))])];
   // The only media type of a sample.
   if (name === 'div' && readText(children.slice(0, 1)) === 'Content type') return [];
   const isPlain = attributes.size === 0 && (name === 'div' || name === 'span');
@@ -102,18 +102,18 @@ function simplify(node: Element, toAddress: (anchor: string) => string): Node[] 
   return [node];
 }
 
-const statusOf = (node: Node): string => {
-  const [first] = typeof node === 'object' && node.name === 'div' ? elementsOf(node) : [];
+const readStatus = (node: Node): string => {
+  const [first] = typeof node === 'object' && node.name === 'div' ? listChildElements(node) : [];
   return first?.name === 'strong' ? readText([first]).trim() : '';
 };
-const isError = (node: Node): boolean => /^[45]\d\d$|^default$/.test(statusOf(node));
+const isError = (node: Node): boolean => /^[45]\d\d$|^default$/.test(readStatus(node));
 
 /** Puts the errors of an operation behind one button that lists them. */
 function groupErrors(children: readonly Node[]): Node[] {
   const errors = children.filter(isError);
-  const label = `Errors: ${errors.map(statusOf).join(', ')}`;
-  const toggle = element('button', { class: 'errors', type: 'button', 'aria-expanded': 'false' }, [label]);
-  const group = element('div', {}, [toggle, element('template', {}, errors)]);
+  const label = `Errors: ${errors.map(readStatus).join(', ')}`;
+  const toggle = createElement('button', { class: 'errors', type: 'button', 'aria-expanded': 'false' }, [label]);
+  const group = createElement('div', {}, [toggle, createElement('template', {}, errors)]);
   const first = children.findIndex(isError);
   return [...children.slice(0, first), group, ...children.slice(first).filter((child) => !isError(child))];
 }
@@ -128,7 +128,7 @@ function link(node: Element, toAddress: (anchor: string) => string): Element {
 
 function button(node: Element): Node[] {
   const text = readText(node.children).trim();
-  if (text === 'Copy') return [element('button', { class: 'copy', type: 'button' }, ['Copy'])];
+  if (text === 'Copy') return [createElement('button', { class: 'copy', type: 'button' }, ['Copy'])];
   if (text === 'Expand all' || text === 'Collapse all' || hasClass(node, 'collapser')) return [];
   if (node.attributes.get('aria-expanded') === 'true') {
     node.attributes.set('type', 'button');
@@ -142,7 +142,7 @@ function button(node: Element): Node[] {
 /** A response that can be opened. */
 function response(node: Element): Element {
   const [title, ...details] = node.children;
-  return { ...node, children: [title as Node, element('template', {}, details)] };
+  return { ...node, children: [title as Node, createElement('template', {}, details)] };
 }
 
 /** Returns the JSON of a sample, indented. Redoc renders an element for each token. */

@@ -9,7 +9,7 @@ export interface Entry {
   words: string;
 }
 
-export function indexPages({ guides, groups }: Contents): Entry[] {
+export function buildSearchIndex({ guides, groups }: Contents): Entry[] {
   const ofGuides = guides.flatMap(({ path, title, summary, sections }) => [
     { title, detail: summary, url: path, words: toWords(sections.map(({ text }) => text).join('\n')) },
     ...sections.map(({ heading, text }) => ({

@@ -63,7 +63,7 @@ const methods = {
 };
 
 /** @param rules the rules of everything that Redoc rendered */
-export function styleSheet(rules: string): string {
+export function buildStyleSheet(rules: string): string {
   const variables = new Map<string, [light: string, dark: string]>();
   const themed = rules
     .replaceAll(/data-styled\.g\d+\[id="[^"]*"\]\{[^}]*\}/g, '')

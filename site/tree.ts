@@ -15,7 +15,7 @@ const token = /<!--[\s\S]*?-->|<(\/?)([a-zA-Z][\w-]*)((?:\s+[^\s=>/"']+(?:="[^"]
 
 /** Returns the nodes of an HTML text. A closing tag closes everything inside of its element. */
 export function parse(text: string): Node[] {
-  const root = element('root');
+  const root = createElement('root');
   const open = [root];
   for (const [whole, closing, name, attributes = '', selfClosing] of text.matchAll(token)) {
     if (whole.startsWith('<!--')) continue;
@@ -26,7 +26,7 @@ export function parse(text: string): Node[] {
       const index = open.findLastIndex((each) => each.name === name.toLowerCase());
       if (index > 0) open.length = index;
     } else {
-      const child = element(name.toLowerCase(), readAttributes(attributes));
+      const child = createElement(name.toLowerCase(), readAttributes(attributes));
       parent.children.push(child);
       if (!selfClosing && !voidElements.has(child.name)) open.push(child);
     }
@@ -34,7 +34,7 @@ export function parse(text: string): Node[] {
   return root.children;
 }
 
-export function element(name: string, attributes: Record<string, string> = {}, children: Node[] = []): Element {
+export function createElement(name: string, attributes: Record<string, string> = {}, children: Node[] = []): Element {
   return { name, attributes: new Map(Object.entries(attributes)), children };
 }
 

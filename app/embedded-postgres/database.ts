@@ -20,7 +20,7 @@ import {
 import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { freePort } from './free-port.ts';
+import { findFreePort } from './free-port.ts';
 
 export interface EmbeddedDatabase {
   url: string;
@@ -85,7 +85,7 @@ export async function startEmbedded(
     await initialise(place, readFileSync(passwordFile, 'utf8'));
   }
   const password = readFileSync(passwordFile, 'utf8').trim();
-  const chosenPort = port ?? (await freePort());
+  const chosenPort = port ?? (await findFreePort());
   const child = spawn(
     join(place.binaries, 'postgres'),
     ['-D', place.data, '-p', String(chosenPort), ...[...settings, ...more].flatMap((setting) => ['-c', setting])],

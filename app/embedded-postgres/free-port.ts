@@ -6,7 +6,7 @@ import { createServer } from 'node:net';
  * Finds a free port below those that the system gives to outgoing connections, so that none of them
  * takes it before the program does, or while the program is started again.
  */
-export async function freePort(): Promise<number> {
+export async function findFreePort(): Promise<number> {
   for (;;) {
     const port = randomInt(10_000, 30_000);
     const isFree = await new Promise<boolean>((resolve) => {

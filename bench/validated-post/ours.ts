@@ -1,13 +1,13 @@
 // The runtime only: all its work for a public operation, with a stub of the database.
 import { openCalendars } from '../../app/calendar-provider.ts';
 import { BearerTokens } from '../../runtime/credentials/bearer-tokens.ts';
-import { ownKeys } from '../../runtime/credentials/issuer-keys.ts';
+import { createOwnKeys } from '../../runtime/credentials/issuer-keys.ts';
 import { Secrets } from '../../runtime/credentials/secrets.ts';
 import { newSigningKey, SessionTokens } from '../../runtime/credentials/session-tokens.ts';
 import { SignedTokens } from '../../runtime/credentials/signed-tokens.ts';
 import { Files } from '../../runtime/files/files.ts';
 import { DiskStorage } from '../../runtime/files/storage-disk.ts';
-import { noLoad } from '../../runtime/http/connections.ts';
+import { createLoad } from '../../runtime/http/connections.ts';
 import { buildServer } from '../../runtime/http/server.ts';
 import { type Counters, RateLimits } from '../../runtime/limits/rate-limits.ts';
 import { loadDocument } from '../../runtime/openapi/document.ts';
@@ -79,9 +79,9 @@ listen(
       baseUrl: () => '',
       log,
     }),
-    load: noLoad(),
+    load: createLoad(),
     secrets,
-    moduleState: () => 'on',
+    getModuleState: () => 'on',
     outgoing: new OutgoingClient({ privateAddresses: 'refused' }),
     calendars: openCalendars(new OutgoingClient({ privateAddresses: 'refused' })),
     payments: {
@@ -103,7 +103,7 @@ listen(
       issuer: sessionTokens.issuer,
       audience: undefined,
       agentAudience: 'urn:agents',
-      keys: ownKeys(sessionTokens.jwks),
+      keys: createOwnKeys(sessionTokens.jwks),
       isOwn: true,
     }),
     limits: new RateLimits(uncounted, {}),

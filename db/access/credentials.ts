@@ -6,7 +6,7 @@ import type { ApiKey, WriteMode } from '../../domain/access/api-keys.ts';
 import type { Audience } from '../../domain/access/oauth-groups.ts';
 import { selectKeyStamp } from '../client/key-versions.ts';
 import type { Sql } from '../client/pool.ts';
-import { type SubscriptionRow, subscriptionColumns } from './paying-subscription.ts';
+import { type SubscriptionRow, selectSubscriptionColumns } from './paying-subscription.ts';
 
 export interface KeyRow extends ApiKey, SubscriptionRow {
   companyId: string;
@@ -17,7 +17,7 @@ export interface KeyRow extends ApiKey, SubscriptionRow {
 
 /** The columns of a key `k` of a company `c` with its subscription `s`. */
 const selectKey = (sql: Sql) => sql`
-  c.id as company_id, c.name as company_name, c.config_version, c.disabled_modules, ${subscriptionColumns(sql)},
+  c.id as company_id, c.name as company_name, c.config_version, c.disabled_modules, ${selectSubscriptionColumns(sql)},
   k.id as key_id, k.name as key_name, k.environment = 'test' as test_mode, k.scopes, k.ip_allowlist, k.reach_kind,
   k.reach_id, k.write_mode, k.expires_at, k.revoked_at, k.rate_limit_per_minute as per_minute, k.rate_limit_per_hour as per_hour,
   ${selectKeyStamp(sql)} as stamp`;
@@ -116,7 +116,7 @@ export interface SessionRow extends PersonRow {
 /** The columns of a user `u` of a company `c` with its subscription `s`. */
 const selectPerson = (sql: Sql, companyId: string) => sql`
   c.id as company_id, c.name as company_name, c.config_version, c.disabled_modules,
-  ${subscriptionColumns(sql)}, u.id as user_id, u.full_name, u.branch_id, u.team_id,
+  ${selectSubscriptionColumns(sql)}, u.id as user_id, u.full_name, u.branch_id, u.team_id,
   ${selectProfile(sql, companyId, sql`u.profile_id`)} as profile,
   coalesce((
     select must_change_password from sign_ins where company_id = ${companyId} and user_id = u.id
@@ -182,7 +182,7 @@ export interface CompanyRow extends SubscriptionRow {
 export async function findCompany(sql: Sql, companyId: string): Promise<CompanyRow | undefined> {
   const [row] = await sql<CompanyRow[]>`
     select c.id as company_id, c.name as company_name, c.config_version, c.disabled_modules,
-      ${subscriptionColumns(sql)}
+      ${selectSubscriptionColumns(sql)}
     from companies c
     left join subscriptions s on s.company_id = ${companyId}
     where c.id = ${companyId} and c.status = 'active'`;
@@ -243,7 +243,7 @@ export async function findGrants(
       ) g on true
     )
     select f.place::int as place, c.id as company_id, c.name as company_name, c.config_version,
-      c.disabled_modules, ${subscriptionColumns(sql)},
+      c.disabled_modules, ${selectSubscriptionColumns(sql)},
       f.user_id, f.branch_id, f.team_id, f.client_id, f.grant,
       array(select r.name from user_roles ur join roles r on r.id = ur.role_id where ur.company_id = ${companyId} and ur.user_id = f.user_id) as roles,
       ${selectProfile(sql, companyId, sql`f.profile_id`)} as profile

@@ -1,7 +1,7 @@
 // Grants: what people allowed apps to do for them.
 import type { WriteMode } from '../../domain/access/api-keys.ts';
 import type { Audience } from '../../domain/access/oauth-groups.ts';
-import { listLiteral } from '../client/list-literal.ts';
+import { toListLiteral } from '../client/list-literal.ts';
 import type { Sql } from '../client/pool.ts';
 
 export interface OAuthGrantRow {
@@ -70,7 +70,7 @@ export async function saveGrant(
     )
     insert into oauth_grants (company_id, id, user_id, client_id, client_name, audience, groups, extra_scopes, write_mode, created_at)
     values (${companyId}, ${grant.id}, ${grant.userId}, ${grant.clientId}, ${grant.clientName}, ${grant.audience},
-      ${listLiteral(grant.groups)}::text[], ${listLiteral(grant.extraScopes)}::text[], ${grant.writeMode}, ${grant.createdAt})
+      ${toListLiteral(grant.groups)}::text[], ${toListLiteral(grant.extraScopes)}::text[], ${grant.writeMode}, ${grant.createdAt})
     on conflict (company_id, user_id, client_id, audience) where revoked_at is null
     do update set groups = excluded.groups, extra_scopes = excluded.extra_scopes, write_mode = excluded.write_mode, client_name = excluded.client_name
     returning id, (select jsonb_build_object('groups', groups, 'extraScopes', extra_scopes, 'writeMode', write_mode) from known) as before`;

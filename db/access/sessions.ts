@@ -144,7 +144,7 @@ export interface SessionRow {
 }
 
 /** Returns the active sessions of a user, the newest first. */
-export async function listSessionsOf(sql: Sql, companyId: string, userId: string, now: Date): Promise<SessionRow[]> {
+export async function listUserSessions(sql: Sql, companyId: string, userId: string, now: Date): Promise<SessionRow[]> {
   return sql<SessionRow[]>`
     select id, created_at, expires_at, ip, user_agent from sessions
     where company_id = ${companyId} and user_id = ${userId} and ended_at is null and expires_at > ${now}
@@ -155,7 +155,7 @@ export async function listSessionsOf(sql: Sql, companyId: string, userId: string
  * Ends a session of a user.
  * @returns false if the user has no such active session
  */
-export async function endSessionOf(
+export async function endUserSession(
   sql: Sql,
   companyId: string,
   userId: string,
@@ -172,7 +172,7 @@ export async function endSessionOf(
  * Ends all sessions of a user.
  * @param but the session that continues
  */
-export async function endSessionsOf(
+export async function endUserSessions(
   sql: Sql,
   companyId: string,
   userId: string,
@@ -185,7 +185,7 @@ export async function endSessionsOf(
 }
 
 /** Returns how a user signs in. For the platform role. */
-export async function findSignInOf(
+export async function findUserSignIn(
   sql: Sql,
   companyId: string,
   userId: string,
@@ -197,7 +197,7 @@ export async function findSignInOf(
 }
 
 /** The same for an active user, with a lock until the transaction ends. For the platform role. */
-export async function lockSignInOf(
+export async function lockUserSignIn(
   sql: Sql,
   companyId: string,
   userId: string,

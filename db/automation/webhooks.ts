@@ -1,7 +1,7 @@
 // Webhook subscriptions: the address, the events, and the health of the receiver.
 
-import { type CreatedByRow, createdColumns } from '../client/created-by.ts';
-import { listLiteral } from '../client/list-literal.ts';
+import { type CreatedByRow, toCreatedColumns } from '../client/created-by.ts';
+import { toListLiteral } from '../client/list-literal.ts';
 import type { Sql } from '../client/pool.ts';
 import type { TenantScope } from '../client/tenant.ts';
 
@@ -113,7 +113,7 @@ export interface NewWebhook extends WebhookSettings {
   id: string;
   sealedSecret: string;
   secretLast4: string;
-  createdBy: Parameters<typeof createdColumns>[0]['actor'];
+  createdBy: Parameters<typeof toCreatedColumns>[0]['actor'];
 }
 
 export async function insertWebhook(
@@ -122,7 +122,7 @@ export async function insertWebhook(
   { id, sealedSecret, secretLast4, createdBy, ...settings }: NewWebhook,
   now: Date,
 ): Promise<void> {
-  const { createdByUser: _, ...creator } = createdColumns({ actor: createdBy, userId: null });
+  const { createdByUser: _, ...creator } = toCreatedColumns({ actor: createdBy, userId: null });
   await sql`
     insert into webhook_subscriptions ${sql({
       companyId,
@@ -249,8 +249,8 @@ function toRow(sql: Sql, settings: WebhookSettings) {
   const { events, include, filter } = settings;
   return {
     ...settings,
-    events: listLiteral(events),
-    include: listLiteral(include),
+    events: toListLiteral(events),
+    include: toListLiteral(include),
     filter: filter === null ? null : sql.json(filter as never),
   };
 }

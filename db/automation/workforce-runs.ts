@@ -1,6 +1,6 @@
 // Runs of workforces: the enrolled records, and the steps done for each.
 import type { GivenStep, KeptCondition, RunStatus, StepCall } from '../../domain/automation/workforces.ts';
-import { type CreatedByRow, createdColumns } from '../client/created-by.ts';
+import { type CreatedByRow, toCreatedColumns } from '../client/created-by.ts';
 import type { Sql } from '../client/pool.ts';
 import { type DueDataRow, forEachTenant } from '../client/sweeping.ts';
 import type { TenantScope } from '../client/tenant.ts';
@@ -73,12 +73,12 @@ export async function insertRun(
   sql: Sql,
   { companyId, testMode }: TenantScope,
   run: StoredRun,
-  by: Parameters<typeof createdColumns>[0],
+  by: Parameters<typeof toCreatedColumns>[0],
 ): Promise<boolean> {
   const { context, steps, stopWhen, ...rest } = run;
   const json = { context: sql.json(context as never), steps: sql.json(steps as never) };
   const condition = { stopWhen: stopWhen && sql.json(stopWhen as never) };
-  const row = { companyId, testMode, ...rest, ...json, ...condition, ...createdColumns(by) };
+  const row = { companyId, testMode, ...rest, ...json, ...condition, ...toCreatedColumns(by) };
   const added = await sql`
     insert into workforce_runs ${sql(row as never)}
     on conflict (company_id, test_mode, workforce_id, object, record_id) where ended_at is null do nothing`;

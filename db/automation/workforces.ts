@@ -1,6 +1,6 @@
 // The configuration of workforces. Callers that change one have locked them.
 import type { GivenStep, KeptCondition, SubjectType, WorkforceStatus } from '../../domain/automation/workforces.ts';
-import { listLiteral } from '../client/list-literal.ts';
+import { toListLiteral } from '../client/list-literal.ts';
 import type { Sql } from '../client/pool.ts';
 
 export interface WorkforceRow {
@@ -90,5 +90,5 @@ export async function updateWorkforce(sql: Sql, companyId: string, { id, ...work
 function toRow(sql: Sql, row: Omit<WorkforceRow, 'id'>) {
   const { subjectTypes: types, steps, stopWhen: condition } = row;
   const json = { steps: sql.json(steps as never), stopWhen: condition && sql.json(condition as never) };
-  return { ...row, ...json, subjectTypes: listLiteral(types) };
+  return { ...row, ...json, subjectTypes: toListLiteral(types) };
 }

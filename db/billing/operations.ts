@@ -36,7 +36,7 @@ export interface OperationRow {
 }
 
 /** The result of an operation that no caller waits for. */
-export const pendingResult = (action: Change['action']): ChangeResult => ({
+export const buildPendingResult = (action: Change['action']): ChangeResult => ({
   action,
   applies: null,
   effective: null,

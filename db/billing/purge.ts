@@ -36,7 +36,7 @@ export interface FileOfCompany {
   id: string;
 }
 
-export async function findFilesOf(sql: Sql, companyId: string, limit: number): Promise<FileOfCompany[]> {
+export async function listCompanyFiles(sql: Sql, companyId: string, limit: number): Promise<FileOfCompany[]> {
   return await sql<FileOfCompany[]>`
     select company_id, test_mode, id from stored_files
     where company_id = ${companyId} order by test_mode, id limit ${limit}`;

@@ -179,11 +179,11 @@ export async function sweepLeases(sql: Sql, limit: number, now: Date): Promise<n
   const before = new Date(now.getTime() - leaseKeptMs);
   const due = await sql<{ companyId: string; holder: string }[]>`
     select company_id, holder from api_quota_blocks where renewed_at < ${before} order by renewed_at limit ${limit}`;
-  return removeByCompany(due, (companyId) => sweepLeasesOf(sql, companyId, now));
+  return removeByCompany(due, (companyId) => sweepCompanyLeases(sql, companyId, now));
 }
 
 /** The same for one company. */
-export async function sweepLeasesOf(sql: Sql, companyId: string, now: Date): Promise<number> {
+export async function sweepCompanyLeases(sql: Sql, companyId: string, now: Date): Promise<number> {
   const [row] = await sql<{ ended: number }[]>`
     with counter as (${lockedCounter(sql, companyId)}),
     ended as (
@@ -251,7 +251,7 @@ export const quotaStatements = {
   saveLease,
   renewLease,
   returnLease,
-  sweepLeasesOf,
+  sweepCompanyLeases,
   refundCalls,
   findQuota,
 };

@@ -4,7 +4,7 @@ import type { Sql } from '../client/pool.ts';
 import type { TenantScope } from '../client/tenant.ts';
 
 /** Returns the balance in minor units. */
-export async function walletBalance(sql: Sql, { companyId, testMode }: TenantScope): Promise<number> {
+export async function readWalletBalance(sql: Sql, { companyId, testMode }: TenantScope): Promise<number> {
   const [row] = await sql<{ balance: number }[]>`
     select coalesce(sum(amount_minor), 0)::bigint as balance from wallet_entries
     where company_id = ${companyId} and test_mode = ${testMode}`;

@@ -21,7 +21,7 @@ export interface ActingScope extends TenantScope {
 }
 
 /** @param caller userId is the user for whom an app or a session acts; null for keys */
-export function createdColumns({ actor, userId }: { actor: Actor; userId: string | null }) {
+export function toCreatedColumns({ actor, userId }: { actor: Actor; userId: string | null }) {
   return {
     createdByKind: actor.kind,
     createdById: actor.id,

@@ -1,7 +1,7 @@
 // Idempotency keys: claimed by transaction locks, stored together with the writes.
 import { hash } from 'node:crypto';
 import { hasCode, type Sql } from './pool.ts';
-import { on, type Preamble, PreparedPreamble } from './preambles.ts';
+import { buildSettingCondition, type Preamble, PreparedPreamble } from './preambles.ts';
 import { removeByCompany } from './sweeping.ts';
 
 /** Hours for which a response is stored. */
@@ -43,7 +43,7 @@ const rejection = `refuse('the key is taken', '${taken}')`;
  */
 const locking = new PreparedPreamble(
   'lock a key',
-  `select case when ${on('enable_seqscan', 'off')} and pg_try_advisory_xact_lock_shared($1::bigint)
+  `select case when ${buildSettingCondition('enable_seqscan', 'off')} and pg_try_advisory_xact_lock_shared($1::bigint)
      and pg_try_advisory_xact_lock($2::bigint) then 'held' else ${rejection} end`,
 );
 
@@ -54,7 +54,7 @@ export function lock(claim: Claim): Preamble {
 }
 
 /** A condition that is always true and enables sequential scans again. */
-export const seqScansEnabled = on('enable_seqscan', 'on');
+export const seqScansEnabled = buildSettingCondition('enable_seqscan', 'on');
 
 /**
  * Returns an SQL expression that fails if anything is stored for a key whose locks are held. It

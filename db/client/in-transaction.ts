@@ -3,7 +3,7 @@
 // Calls get their transaction from the runtime. Jobs use the function of their runner, which adds
 // the job's connections and timeout. This one is here because services, integrations and pages need
 // it, too.
-import { responsiveNow, startResponsiveTimeout } from '../../runtime/responsive-timeout.ts';
+import { readResponsiveClock, startResponsiveTimeout } from '../../runtime/responsive-timeout.ts';
 import type { AuditRow, EventRow } from './change-log.ts';
 import type { Pool, Sql } from './pool.ts';
 import type { Scope } from './preconditions.ts';
@@ -34,7 +34,7 @@ export async function inTransaction<Result>(
   const transaction = await WriteTransaction.open(pool, scope);
   const cancel = startResponsiveTimeout(() => transaction.destroy(), milliseconds);
   // On the same clock: time in which this process was blocked does not count.
-  const end = responsiveNow() + milliseconds;
+  const end = readResponsiveClock() + milliseconds;
   const events: EventRow[] = [];
   const audit: AuditRow[] = [];
   try {
@@ -43,7 +43,7 @@ export async function inTransaction<Result>(
       (event) => events.push(event),
       (row) => audit.push(row),
     );
-    await transaction.commit(audit, events, undefined, new Date(), end - responsiveNow());
+    await transaction.commit(audit, events, undefined, new Date(), end - readResponsiveClock());
     return result;
   } catch (error) {
     transaction.abandon();

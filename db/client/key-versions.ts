@@ -2,7 +2,7 @@
 
 import { type Claim, selectNoneStored, seqScansEnabled } from './idempotency.ts';
 import { hasCode, type Sql } from './pool.ts';
-import { on, type Planning, type Preamble, PreparedPreamble } from './preambles.ts';
+import { buildSettingCondition, type Planning, type Preamble, PreparedPreamble } from './preambles.ts';
 import { type TenantScope, toIdLiteral } from './tenant.ts';
 
 /** The version of the credentials from which a key was looked up. */
@@ -78,19 +78,19 @@ const beginStatements = {
   },
 };
 
-const once = on('plan_cache_mode', 'force_generic_plan');
+const once = buildSettingCondition('plan_cache_mode', 'force_generic_plan');
 const planningSettings: Readonly<Record<Planning, readonly string[]>> = {
   auto: [],
   once: [once],
   // Without sorting, only an index can provide the order.
-  'in order': [once, on('enable_sort', 'off')],
-  custom: [on('plan_cache_mode', 'force_custom_plan')],
+  'in order': [once, buildSettingCondition('enable_sort', 'off')],
+  custom: [buildSettingCondition('plan_cache_mode', 'force_custom_plan')],
 };
 
 /** The preambles of a read session by planning: without and with the version of the key. */
 const readPreambles = new Map(
   Object.entries(planningSettings).map(([planning, more]) => {
-    const conditions = [settings, on('transaction_read_only', 'on'), ...more].join(' and ');
+    const conditions = [settings, buildSettingCondition('transaction_read_only', 'on'), ...more].join(' and ');
     const name = `enter to read, ${planning}`;
     return [
       planning as Planning,

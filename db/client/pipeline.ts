@@ -151,7 +151,7 @@ export function setPlanning(statement: Statement, planning: Planning): boolean {
  * on the request, which would pile up on the connection. PostgreSQL infers the types of its
  * parameters, unless there are lists or JSON among them.
  */
-export function unprepared<Query extends Statement>(statement: Query): Query {
+export function markUnprepared<Query extends Statement>(statement: Query): Query {
   Object.assign(getOptions(statement) as StatementOptions, { prepare: false, skipDescribe: true });
   return statement;
 }

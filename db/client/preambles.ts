@@ -40,12 +40,13 @@ export function beginWith(statement: Preamble): Preamble {
 }
 
 /** Runs a statement without parameters or rows after a preamble. */
-export function followedBy(preamble: Preamble, text: string): Preamble {
+export function appendStatement(preamble: Preamble, text: string): Preamble {
   return { ...preamble, bytes: Buffer.concat([preamble.bytes, runOnce(text)]), count: preamble.count + 1 };
 }
 
 /** Returns a condition that is always true and changes a setting until the transaction ends. */
-export const on = (name: string, value: string): string => `set_config('${name}', '${value}', true) = '${value}'`;
+export const buildSettingCondition = (name: string, value: string): string =>
+  `set_config('${name}', '${value}', true) = '${value}'`;
 
 /**
  * A statement that stays prepared and returns one row, of which the first value counts. Its

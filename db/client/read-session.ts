@@ -26,7 +26,7 @@ export class ReadSession {
   #isUnchanged: boolean | undefined;
 
   /** Returns undefined if the call may write, or if the database cannot take preambles. */
-  static tenantOf(pool: Pool, scope: Scope, { reads, claim }: Preconditions): TenantScope | undefined {
+  static findTenant(pool: Pool, scope: Scope, { reads, claim }: Preconditions): TenantScope | undefined {
     const isPossible = reads !== undefined && claim === undefined && pool.canPipeline;
     return isPossible && typeof scope !== 'string' ? scope : undefined;
   }

@@ -26,7 +26,7 @@ export const rowNames = { column: { from: toCamelCase, to: toSnakeCase } };
  * Returns the fields of a request body under the names that rows have. Nested objects stay as they
  * are.
  */
-export function camelKeys<Fields extends object>(fields: Fields): CamelKeys<Fields> {
+export function toCamelKeys<Fields extends object>(fields: Fields): CamelKeys<Fields> {
   const renamed = Object.entries(fields).map(([name, value]) => [toCamelCase(name), value]);
   return Object.fromEntries(renamed) as CamelKeys<Fields>;
 }

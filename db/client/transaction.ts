@@ -22,7 +22,7 @@ export class Transaction {
    * @throws PoolExhausted if none became free in time
    */
   static async open(pool: Pool, scope: Scope, preconditions: Preconditions = {}): Promise<Transaction> {
-    const tenant = ReadSession.tenantOf(pool, scope, preconditions);
+    const tenant = ReadSession.findTenant(pool, scope, preconditions);
     if (!tenant) return new Transaction(pool, scope, await WriteTransaction.open(pool, scope, preconditions));
     const connection = await (preconditions.reads === 'one' ? pool.share() : pool.acquire());
     return new Transaction(pool, scope, new ReadSession(pool, connection, tenant, preconditions.credential));

@@ -4,7 +4,7 @@ import * as idempotency from './idempotency.ts';
 import { beginStatement, buildStampQuery, isChanged, isKeyUnchanged } from './key-versions.ts';
 import { guardStatements, isPipelined, type Sql, sendBehind } from './pipeline.ts';
 import type { Pool, PooledConnection } from './pool.ts';
-import { begin, beginWith, followedBy, PreparedPreamble } from './preambles.ts';
+import { appendStatement, begin, beginWith, PreparedPreamble } from './preambles.ts';
 import {
   createConnectionError,
   type PreconditionResult,
@@ -372,7 +372,7 @@ export class WriteTransaction {
     let ended: PromiseLike<unknown>;
     if (isPipelined(connection.sql)) {
       const inTime = requireTimeLeft.bind([await toDatabaseTime(connection, begun, deadline)]);
-      ended = sendBehind(connection.sql, ending === 'commit' ? inTime : followedBy(inTime, checkDeferred), ending);
+      ended = sendBehind(connection.sql, ending === 'commit' ? inTime : appendStatement(inTime, checkDeferred), ending);
     } else {
       const inTime = `call require_time_left(${Math.floor(deadline - (await begun).at)})`;
       const checks = ending === 'commit' ? [inTime] : [inTime, checkDeferred];

@@ -2,7 +2,7 @@
 import postgres from 'postgres';
 import { v7 as uuidv7 } from 'uuid';
 import { insertKeyPlace } from '../access/places.ts';
-import { listLiteral } from '../client/list-literal.ts';
+import { toListLiteral } from '../client/list-literal.ts';
 import type { Sql } from '../client/pool.ts';
 import { rowNames } from '../client/row-names.ts';
 import { enterTenant } from '../client/tenant.ts';
@@ -159,7 +159,7 @@ export async function insertDemoKey(
   await enterTestMode(sql, companyId);
   const { hash: key_hash, prefix, last4 } = made;
   const by = { created_by_id: 'system', created_by_name: 'Demo', created_at: now, updated_at: now };
-  await sql`insert into api_keys ${sql({ company_id: companyId, id, ...key, scopes: listLiteral(key.scopes), key_hash, prefix, last4, ...by })}`;
+  await sql`insert into api_keys ${sql({ company_id: companyId, id, ...key, scopes: toListLiteral(key.scopes), key_hash, prefix, last4, ...by })}`;
   await sql`insert into api_key_usage (company_id, api_key_id) values (${companyId}, ${id})`;
   await insertKeyPlace(sql, companyId, key_hash);
 }
@@ -223,7 +223,7 @@ export async function insertConfiguration(sql: Sql, company: Company, demo: Demo
   await insertPipeline(sql, companyId, { ...pipeline, isDefault, orderPosition, ...dated }, stages);
   await sql`insert into link_types ${withStamps(demo.linkTypes, changed)}`;
   await sql`insert into activity_types ${withStamps(demo.activityTypes, { company_id: companyId })}`;
-  const policies = demo.slaPolicies.map((each) => ({ ...each, business_days: listLiteral(each.business_days) }));
+  const policies = demo.slaPolicies.map((each) => ({ ...each, business_days: toListLiteral(each.business_days) }));
   await sql`insert into sla_policies ${withStamps(policies, changed)}`;
   const [owner] = demo.users;
   const sharedBy = {
@@ -237,7 +237,7 @@ export async function insertConfiguration(sql: Sql, company: Company, demo: Demo
   const views = demo.views.map((view) => ({
     ...view,
     filter: sql.json(view.filter as never),
-    fields: listLiteral(view.fields),
+    fields: toListLiteral(view.fields),
   }));
   await sql`insert into saved_views ${withStamps(views, sharedBy)}`;
   const reports = demo.savedReports.map((report) => ({ ...report, config: sql.json(report.config as never) }));
@@ -275,10 +275,10 @@ export async function insertRecords(sql: Sql, companyId: string, demo: DemoRecor
     created_by_name: find(names, created_by),
   });
   const record = <Given extends Row>(given: Given) => ({ ...row(given), updated_by_id: given.created_by });
-  const sourceOf = (source: string) => find(ids, `source ${source}`);
+  const findSource = (source: string) => find(ids, `source ${source}`);
   const leads = demo.leads.map(({ source, lead_status, custom, ...lead }) => ({
     ...record(lead),
-    source_id: sourceOf(source),
+    source_id: findSource(source),
     lead_status_id: find(ids, `leads ${lead_status}`),
     custom: sql.json(custom as never),
   }));
@@ -286,7 +286,7 @@ export async function insertRecords(sql: Sql, companyId: string, demo: DemoRecor
   await sql`insert into accounts ${sql(demo.accounts.map(record))}`;
   const customers = demo.customers.map(({ source, ...customer }) => ({
     ...record(customer),
-    source_id: sourceOf(source),
+    source_id: findSource(source),
   }));
   await sql`insert into customers ${sql(customers)}`;
   await sql`
@@ -295,7 +295,7 @@ export async function insertRecords(sql: Sql, companyId: string, demo: DemoRecor
     where l.company_id = ${companyId} and l.test_mode and c.company_id = ${companyId} and c.test_mode and c.lead_id = l.id`;
   const deals = demo.deals.map(({ source, stage, ...deal }) => ({
     ...record(deal),
-    source_id: sourceOf(source),
+    source_id: findSource(source),
     pipeline_id: find(ids, 'default pipeline'),
     stage_id: find(ids, `deals ${stage}`),
   }));

@@ -1,7 +1,7 @@
 // Campaigns: content and recipients. Callers that change a campaign have locked it.
 import type { CampaignStatus, StoredCampaign } from '../../domain/messaging/campaigns.ts';
 import type { DraftChannel, DraftStatus } from '../../domain/messaging/drafts.ts';
-import { type CreatedByRow, createdColumns } from '../client/created-by.ts';
+import { type CreatedByRow, toCreatedColumns } from '../client/created-by.ts';
 import type { Sql } from '../client/pool.ts';
 import type { DueDataRow } from '../client/sweeping.ts';
 import type { TenantScope } from '../client/tenant.ts';
@@ -81,9 +81,9 @@ export async function insertCampaign(
   sql: Sql,
   { companyId, testMode }: TenantScope,
   campaign: StoredCampaign,
-  by: Parameters<typeof createdColumns>[0],
+  by: Parameters<typeof toCreatedColumns>[0],
 ): Promise<void> {
-  const row = { ...campaign, ...toJsonColumns(sql, campaign), ...createdColumns(by) };
+  const row = { ...campaign, ...toJsonColumns(sql, campaign), ...toCreatedColumns(by) };
   await sql`insert into campaigns ${sql({ companyId, testMode, ...row } as never)}`;
 }
 

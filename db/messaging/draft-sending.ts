@@ -1,7 +1,7 @@
 // Approved drafts that are being sent: one server at a time takes one and stores the outcome.
 import type { DraftChannel, StoredDraft } from '../../domain/messaging/drafts.ts';
 import type { SendingOutcome } from '../../domain/messaging/senders.ts';
-import { type SubscriptionRow, subscriptionColumns } from '../access/paying-subscription.ts';
+import { type SubscriptionRow, selectSubscriptionColumns } from '../access/paying-subscription.ts';
 import type { Sql } from '../client/pool.ts';
 import type { TenantScope } from '../client/tenant.ts';
 
@@ -90,7 +90,7 @@ export interface SendingCompany extends SubscriptionRow {
 export async function findSendingCompany(sql: Sql, companyId: string): Promise<SendingCompany | undefined> {
   const [row] = await sql<SendingCompany[]>`
     select c.name, c.disabled_modules, c.notes_email_engagement as notes_engagement,
-      ${subscriptionColumns(sql)}
+      ${selectSubscriptionColumns(sql)}
     from companies c
     left join subscriptions s on s.company_id = ${companyId}
     where c.id = ${companyId} and c.status = 'active'`;

@@ -1,6 +1,6 @@
 // Message drafts: prepared, approved or rejected by people, and sent by a job.
 import type { DraftChannel, DraftStatus, StoredDraft } from '../../domain/messaging/drafts.ts';
-import { type CreatedByRow, createdColumns } from '../client/created-by.ts';
+import { type CreatedByRow, toCreatedColumns } from '../client/created-by.ts';
 import { setPlanning } from '../client/pipeline.ts';
 import type { Sql } from '../client/pool.ts';
 import type { TenantScope } from '../client/tenant.ts';
@@ -97,10 +97,10 @@ export async function insertDraft(
   sql: Sql,
   { companyId, testMode }: TenantScope,
   draft: StoredDraft,
-  by: Parameters<typeof createdColumns>[0],
+  by: Parameters<typeof toCreatedColumns>[0],
 ): Promise<void> {
   await sql`
-    insert into message_drafts ${sql({ companyId, testMode, ...draft, ...createdColumns(by) })}`;
+    insert into message_drafts ${sql({ companyId, testMode, ...draft, ...toCreatedColumns(by) })}`;
 }
 
 /** Withdraws a draft. The caller has locked it. */

@@ -34,7 +34,7 @@ export async function loadWorkspaceRows(sql: Sql, companyId: string): Promise<Wo
         select json_agg(json_build_object('id', id, 'name', name, 'isActive', is_active, 'position', order_position) order by order_position, id)
         from task_types where company_id = c.id), '[]'),
       'slaPolicies', coalesce((
-        select json_agg(${policyObject(sql)} order by p.created_at, p.id)
+        select json_agg(${buildPolicyObject(sql)} order by p.created_at, p.id)
         from sla_policies p where p.company_id = c.id), '[]'),
       'linkTypes', coalesce((
         select json_agg(json_build_object('id', id, 'name', name, 'inverseName', inverse_name, 'fromObject', from_object, 'toObject', to_object,
@@ -70,7 +70,7 @@ export async function lockWorkspaceRows(sql: Sql, companyId: string): Promise<Wo
 }
 
 /** Returns a row `p` of sla_policies in the format of the configuration. */
-export function policyObject(sql: Sql): Fragment {
+export function buildPolicyObject(sql: Sql): Fragment {
   return sql`json_build_object(
     'id', p.id, 'name', p.name, 'entityType', p.entity_type, 'priority', p.priority, 'isActive', p.is_active,
     'times', json_build_object('first_response', p.first_response_time, 'every_response', p.every_response_time, 'resolution', p.resolution_time),

@@ -1,7 +1,7 @@
 // Reset of test mode: the lock of the reset, and the deletions step by step.
 import type { Sql } from '../client/pool.ts';
 import type { Scope } from '../client/visibility.ts';
-import { recordTable } from '../records/columns.ts';
+import { getRecordTable } from '../records/columns.ts';
 import { deleteRecords } from '../records/deletion.ts';
 import { lockFeed, moveFeed } from '../records/feed.ts';
 import { belongsToTenant } from '../records/reached.ts';
@@ -45,7 +45,7 @@ export async function deleteSomeRecords(
   object: string,
   limit: number,
 ): Promise<Deleted | undefined> {
-  const table = recordTable(object);
+  const table = getRecordTable(object);
   const rows = await sql<{ id: string }[]>`
     select r.id from ${sql(table.name)} r where ${belongsToTenant(sql, scope, table)} order by r.id limit ${limit}`;
   if (rows.length === 0) return undefined;

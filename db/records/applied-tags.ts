@@ -114,14 +114,14 @@ function setAutomaticTags(
 export async function retag(
   sql: Sql,
   scope: TenantScope,
-  { object, ids, tagsOf }: Retagging,
+  { object, ids, computeTags }: Retagging,
 ): Promise<RetaggedRecord[]> {
   if (ids.length === 0) return [];
   const [records, applied] = await Promise.all([
     findRecordsBeyondReach(sql, scope, object, ids),
     findAppliedTags(sql, scope, object, ids),
   ]);
-  const tagged = tagsOf(records);
+  const tagged = computeTags(records);
   await setAutomaticTags(sql, scope, object, tagged);
   return tagged.map(({ id, tagIds }) => ({ id, before: applied.get(id) ?? [], tagIds }));
 }

@@ -1,6 +1,6 @@
 // Change sets: writes that were tried out and wait for a person.
 import { hash } from 'node:crypto';
-import { type CreatedByRow, createdColumns } from '../client/created-by.ts';
+import { type CreatedByRow, toCreatedColumns } from '../client/created-by.ts';
 import type { Sql } from '../client/pool.ts';
 import { forEachTenant } from '../client/sweeping.ts';
 import type { TenantScope } from '../client/tenant.ts';
@@ -114,7 +114,7 @@ export async function lockChangeSet(sql: Sql, viewer: ChangeSetViewer, id: strin
 }
 
 /** Returns a digest of a JSON value. */
-export const digestOf = (value: unknown): string => hash('sha256', JSON.stringify(value));
+export const hashJson = (value: unknown): string => hash('sha256', JSON.stringify(value));
 
 export interface NewChangeSet {
   id: string;
@@ -143,7 +143,7 @@ export async function insertChangeSet(
     operations: sql.json(given.operations as never),
     operationCount: given.operations.length,
     status: 'pending',
-    ...createdColumns(scope),
+    ...toCreatedColumns(scope),
     createdAt: now,
   };
   const [stored] = await sql<ChangeSetRow[]>`
@@ -156,7 +156,7 @@ export async function insertChangeSet(
 }
 
 /** The condition that a set is a pending one of a credential. */
-const isPendingOf = (sql: Sql, { actor, userId }: Scope) =>
+const isOwnPending = (sql: Sql, { actor, userId }: Scope) =>
   sql`status = 'pending' and created_by_id = ${actor.id} and created_by_user is not distinct from ${userId}::uuid`;
 
 /** Returns the pending set of a credential for the same proposal. */
@@ -167,7 +167,7 @@ export async function findSameProposal(
 ): Promise<ChangeSetRow | undefined> {
   const [row] = await sql<ChangeSetRow[]>`
     select ${sql(columns)} from change_sets
-    where company_id = ${scope.companyId} and test_mode = ${scope.testMode} and ${isPendingOf(sql, scope)}
+    where company_id = ${scope.companyId} and test_mode = ${scope.testMode} and ${isOwnPending(sql, scope)}
       and proposal_digest = ${proposalDigest}`;
   return row;
 }
@@ -183,7 +183,7 @@ export async function releaseProposal(sql: Sql, { companyId, testMode }: TenantS
 export async function countPendingChangeSets(sql: Sql, scope: Scope, now: Date): Promise<number> {
   const [row] = await sql<{ count: number }[]>`
     select count(*)::int as count from change_sets
-    where company_id = ${scope.companyId} and test_mode = ${scope.testMode} and ${isPendingOf(sql, scope)} and expires_at > ${now}`;
+    where company_id = ${scope.companyId} and test_mode = ${scope.testMode} and ${isOwnPending(sql, scope)} and expires_at > ${now}`;
   return row?.count ?? 0;
 }
 

@@ -159,7 +159,7 @@ const shared = { name: 'custom_records', columns: new Map(common), assigned: 'un
 /**
  * Returns the table of an object by its API name. The caller has checked that the object exists.
  */
-export function recordTable(object: string): RecordTable {
+export function getRecordTable(object: string): RecordTable {
   return builtin.get(object) ?? { ...shared, object };
 }
 
@@ -173,6 +173,6 @@ const actors: ReadonlyMap<string, Column> = new Map([
  * Returns the column that a filter compares: of a field, or the id of the actor that created or last
  * changed the record.
  */
-export function filterColumn(table: RecordTable, field: string): Column | undefined {
+export function findFilterColumn(table: RecordTable, field: string): Column | undefined {
   return table.columns.get(field) ?? actors.get(field);
 }

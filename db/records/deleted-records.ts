@@ -4,9 +4,9 @@ import type { StoredRecord } from '../../domain/records/draft.ts';
 import type { CreatedByRow } from '../client/created-by.ts';
 import type { Sql } from '../client/pool.ts';
 import { isVisibleTo, type Scope } from '../client/visibility.ts';
-import { type RecordTable, recordTable } from './columns.ts';
+import { getRecordTable, type RecordTable } from './columns.ts';
 import { findFirstVisible } from './reached.ts';
-import { fromRow, selection } from './rows.ts';
+import { selectColumns, toRecord } from './rows.ts';
 import { isInTrash, type TrashedChildren } from './trash.ts';
 
 /** A deleted record with what the trash knows of it. */
@@ -43,7 +43,7 @@ export async function listDeletedRecords(
     ${after ? sql`and (r.deleted_at, r.id) < (${after[0]}::timestamptz, ${after[1]}::uuid)` : sql``}`;
   const order = sql`order by r.deleted_at desc, r.id desc limit ${limit}`;
   const source = await findFirstVisible(sql, scope, { ...trash, object }, sql`${asked} ${order}`);
-  const table = recordTable(object);
+  const table = getRecordTable(object);
   const page = sql`select r.* from ${source.rows} where ${source.where} ${asked} ${order}`;
   return (await readRows(sql, table, page, sql`order by d.deleted_at desc, d.id desc`)).map((row) =>
     toDeleted(table, row),
@@ -58,7 +58,7 @@ export async function findDeletedRecord(
   id: string,
   now: Date,
 ): Promise<DeletedRecordRow | undefined> {
-  const table = recordTable(object);
+  const table = getRecordTable(object);
   const row = sql`
     select * from deleted_records where ${isInTrash(sql, scope, object, now)} and id = ${id} and ${isVisibleTo(sql, scope)}`;
   return (await readRows(sql, table, row, sql``)).map((each) => toDeleted(table, each))[0];
@@ -74,7 +74,7 @@ function readRows(
   order: Fragment,
 ): Promise<readonly (readonly unknown[])[]> {
   return sql`
-    select ${selection(sql, table)}, d.deleted_at, d.deleted_by_kind, d.deleted_by_id, d.deleted_by_name, d.purge_at, d.merged_into,
+    select ${selectColumns(sql, table)}, d.deleted_at, d.deleted_by_kind, d.deleted_by_id, d.deleted_by_name, d.purge_at, d.merged_into,
       d.children
     from (${rows}) d
     cross join lateral jsonb_populate_record(null::${sql(table.name)}, d.document) r
@@ -92,5 +92,5 @@ function toDeleted(table: RecordTable, row: readonly unknown[]): DeletedRecordRo
     TrashedChildren,
   ];
   const deletedBy = { createdByKind, createdById, createdByName };
-  return { record: fromRow(table, row), deletedAt, deletedBy, purgeAt, mergedInto, children };
+  return { record: toRecord(table, row), deletedAt, deletedBy, purgeAt, mergedInto, children };
 }

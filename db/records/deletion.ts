@@ -6,7 +6,7 @@ import type { GoneRecord, GoneWithIt } from '../../domain/records/view.ts';
 import type { Sql } from '../client/pool.ts';
 import type { TenantScope } from '../client/tenant.ts';
 import { isVisibleTo, type Scope } from '../client/visibility.ts';
-import { recordTable } from './columns.ts';
+import { getRecordTable } from './columns.ts';
 import { belongsToTenant } from './reached.ts';
 import {
   type ClearedReference,
@@ -18,7 +18,7 @@ import {
   mostClearedAtOnce,
   noteClearings,
 } from './reference-clearing.ts';
-import { fromRow, readFurtherColumns, selection } from './rows.ts';
+import { readFurtherColumns, selectColumns, toRecord } from './rows.ts';
 import {
   countChildren,
   type Deleter,
@@ -76,7 +76,7 @@ export async function moveToTrash(
 
 /** Returns a condition for a row `r` that is one of the records and visible. */
 function isToBeDeleted(sql: Sql, scope: Scope, object: string, ids: readonly string[]): Fragment {
-  const table = recordTable(object);
+  const table = getRecordTable(object);
   return sql`
     ${belongsToTenant(sql, scope, table)} and r.id = any(${ids as string[]}::uuid[]) and ${isVisibleTo(sql, scope, table.assigned)}`;
 }
@@ -101,7 +101,7 @@ async function removeRecords(
   ids: readonly string[],
   deleter: Deleter | undefined,
 ): Promise<RemovedRecord[]> {
-  const table = recordTable(object);
+  const table = getRecordTable(object);
   const fate: Fate = deleter ? 'to the trash' : 'for good';
   // In the order of the ids, which prevents deadlocks.
   if (ids.length > 1)
@@ -109,7 +109,7 @@ async function removeRecords(
   const deleting = sql`
     delete from ${sql(table.name)} r
     where ${isToBeDeleted(sql, scope, object, ids)}`;
-  const selected = sql`${selection(sql, table)}, r.created_by_kind, r.created_by_id, r.created_by_user`;
+  const selected = sql`${selectColumns(sql, table)}, r.created_by_kind, r.created_by_id, r.created_by_user`;
   const rows = await (deleter
     ? sql`
         with gone as (${deleting} returning r.*), kept as (${keepRecords(sql, scope, object, deleter)})
@@ -117,7 +117,7 @@ async function removeRecords(
     : sql`${deleting} returning ${selected}`
   ).values();
   const records = rows.map((row) => {
-    const record = fromRow(table, row);
+    const record = toRecord(table, row);
     const [kind, id, userId] = readFurtherColumns(table, row) as [string, string, string | null];
     const assignedTo = (record.values.assigned_to ?? null) as string | null;
     return { ...record, ownership: { assignedTo, createdBy: { kind, id, userId } } };
@@ -151,7 +151,7 @@ async function clearReferencesTo(
   causedBy: ClearingCause,
   now: Date,
 ): Promise<Pick<Deletion, 'cleared' | 'isClearingPending'>> {
-  const table = sql(recordTable(object).name);
+  const table = sql(getRecordTable(object).name);
   // Separate statements, pipelined: each sees what was committed before the previous locks were
   // taken.
   const [, rows, referring] = await Promise.all([
@@ -286,7 +286,7 @@ function lockOwned(
   }: { companyId: string; testMode: boolean; object: string; ids: readonly string[] },
 ): Promise<unknown> {
   const own = sql`r.company_id = ${companyId} and r.test_mode = ${testMode}`;
-  const tasksOf = (of: string, recordIds: Fragment) =>
+  const selectTasks = (of: string, recordIds: Fragment) =>
     sql`select r.id from tasks r where ${own} and r.object = ${of} and r.record_id = any(${recordIds})`;
   return sql`
     with locked_activities as materialized (
@@ -297,9 +297,9 @@ function lockOwned(
     )
     select r.id from tasks r
     where ${own} and r.id = any(array(
-      ${tasksOf(object, sql`${[...ids]}::uuid[]`)}
+      ${selectTasks(object, sql`${[...ids]}::uuid[]`)}
       union all
-      ${tasksOf('activities', sql`array(select id from locked_activities)`)}
+      ${selectTasks('activities', sql`array(select id from locked_activities)`)}
     ))
     order by r.id
     for update`.execute();
@@ -313,11 +313,11 @@ async function deleteChildren(
   fate: Fate,
 ): Promise<Pick<TrashedItem, 'kind' | 'root'>[]> {
   const byObject = Map.groupBy(going, ({ object }) => object);
-  const gone = await Promise.all([...byObject].map(([object, of]) => deleteChildrenOf(sql, scope, object, of, fate)));
+  const gone = await Promise.all([...byObject].map(([object, of]) => deleteChildRows(sql, scope, object, of, fate)));
   return gone.flat();
 }
 
-function deleteChildrenOf(
+function deleteChildRows(
   sql: Sql,
   { companyId, testMode }: Scope,
   object: string,
@@ -328,7 +328,7 @@ function deleteChildrenOf(
   const own = sql`
     company_id = ${companyId} and test_mode = ${testMode} and object = ${object} and record_id = any(${ids}::uuid[])`;
   const roots = sql.json(Object.fromEntries(going.map(({ id, root }) => [id, root])));
-  const rootOf = (id: Fragment) => sql`(${roots}::jsonb ->> ${id}::text)::uuid`;
+  const selectRoot = (id: Fragment) => sql`(${roots}::jsonb ->> ${id}::text)::uuid`;
   return sql<Pick<TrashedItem, 'kind' | 'root'>[]>`
     with gone_notes as (
       delete from notes where ${own} returning *
@@ -348,17 +348,17 @@ function deleteChildrenOf(
     ), gone_attachments as (
       delete from attachments where ${own} returning *
     ), gone as (
-      select 'notes' as kind, r.id, ${rootOf(sql`r.record_id`)} as root, to_jsonb(r) as document from gone_notes r
+      select 'notes' as kind, r.id, ${selectRoot(sql`r.record_id`)} as root, to_jsonb(r) as document from gone_notes r
       union all
-      select 'messages', r.id, ${rootOf(sql`r.record_id`)}, to_jsonb(r) from gone_messages r
+      select 'messages', r.id, ${selectRoot(sql`r.record_id`)}, to_jsonb(r) from gone_messages r
       union all
-      select 'received_reports', r.id, ${rootOf(sql`r.record_id`)}, to_jsonb(r) from gone_reports r
+      select 'received_reports', r.id, ${selectRoot(sql`r.record_id`)}, to_jsonb(r) from gone_reports r
       union all
-      select 'attachments', r.id, ${rootOf(sql`r.record_id`)}, to_jsonb(r) from gone_attachments r
+      select 'attachments', r.id, ${selectRoot(sql`r.record_id`)}, to_jsonb(r) from gone_attachments r
       union all
-      select 'links', r.id, ${rootOf(sql`r.from_id`)}, to_jsonb(r) from gone_links_from r
+      select 'links', r.id, ${selectRoot(sql`r.from_id`)}, to_jsonb(r) from gone_links_from r
       union all
-      select 'links', r.id, ${rootOf(sql`r.to_id`)}, to_jsonb(r) from gone_links_to r
+      select 'links', r.id, ${selectRoot(sql`r.to_id`)}, to_jsonb(r) from gone_links_to r
     )
     ${storeGone(sql, { companyId, testMode }, fate)} ${endOfGone(sql, fate)}`.execute();
 }

@@ -4,7 +4,7 @@ import type { DuplicateField } from '../../domain/records/duplicates.ts';
 import type { Sql } from '../client/pool.ts';
 import { lockValues } from '../client/value-locks.ts';
 import { isVisibleTo, type Scope } from '../client/visibility.ts';
-import { recordTable } from './columns.ts';
+import { getRecordTable } from './columns.ts';
 
 export interface Duplicate {
   id: string;
@@ -90,7 +90,7 @@ function sameValue(sql: Sql, { companyId, testMode }: Scope, object: string, fie
       ) and custom -> ${name}::text = ${json}
     )`;
   }
-  const column = recordTable(object).columns.get(name);
+  const column = getRecordTable(object).columns.get(name);
   if (!column) throw new Error(`${object} have no column for ${name}`);
   const own = sql`${sql(column.name)}`;
   if (column.type !== 'text') return sql`${own} = ${value}`;

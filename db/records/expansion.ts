@@ -1,12 +1,12 @@
 // Looks up what records refer to, for a whole page: users by id, and visible records.
 import type { Expansion, FoundLink, Person, Wanted, WantedLinks } from '../../domain/records/reading.ts';
-import { type Sql, unprepared } from '../client/pipeline.ts';
+import { markUnprepared, type Sql } from '../client/pipeline.ts';
 import type { Scope } from '../client/visibility.ts';
-import { recordTable } from './columns.ts';
+import { getRecordTable } from './columns.ts';
 import { findShownTags } from './record-tags.ts';
 import { findRecords } from './records.ts';
-import { relatedRows } from './related.ts';
-import { fromRow, type Row, readFurtherColumns, selection } from './rows.ts';
+import { selectRelatedRows } from './related.ts';
+import { type Row, readFurtherColumns, selectColumns, toRecord } from './rows.ts';
 
 /**
  * One statement for the users, one for the tags, one for each object and one for each link type; none
@@ -54,13 +54,13 @@ function mergeLinks(
  */
 async function findRelated(sql: Sql, scope: Scope, wanted: WantedLinks): Promise<Map<string, FoundLink[]>> {
   const { object, ids, path, otherObject, limit } = wanted;
-  const [origin, table] = [recordTable(object), recordTable(otherObject)];
-  const { from, where } = relatedRows(sql, scope, { table: origin, row: sql`origin` }, table, path);
+  const [origin, table] = [getRecordTable(object), getRecordTable(otherObject)];
+  const { from, where } = selectRelatedRows(sql, scope, { table: origin, row: sql`origin` }, table, path);
   const order =
     path.kind === 'link' ? sql`l.created_at desc, l.id desc` : sql`related.created_at desc, related.id desc`;
-  const rows = await unprepared(
+  const rows = await markUnprepared(
     sql`
-      select ${selection(sql, table)}, origin.id as origin_id, r.related_place
+      select ${selectColumns(sql, table)}, origin.id as origin_id, r.related_place
       from ${sql(origin.name)} origin
       cross join lateral (
         select related.*, row_number() over (order by ${order}) as related_place
@@ -76,7 +76,7 @@ async function findRelated(sql: Sql, scope: Scope, wanted: WantedLinks): Promise
   const found = new Map<string, FoundLink[]>();
   for (const row of rows as unknown as Row[]) {
     const id = String(readFurtherColumns(table, row)[0]);
-    const link = { object: otherObject, record: fromRow(table, row) };
+    const link = { object: otherObject, record: toRecord(table, row) };
     found.set(id, [...(found.get(id) ?? []), link]);
   }
   return found;

@@ -6,12 +6,12 @@ import type { Sql } from '../client/pool.ts';
 import type { TenantScope } from '../client/tenant.ts';
 import { isVisibleTo, type Scope } from '../client/visibility.ts';
 import type { AttachmentRow } from './attachments.ts';
-import { recordTable } from './columns.ts';
-import { filterCondition } from './filter.ts';
+import { getRecordTable } from './columns.ts';
+import { buildFilterCondition } from './filter.ts';
 import type { StoredLink } from './links.ts';
 import type { NoteRow } from './notes.ts';
 import { belongsToTenant } from './reached.ts';
-import { fromRow, selection } from './rows.ts';
+import { selectColumns, toRecord } from './rows.ts';
 
 /** The last position of a tenant's feed. All events up to it are of changes that the snapshot sees. */
 export async function readFeedPosition(sql: Sql, { companyId, testMode }: TenantScope): Promise<number> {
@@ -29,17 +29,17 @@ export async function readRecordPage(
   after: string | undefined,
   limit: number,
 ): Promise<StoredRecord[]> {
-  const table = recordTable(object);
+  const table = getRecordTable(object);
   const rows = await sql`
-    select ${selection(sql, table)}
+    select ${selectColumns(sql, table)}
     from ${sql(table.name)} r
     where ${belongsToTenant(sql, scope, table)}
       ${after === undefined ? sql`` : sql`and r.id > ${after}`}
       ${scope.reach.kind === 'company' ? sql`` : sql`and ${isVisibleTo(sql, scope, table.assigned)}`}
-      ${filter ? sql`and ${filterCondition(sql, scope, table, filter)}` : sql``}
+      ${filter ? sql`and ${buildFilterCondition(sql, scope, table, filter)}` : sql``}
     order by r.id
     limit ${limit}`.values();
-  return rows.map((row) => fromRow(table, row));
+  return rows.map((row) => toRecord(table, row));
 }
 
 /** Notes of the records of an object. */
@@ -84,7 +84,7 @@ function ofRecords(sql: Sql, scope: Scope, object: string): Fragment {
 }
 
 function isVisibleRecord(sql: Sql, scope: Scope, object: string, id: Fragment): Fragment {
-  const table = recordTable(object);
+  const table = getRecordTable(object);
   return sql`exists (
     select from ${sql(table.name)} r
     where ${belongsToTenant(sql, scope, table)} and r.id = ${id} and ${isVisibleTo(sql, scope, table.assigned)}

@@ -1,6 +1,6 @@
 // Exports, from the request to the deleted file, and the pages of rows that they read.
 import type { ExportError, ExportFormat, ExportStatus } from '../../domain/records/exports.ts';
-import { type Actor, type CreatedByRow, createdColumns } from '../client/created-by.ts';
+import { type Actor, type CreatedByRow, toCreatedColumns } from '../client/created-by.ts';
 import { hasCode, type Sql } from '../client/pool.ts';
 import { forEachTenant } from '../client/sweeping.ts';
 import type { TenantScope } from '../client/tenant.ts';
@@ -109,7 +109,7 @@ export async function insertExport(
   now: Date,
 ): Promise<ExportRow> {
   const { object, format, filter, fields, spreadsheetSafe, modules, sources } = settings;
-  const by = createdColumns(scope);
+  const by = toCreatedColumns(scope);
   const [row] = await sql<ExportRow[]>`
     insert into exports (company_id, test_mode, id, object, format, filter, fields, spreadsheet_safe, modules, sources,
       claimed_until, created_by_kind, created_by_id, created_by_name, created_by_user, created_at)

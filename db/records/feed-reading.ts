@@ -1,7 +1,7 @@
 // The feed as a credential sees it: events of the objects and records that it can view.
 import type { Sql } from '../client/pool.ts';
 import { isVisibleTo, type Scope } from '../client/visibility.ts';
-import { type FeedEvent, withColumns } from './feed.ts';
+import { addFeedColumns, type FeedEvent } from './feed.ts';
 
 export interface FeedQuestion {
   /** The objects that the caller can view. */
@@ -74,6 +74,6 @@ export async function readFeed(
   if (!first) return { start: 0, last: 0, events: [] };
   const events = rows
     .filter((row): row is ReadEvent & typeof row => typeof row.position === 'number')
-    .map((event) => ({ ...event, data: withColumns(event) }));
+    .map((event) => ({ ...event, data: addFeedColumns(event) }));
   return { start: first.start, last: first.last, events };
 }

@@ -114,7 +114,7 @@ export async function findEvents(
     from feed_events
     where company_id = ${companyId} and test_mode = ${testMode} and position between ${first} and ${last}
     order by position`;
-  return events.map((event) => ({ ...event, data: withColumns(event) }));
+  return events.map((event) => ({ ...event, data: addFeedColumns(event) }));
 }
 
 /** Returns the ids of the events of a request, the oldest first, including those without a position. */
@@ -141,7 +141,7 @@ export async function findEventsOfRequest(
 }
 
 /** Returns the data of an event, including the parts that are columns of the feed. */
-export function withColumns({
+export function addFeedColumns({
   data,
   object,
   recordId,

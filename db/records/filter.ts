@@ -5,14 +5,14 @@ import type { Condition, Related } from '../../domain/objects/filter-tree.ts';
 import type { PartOperator, Reading } from '../../domain/objects/filter-values.ts';
 import type { Sql } from '../client/pool.ts';
 import type { Scope } from '../client/visibility.ts';
-import { type Column, filterColumn, type RecordTable, recordTable } from './columns.ts';
-import { relatedRows } from './related.ts';
+import { type Column, findFilterColumn, getRecordTable, type RecordTable } from './columns.ts';
+import { selectRelatedRows } from './related.ts';
 
 /**
  * The condition that a row `r` fulfils when it passes the filter.
  * @param scope of the caller, who finds no record by related records that they cannot see
  */
-export function filterCondition(sql: Sql, scope: Scope, table: RecordTable, filter: Filter): Fragment {
+export function buildFilterCondition(sql: Sql, scope: Scope, table: RecordTable, filter: Filter): Fragment {
   return treeCondition({ sql, scope, table, row: sql`r` }, filter, false);
 }
 
@@ -47,15 +47,15 @@ function relatedCondition(
 ): Fragment {
   const isNone = quantifier === 'none';
   if (!isVisible) return isNone ? sql`true` : sql`false`;
-  const related = { sql, scope, table: recordTable(object), row: sql`related` };
-  const { from, where } = relatedRows(sql, scope, { table, row }, related.table, path);
+  const related = { sql, scope, table: getRecordTable(object), row: sql`related` };
+  const { from, where } = selectRelatedRows(sql, scope, { table, row }, related.table, path);
   const passes = treeCondition(related, filter, isNone || isOneOfSeveral);
   return sql`${isNone ? sql`not` : sql``} exists (select from ${from} where ${where} and ${passes})`;
 }
 
 function comparison(rows: Rows, filter: Condition, isOneOfSeveral: boolean): Fragment {
   const { sql, table, row } = rows;
-  const column = filterColumn(table, filter.field);
+  const column = findFilterColumn(table, filter.field);
   const expression = column ? toExpression(sql, column, row) : customValue(rows, filter.field);
   switch (filter.op) {
     case 'is_null':
@@ -63,7 +63,7 @@ function comparison(rows: Rows, filter: Condition, isOneOfSeveral: boolean): Fra
     case 'in':
     case 'not_in': {
       const values = filter.values.filter((value) => canBe(column, value));
-      const isOneOf = sql`${expression} = any(${values}::${valueType(sql, column, ...values)}[])`;
+      const isOneOf = sql`${expression} = any(${values}::${chooseValueType(sql, column, ...values)}[])`;
       if (filter.op === 'not_in') return sql`(${isOneOf}) is not true`;
       return column || isOneOfSeveral ? isOneOf : sql`${hasHash(rows, filter.field, values)} and ${isOneOf}`;
     }
@@ -76,7 +76,7 @@ function comparison(rows: Rows, filter: Condition, isOneOfSeveral: boolean): Fra
       const { op, value } = filter;
       // An id is published as text. A text that is not an id equals no id.
       if (!canBe(column, value)) return op === 'eq' ? sql`false` : sql`true`;
-      const parameter = sql`${value}::${valueType(sql, column, value)}`;
+      const parameter = sql`${value}::${chooseValueType(sql, column, value)}`;
       if (op === 'neq') return sql`${expression} is distinct from ${parameter}`;
       const isEqual = sql`${expression} = ${parameter}`;
       if (column?.hashed)
@@ -148,7 +148,7 @@ function isOrdered(
   if (column?.type === 'text') return sql`${expression} ${operator} ${value}::text`;
   return !column || column.type === 'uuid'
     ? sql`${expression}::text collate "C" ${operator} ${value}::text`
-    : sql`${expression} ${operator} ${value}::${valueType(sql, column, value)}`;
+    : sql`${expression} ${operator} ${value}::${chooseValueType(sql, column, value)}`;
 }
 
 const blanks = '[ \\t\\r\\n]*';
@@ -254,7 +254,11 @@ export function canBe(column: Column | undefined, value: string | number): boole
  * Returns the SQL type for comparisons. A fraction or a number beyond bigint must not be converted
  * to the column's type.
  */
-export function valueType(sql: Sql, column: Column | undefined, ...values: readonly (string | number)[]): Fragment {
+export function chooseValueType(
+  sql: Sql,
+  column: Column | undefined,
+  ...values: readonly (string | number)[]
+): Fragment {
   switch (column?.type) {
     case 'uuid':
       return sql`uuid`;

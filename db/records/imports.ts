@@ -2,7 +2,7 @@
 import type { FileLayout } from '../../domain/records/import-layout.ts';
 import type { ImportOptions } from '../../domain/records/import-mapping.ts';
 import type { RowPlace } from '../../domain/records/import-rows.ts';
-import { type CreatedByRow, createdColumns } from '../client/created-by.ts';
+import { type CreatedByRow, toCreatedColumns } from '../client/created-by.ts';
 import type { Sql } from '../client/pool.ts';
 import { type DueDataRow, forEachTenant } from '../client/sweeping.ts';
 import type { TenantScope } from '../client/tenant.ts';
@@ -86,7 +86,7 @@ const columns = [
   'created_at',
 ];
 
-const bytesOf = (sql: Sql, { companyId, testMode }: TenantScope) => sql`
+const sumBytes = (sql: Sql, { companyId, testMode }: TenantScope) => sql`
   coalesce((
     select sum(p.bytes) from import_parts p
     where p.company_id = ${companyId} and p.test_mode = ${testMode} and p.import_id = imports.id
@@ -114,7 +114,7 @@ export async function insertImport(sql: Sql, scope: Scope, given: NewImport, now
     status: 'awaiting_file',
     reachKind: reach.kind,
     reachId: reach.kind === 'company' ? null : reach.id,
-    ...createdColumns(scope),
+    ...toCreatedColumns(scope),
     expiresAt: new Date(now.getTime() + unstartedKeptMs),
     createdAt: now,
   };
@@ -133,7 +133,7 @@ export async function listImports(
   limit: number,
 ): Promise<ImportRow[]> {
   return sql<ImportRow[]>`
-    select ${sql(columns)}, ${bytesOf(sql, scope)}
+    select ${sql(columns)}, ${sumBytes(sql, scope)}
     from imports
     where company_id = ${scope.companyId} and test_mode = ${scope.testMode}
       ${ownOnly(sql, scope)}
@@ -149,7 +149,7 @@ const ownOnly = (sql: Sql, { reach, actor }: Scope) =>
 
 export async function findImport(sql: Sql, scope: Scope, id: string): Promise<ImportRow | undefined> {
   const [row] = await sql<ImportRow[]>`
-    select ${sql(columns)}, ${bytesOf(sql, scope)}
+    select ${sql(columns)}, ${sumBytes(sql, scope)}
     from imports
     where company_id = ${scope.companyId} and test_mode = ${scope.testMode} and id = ${id} ${ownOnly(sql, scope)}`;
   return row;
@@ -158,7 +158,7 @@ export async function findImport(sql: Sql, scope: Scope, id: string): Promise<Im
 /** The import, locked until the transaction ends. */
 export async function lockImport(sql: Sql, scope: TenantScope, id: string): Promise<ImportRow | undefined> {
   const [row] = await sql<ImportRow[]>`
-    select ${sql(columns)}, ${bytesOf(sql, scope)}
+    select ${sql(columns)}, ${sumBytes(sql, scope)}
     from imports
     where company_id = ${scope.companyId} and test_mode = ${scope.testMode} and id = ${id}
     for no key update of imports`;
@@ -292,7 +292,7 @@ export async function takeImport(
   const { companyId, testMode } = scope;
   const { running } = await countActiveImports(sql, scope);
   const [row] = await sql<ImportRow[]>`
-    select ${sql(columns)}, ${bytesOf(sql, scope)}
+    select ${sql(columns)}, ${sumBytes(sql, scope)}
     from imports
     where company_id = ${companyId} and test_mode = ${testMode} and id = ${id} and due_at <= ${lease.now}
     for no key update of imports`;

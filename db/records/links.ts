@@ -2,10 +2,10 @@
 import type { Fragment } from 'postgres';
 import type { LinkType } from '../../domain/objects/configuration.ts';
 import type { Relation } from '../../domain/objects/relations.ts';
-import { type Actor, type CreatedByRow, createdColumns } from '../client/created-by.ts';
+import { type Actor, type CreatedByRow, toCreatedColumns } from '../client/created-by.ts';
 import type { Sql } from '../client/pool.ts';
 import { isVisibleTo, type Scope } from '../client/visibility.ts';
-import { recordTable } from './columns.ts';
+import { getRecordTable } from './columns.ts';
 import { belongsToTenant } from './reached.ts';
 
 /** A link as one of its two records sees it. */
@@ -78,7 +78,7 @@ function storedLinks(
 ): Fragment {
   const [{ side = 'from', otherObject = null } = {}] = group;
   const other = side === 'from' ? 'to' : 'from';
-  const table = recordTable(otherObject ?? '');
+  const table = getRecordTable(otherObject ?? '');
   // Callers that see the whole workspace need not look at the other record.
   const isVisible =
     scope.reach.kind === 'company'
@@ -116,7 +116,7 @@ function referringRecords(
   limit: number,
 ): Fragment | undefined {
   if (!('field' in type) || side !== 'from' || otherObject === null) return undefined;
-  const table = recordTable(otherObject);
+  const table = getRecordTable(otherObject);
   return sql`
     select null::uuid as id, ${type.id}::uuid as link_type_id, ${side}::text as side, ${otherObject}::text as other_object, r.id as other_id,
       null::text as created_by_kind, null::text as created_by_id, null::text as created_by_name, r.created_at, r.id as tie
@@ -167,7 +167,7 @@ export async function insertLinks(sql: Sql, scope: Scope, links: readonly NewLin
     toObject: type.toObject,
     toId,
     cardinality: type.cardinality,
-    ...createdColumns(scope),
+    ...toCreatedColumns(scope),
     createdAt: now,
   }));
   return sql<StoredLink[]>`

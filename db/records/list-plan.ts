@@ -2,8 +2,8 @@
 import type { SortKey } from '../../domain/objects/sort.ts';
 import type { Scope } from '../client/visibility.ts';
 import type { Column, RecordTable } from './columns.ts';
-import { type CommonPage, commonPage, type KeyValue, type Page, singleValue } from './pages.ts';
-import { ageColumn } from './reached.ts';
+import { buildCommonPage, type CommonPage, findSingleValue, type KeyValue, type Page } from './pages.ts';
+import { getAgeColumn } from './reached.ts';
 
 export interface OrderedKey {
   /** undefined for custom fields. */
@@ -54,15 +54,15 @@ export type ListPlan =
 
 /** Plans the statements of a page, without database access. */
 export function planList(table: RecordTable, scope: Scope, page: Page): ListPlan {
-  const common = commonPage(table, scope, page);
+  const common = buildCommonPage(table, scope, page);
   if (common) return { kind: 'common', ...common };
   const keys = orderedKeys(table, page.sort);
   return {
     kind: 'composed',
     keys,
-    parts: partsOf(keys, page.after),
+    parts: splitIntoParts(keys, page.after),
     source: isInOrderOfEach(table, scope, page) ? 'firstOfEach' : 'visibleRows',
-    planning: planningOf(table, scope, page),
+    planning: choosePlanning(table, scope, page),
   };
 }
 
@@ -80,7 +80,7 @@ function orderedKeys(table: RecordTable, sort: readonly SortKey[]): OrderedKey[]
  * Rows without a value come last in both directions. If an index has the rows with a value in
  * order, they are read alone, and those without a value only after them.
  */
-function partsOf(keys: readonly OrderedKey[], after: readonly KeyValue[] | undefined): ListPart[] {
+function splitIntoParts(keys: readonly OrderedKey[], after: readonly KeyValue[] | undefined): ListPart[] {
   const [first, ...rest] = keys;
   if (!first?.column?.indexed || first.filled) return [{ only: undefined, keys, after }];
   const column = first.column.name;
@@ -94,11 +94,11 @@ function partsOf(keys: readonly OrderedKey[], after: readonly KeyValue[] | undef
 
 /** True if indexes have the records of each user in the order of the page. */
 function isInOrderOfEach(table: RecordTable, { reach }: Scope, { sort }: Page): boolean {
-  return reach.kind !== 'company' && sort.length === 1 && sort[0]?.field === ageColumn(table);
+  return reach.kind !== 'company' && sort.length === 1 && sort[0]?.field === getAgeColumn(table);
 }
 
-function planningOf(table: RecordTable, scope: Scope, page: Page): ListPlanning {
-  if (singleValue(table, scope, page)) return 'forValues';
+function choosePlanning(table: RecordTable, scope: Scope, page: Page): ListPlanning {
+  if (findSingleValue(table, scope, page)) return 'forValues';
   const [key] = page.sort;
   const isFixedText = page.sort.length === 1 && !page.filter && key && table.columns.has(key.field);
   if (!isFixedText) return 'unprepared';

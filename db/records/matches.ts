@@ -2,13 +2,13 @@
 import type { Fragment } from 'postgres';
 import type { StoredRecord } from '../../domain/records/draft.ts';
 import type { MatchedField } from '../../domain/records/match.ts';
-import { type Sql, unprepared } from '../client/pipeline.ts';
+import { markUnprepared, type Sql } from '../client/pipeline.ts';
 import { lockValues } from '../client/value-locks.ts';
 import { isVisibleTo, type Scope } from '../client/visibility.ts';
-import { type Column, type RecordTable, recordTable } from './columns.ts';
-import { canBe, toExpression, valueType } from './filter.ts';
+import { type Column, getRecordTable, type RecordTable } from './columns.ts';
+import { canBe, chooseValueType, toExpression } from './filter.ts';
 import { belongsToTenant } from './reached.ts';
-import { fromRow, type Row, readFurtherColumns, selection } from './rows.ts';
+import { type Row, readFurtherColumns, selectColumns, toRecord } from './rows.ts';
 
 /**
  * Returns the oldest visible records that have all the values. Locks the values until the
@@ -44,7 +44,7 @@ export async function findMatchesOfEach(
   });
   const locking = lockValues(sql, companyId, texts);
   // A separate statement: it must see what the locks' last holders committed.
-  const [, found] = await Promise.all([locking, selectMatches(sql, scope, recordTable(object), sets, limit)]);
+  const [, found] = await Promise.all([locking, selectMatches(sql, scope, getRecordTable(object), sets, limit)]);
   return sets.map((_, index) => found.get(index) ?? []);
 }
 
@@ -79,19 +79,19 @@ async function selectMatches(
     field: sets[0]?.[index]?.field ?? '',
     values: possible.map(([, fields]) => fields[index]?.value ?? ''),
   }));
-  const rows = await unprepared(
+  const rows = await markUnprepared(
     sql`
       with wanted as materialized (
         select * from unnest(${possible.map(([place]) => place)}::int[], ${commas(
           sql,
-          matched.map((each) => arrayOf(sql, each)),
+          matched.map((each) => toTypedArray(sql, each)),
         )})
           as w (place, ${commas(
             sql,
             matched.map((_, index) => sql`${sql(`value_${index}`)}`),
           )})
       )
-      select ${selection(sql, table)}, r.match_place
+      select ${selectColumns(sql, table)}, r.match_place
       from (
         select r.*, w.place as match_place, row_number() over (partition by w.place order by r.created_at, r.id) as match_rank
         from ${sql(table.name)} r
@@ -111,7 +111,7 @@ async function selectMatches(
   const found = new Map<number, StoredRecord[]>();
   for (const row of rows as unknown as Row[]) {
     const place = Number(readFurtherColumns(table, row)[0]);
-    found.set(place, [...(found.get(place) ?? []), fromRow(table, row)]);
+    found.set(place, [...(found.get(place) ?? []), toRecord(table, row)]);
   }
   return found;
 }
@@ -120,8 +120,8 @@ async function selectMatches(
  * Returns the values of a field as an array of its type. Values of custom fields are compared as
  * texts.
  */
-function arrayOf(sql: Sql, { column, values }: Matched): Fragment {
-  return sql`${values.map(String)}::text[]::${valueType(sql, column, ...values)}[]`;
+function toTypedArray(sql: Sql, { column, values }: Matched): Fragment {
+  return sql`${values.map(String)}::text[]::${chooseValueType(sql, column, ...values)}[]`;
 }
 
 /** Returns a condition for a row `r` with the value of a set `w`. */
@@ -144,9 +144,9 @@ function isAmong(sql: Sql, { companyId, testMode }: Scope, table: RecordTable, m
         from unnest(${values.map(String)}::text[]) value
       ))
     ))`;
-  const isOneOf = sql`${toExpression(sql, column)} = any(${arrayOf(sql, matched)})`;
+  const isOneOf = sql`${toExpression(sql, column)} = any(${toTypedArray(sql, matched)})`;
   if (!column.hashed) return isOneOf;
-  const hashes = sql`array(select hashtextextended(value, 0) from unnest(${arrayOf(sql, matched)}) value)`;
+  const hashes = sql`array(select hashtextextended(value, 0) from unnest(${toTypedArray(sql, matched)}) value)`;
   return sql`r.${sql(`${column.name}_hash`)} = any(${hashes}) and ${isOneOf}`;
 }
 

@@ -1,11 +1,11 @@
 // Merges of records, with what their undo needs.
 import type { StoredValue } from '../../domain/objects/field-values.ts';
 import type { Ownership } from '../../domain/ownership.ts';
-import { type CreatedByRow, createdColumns } from '../client/created-by.ts';
+import { type CreatedByRow, toCreatedColumns } from '../client/created-by.ts';
 import type { Sql } from '../client/pool.ts';
 import type { TenantScope } from '../client/tenant.ts';
 import { isVisibleTo, type Scope, selectVisibleUserIds } from '../client/visibility.ts';
-import { recordTable } from './columns.ts';
+import { getRecordTable } from './columns.ts';
 import type { MovedIds } from './merge-moves.ts';
 import { belongsToTenant } from './reached.ts';
 import type { MovedReference } from './reference-clearing.ts';
@@ -76,7 +76,7 @@ export async function trashSource(
   { id, into }: { id: string; into: string },
   now: Date,
 ): Promise<Ownership> {
-  const table = recordTable(object);
+  const table = getRecordTable(object);
   const owner = table.assigned === 'assigned' ? sql`r.assigned_to` : sql`null::uuid as assigned_to`;
   const [row] = await sql<
     { assignedTo: string | null; createdByKind: string; createdById: string; createdByUser: string | null }[]
@@ -108,7 +108,7 @@ export async function insertMerge(
     testMode: scope.testMode,
     ...plain,
     ...documents,
-    ...createdColumns(scope),
+    ...toCreatedColumns(scope),
   };
   await sql`insert into merges ${sql(row as never)}`;
 }

@@ -1,10 +1,10 @@
 // Notes on records.
 
 import type { Fragment } from 'postgres';
-import { type CreatedByRow, createdColumns } from '../client/created-by.ts';
+import { type CreatedByRow, toCreatedColumns } from '../client/created-by.ts';
 import type { Sql } from '../client/pool.ts';
 import { isVisibleTo, type Scope } from '../client/visibility.ts';
-import { recordTable } from './columns.ts';
+import { getRecordTable } from './columns.ts';
 import { belongsToTenant } from './reached.ts';
 
 export interface NoteRow extends CreatedByRow {
@@ -45,7 +45,7 @@ export async function insertNote(
   const { id, object, recordId, content } = note;
   const keys = { companyId: scope.companyId, testMode: scope.testMode, id, object, recordId };
   const [row] = await sql<NoteRow[]>`
-    insert into notes ${sql({ ...keys, content, ...createdColumns(scope), createdAt: now, updatedAt: now })}
+    insert into notes ${sql({ ...keys, content, ...toCreatedColumns(scope), createdAt: now, updatedAt: now })}
     returning id, object, record_id, content, created_by_kind, created_by_id, created_by_name, created_at, updated_at`;
   if (!row) throw new Error('an inserted note was not returned');
   return row;
@@ -160,7 +160,7 @@ export async function listNotesOfObjects(
 function isOnVisible(sql: Sql, scope: Scope, objects: readonly string[]): Fragment {
   if (scope.reach.kind === 'company') return sql`true`;
   const each = objects.map((object, index) => {
-    const table = recordTable(object);
+    const table = getRecordTable(object);
     // With a limit, each record is looked up by its key. Without, PostgreSQL may read all that are within reach.
     return sql`${index === 0 ? sql`` : sql`or`} n.object = ${object} and (
         select true from ${sql(table.name)} r

@@ -5,7 +5,7 @@ import type { SortKey } from '../../domain/objects/sort.ts';
 import type { Scope } from '../client/visibility.ts';
 import type { Column, RecordTable } from './columns.ts';
 import { canBe } from './filter.ts';
-import { selectedNames } from './rows.ts';
+import { getSelectedNames } from './rows.ts';
 
 /** A value of a sort key in a cursor. */
 export type KeyValue = string | number | boolean | null;
@@ -41,9 +41,9 @@ const commonLimits = new Set([10, 25, 50, 100].map((size) => size + 1));
  * the record, then the key values of the sort. It is a text, because building it from fragments
  * takes a twentieth of such a call.
  */
-export function commonPage(table: RecordTable, scope: Scope, page: Page): CommonPage | undefined {
+export function buildCommonPage(table: RecordTable, scope: Scope, page: Page): CommonPage | undefined {
   const age = ageAsked(scope, page);
-  const single = singleValue(table, scope, page);
+  const single = findSingleValue(table, scope, page);
   if (!age || (page.filter && !single) || !commonLimits.has(page.limit)) return undefined;
 
   const parameters: KeyValue[] = [];
@@ -68,7 +68,7 @@ export function commonPage(table: RecordTable, scope: Scope, page: Page): Common
   const end = value ? `and ${order[0]} ${within} ${value}` : '';
   return {
     text: `
-      select ${selectedNames(table)}, ${keys.join(', ')}
+      select ${getSelectedNames(table)}, ${keys.join(', ')}
       from ${table.name} r
       where ${own} ${ofObject} ${begin} ${end}
       order by ${order.map((column) => `${column} ${direction}`).join(', ')}
@@ -81,7 +81,7 @@ export function commonPage(table: RecordTable, scope: Scope, page: Page): Common
  * Returns the value that a page by age filters by, of a field with an index for that. Such pages
  * are common, and need few statements.
  */
-export function singleValue(
+export function findSingleValue(
   table: RecordTable,
   scope: Scope,
   page: Page,

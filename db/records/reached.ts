@@ -32,7 +32,7 @@ export interface Source {
 }
 
 /** Returns the time by which indexes order the records of each user. */
-export function ageColumn({ name }: ReachedTable): string {
+export function getAgeColumn({ name }: ReachedTable): string {
   return name === 'activities' ? 'performed_at' : 'created_at';
 }
 

@@ -2,16 +2,16 @@
 import type { Fragment } from 'postgres';
 import type { Filter } from '../../domain/objects/filter.ts';
 import type { StoredRecord } from '../../domain/records/draft.ts';
-import { type Sql, type Statement, setPlanning, unprepared } from '../client/pipeline.ts';
+import { markUnprepared, type Sql, type Statement, setPlanning } from '../client/pipeline.ts';
 import type { TenantScope } from '../client/tenant.ts';
 import { isVisibleTo, type Scope } from '../client/visibility.ts';
-import { type RecordTable, recordTable } from './columns.ts';
-import { filterCondition } from './filter.ts';
+import { getRecordTable, type RecordTable } from './columns.ts';
+import { buildFilterCondition } from './filter.ts';
 import { type ListPart, type ListPlanning, planList } from './list-plan.ts';
 import type { KeyValue, Page } from './pages.ts';
 import { belongsToTenant, findFirstVisible, findVisibleRecords, type Source } from './reached.ts';
-import { fromRow, type Row, readFurtherColumns, selection } from './rows.ts';
-import { keyColumns, listJoins, orderBy, partCondition } from './sort.ts';
+import { type Row, readFurtherColumns, selectColumns, toRecord } from './rows.ts';
+import { buildKeyColumns, buildOrderBy, buildPartCondition, listJoins } from './sort.ts';
 
 /** Returns one visible record, or undefined. */
 export function findRecord(sql: Sql, scope: Scope, object: string, id: string): Promise<StoredRecord | undefined> {
@@ -55,7 +55,7 @@ export async function holdRecord(sql: Sql, scope: Scope, object: string, id: str
 }
 
 async function exists(sql: Sql, scope: Scope, object: string, id: string, lock: Fragment): Promise<boolean> {
-  const table = recordTable(object);
+  const table = getRecordTable(object);
   const rows = await sql`
     select r.id
     from ${sql(table.name)} r
@@ -65,24 +65,24 @@ async function exists(sql: Sql, scope: Scope, object: string, id: string, lock: 
 }
 
 async function selectOne(sql: Sql, scope: Scope, object: string, id: string, lock: Fragment) {
-  const table = recordTable(object);
+  const table = getRecordTable(object);
   const [row] = await sql`
-    select ${selection(sql, table)}
+    select ${selectColumns(sql, table)}
     from ${sql(table.name)} r
     where ${belongsToTenant(sql, scope, table)} and r.id = ${id} and ${isVisibleTo(sql, scope, table.assigned)}
     ${lock}`.values();
-  return row && fromRow(table, row);
+  return row && toRecord(table, row);
 }
 
 async function selectMany(sql: Sql, scope: Scope, object: string, ids: readonly string[], lock: Fragment) {
-  const table = recordTable(object);
+  const table = getRecordTable(object);
   const rows = await sql`
-    select ${selection(sql, table)}
+    select ${selectColumns(sql, table)}
     from ${sql(table.name)} r
     where ${belongsToTenant(sql, scope, table)} and r.id = any(${ids as string[]}::uuid[]) and ${isVisibleTo(sql, scope, table.assigned)}
     order by r.id
     ${lock}`.values();
-  return rows.map((row) => fromRow(table, row));
+  return rows.map((row) => toRecord(table, row));
 }
 
 /** Returns records by their ids, regardless of visibility, for effects of a write. */
@@ -92,12 +92,12 @@ export async function findRecordsBeyondReach(
   object: string,
   ids: readonly string[],
 ): Promise<StoredRecord[]> {
-  const table = recordTable(object);
+  const table = getRecordTable(object);
   const rows = await sql`
-    select ${selection(sql, table)}
+    select ${selectColumns(sql, table)}
     from ${sql(table.name)} r
     where ${belongsToTenant(sql, scope, table)} and r.id = any(${[...ids]}::uuid[])`.values();
-  return rows.map((row) => fromRow(table, row));
+  return rows.map((row) => toRecord(table, row));
 }
 
 /**
@@ -109,11 +109,11 @@ export async function listRecords(
   object: string,
   page: Page,
 ): Promise<{ record: StoredRecord; keys: KeyValue[] }[]> {
-  const table = recordTable(object);
+  const table = getRecordTable(object);
   const plan = planList(table, scope, page);
   if (plan.kind === 'common') {
     const query = sql.unsafe(plan.text, plan.parameters, { prepare: true }).values();
-    return listed(table, await (setPlanning(query, 'in order') ? query : unprepared(query)));
+    return listed(table, await (setPlanning(query, 'in order') ? query : markUnprepared(query)));
   }
   const visible = plan.source === 'visibleRows' ? await findVisibleRecords(sql, scope, table) : undefined;
   const rows: Row[] = [];
@@ -122,12 +122,12 @@ export async function listRecords(
     const wanted = wantedRows(sql, scope, table, page, part);
     const source = visible ?? (await findFirstVisible(sql, scope, table, firstOfPart(sql, wanted, part, page, most)));
     const query = sql`
-      select ${selection(sql, table)}, ${keyColumns(sql, plan.keys)}
+      select ${selectColumns(sql, table)}, ${buildKeyColumns(sql, plan.keys)}
       from ${source.rows} ${listJoins(sql, plan.keys)}
       where ${source.where} ${wanted}
-      order by ${orderBy(sql, part.keys)}
+      order by ${buildOrderBy(sql, part.keys)}
       limit ${most} ${page.offset ? sql`offset ${page.offset}` : sql``}`.values();
-    rows.push(...(await (isKept(query, plan.planning, source) ? query : unprepared(query))));
+    rows.push(...(await (isKept(query, plan.planning, source) ? query : markUnprepared(query))));
     if (rows.length === page.limit) break;
   }
   return listed(table, rows);
@@ -136,14 +136,14 @@ export async function listRecords(
 /** Returns the conditions of a page for the rows of a part, each with a leading `and`. */
 function wantedRows(sql: Sql, scope: Scope, table: RecordTable, { filter, where }: Page, part: ListPart): Fragment {
   return sql`
-      ${filter ? sql`and ${filterCondition(sql, scope, table, filter)}` : sql``}
+      ${filter ? sql`and ${buildFilterCondition(sql, scope, table, filter)}` : sql``}
       ${where ? sql`and ${where}` : sql``}
-      ${partCondition(sql, part)}`;
+      ${buildPartCondition(sql, part)}`;
 }
 
 /** Returns what a part reads of the rows of each user: at least as much as it reads in total. */
 function firstOfPart(sql: Sql, wanted: Fragment, part: ListPart, { offset }: Page, most: number): Fragment {
-  return sql`${wanted} order by ${orderBy(sql, part.keys)} limit ${most + (offset ?? 0)}`;
+  return sql`${wanted} order by ${buildOrderBy(sql, part.keys)} limit ${most + (offset ?? 0)}`;
 }
 
 /** Sets how a statement is planned. @returns false if it must not stay prepared */
@@ -161,7 +161,7 @@ function isKept(query: Statement, planning: ListPlanning, { isOfEach }: Source):
 }
 
 const listed = (table: RecordTable, rows: readonly Row[]) =>
-  rows.map((row) => ({ record: fromRow(table, row), keys: readFurtherColumns(table, row) }));
+  rows.map((row) => ({ record: toRecord(table, row), keys: readFurtherColumns(table, row) }));
 
 /**
  * Counts visible records that pass the filter.
@@ -174,15 +174,15 @@ export async function countRecords(
   filter: Filter | undefined,
   most?: number,
 ): Promise<number> {
-  const table = recordTable(object);
+  const table = getRecordTable(object);
   const source = await findVisibleRecords(sql, scope, table);
-  const [row] = await unprepared(sql<{ total: number }[]>`
+  const [row] = await markUnprepared(sql<{ total: number }[]>`
     select count(*) as total
     from (
       select 1
       from ${source.rows}
       where ${source.where}
-        ${filter ? sql`and ${filterCondition(sql, scope, table, filter)}` : sql``}
+        ${filter ? sql`and ${buildFilterCondition(sql, scope, table, filter)}` : sql``}
       ${most === undefined ? sql`` : sql`limit ${most + 1}`}
     ) found`);
   return row?.total ?? 0;

@@ -3,7 +3,7 @@ import type { Fragment } from 'postgres';
 import type { NeededReference } from '../../domain/records/draft.ts';
 import type { Sql } from '../client/pool.ts';
 import { isVisibleTo, type Scope } from '../client/visibility.ts';
-import { recordTable } from './columns.ts';
+import { getRecordTable } from './columns.ts';
 
 /** Returns the id of a reference's target. */
 export type Found = (reference: NeededReference) => string | undefined;
@@ -18,7 +18,7 @@ const objectOfKind: Readonly<Record<string, string>> = {
 /**
  * Returns the group in which a reference is looked up: the users by id or by address, or an object.
  */
-function groupOf(reference: NeededReference): string {
+function toLookupGroup(reference: NeededReference): string {
   if (reference.kind === 'user' || reference.kind === 'user_email') return reference.kind;
   return objectOfKind[reference.kind] ?? reference.object ?? '';
 }
@@ -30,11 +30,11 @@ function groupOf(reference: NeededReference): string {
 export async function findReferences(sql: Sql, scope: Scope, references: readonly NeededReference[]): Promise<Found> {
   const groups = new Map<string, Set<string>>();
   for (const reference of references) {
-    const group = groupOf(reference);
+    const group = toLookupGroup(reference);
     groups.set(group, (groups.get(group) ?? new Set()).add(reference.value));
   }
   const parts = [...groups.keys()]
-    .sort(inLockOrder)
+    .sort(compareLockOrder)
     .map((group) => lookUp(sql, scope, group, [...(groups.get(group) ?? [])]));
   const rows =
     parts.length === 0
@@ -42,13 +42,13 @@ export async function findReferences(sql: Sql, scope: Scope, references: readonl
       : await sql<{ group: string; value: string; id: string }[]>`
           ${parts.map((part, index) => (index === 0 ? part : sql`union all ${part}`))}`;
   const found = new Map(rows.map((row) => [`${row.group} ${row.value}`, row.id]));
-  return (reference) => found.get(`${groupOf(reference)} ${reference.value}`);
+  return (reference) => found.get(`${toLookupGroup(reference)} ${reference.value}`);
 }
 
 /** The order in which all transactions lock: records before those that refer to them. */
 const lockOrder = ['leads', 'accounts', 'customers', 'deals', 'activities'];
 
-export function inLockOrder(a: string, b: string): number {
+export function compareLockOrder(a: string, b: string): number {
   const place = (group: string): number => (lockOrder.includes(group) ? lockOrder.indexOf(group) : lockOrder.length);
   return place(a) - place(b) || (a < b ? -1 : 1);
 }
@@ -65,7 +65,7 @@ function lookUp(sql: Sql, scope: Scope, group: string, values: string[]): Fragme
       from users u
       where u.company_id = ${companyId} and u.status = 'active' and ${matches}`;
   }
-  const table = recordTable(group);
+  const table = getRecordTable(group);
   return sql`
     select ${group}::text as "group", locked.id::text as value, locked.id::text as id
     from (

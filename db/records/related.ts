@@ -16,7 +16,7 @@ interface Origin {
  * The related records within reach, as rows `related`. Both sides of every join name the company
  * and the mode, so that the rows of a company can be on a machine of their own.
  */
-export function relatedRows(
+export function selectRelatedRows(
   sql: Sql,
   scope: Scope,
   origin: Origin,
@@ -45,8 +45,8 @@ function isReferred(
   related: RecordTable,
   { side, field, isToAny }: Extract<RelationPath, { kind: 'reference' }>,
 ): Fragment {
-  const nameOf = ({ object, name }: RecordTable): string => object ?? name;
+  const getObjectName = ({ object, name }: RecordTable): string => object ?? name;
   if (side === 'from')
-    return sql`related.${sql(field)} = ${row}.id ${isToAny ? sql`and related.object = ${nameOf(table)}` : sql``}`;
-  return sql`related.id = ${row}.${sql(field)} ${isToAny ? sql`and ${row}.object = ${nameOf(related)}` : sql``}`;
+    return sql`related.${sql(field)} = ${row}.id ${isToAny ? sql`and related.object = ${getObjectName(table)}` : sql``}`;
+  return sql`related.id = ${row}.${sql(field)} ${isToAny ? sql`and ${row}.object = ${getObjectName(related)}` : sql``}`;
 }

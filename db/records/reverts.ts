@@ -2,7 +2,7 @@
 import { hash } from 'node:crypto';
 import type { Fragment } from 'postgres';
 import type { Operation, RecordReversal, RevertConflict, RevertSource } from '../../domain/records/reverts.ts';
-import { type CreatedByRow, createdColumns } from '../client/created-by.ts';
+import { type CreatedByRow, toCreatedColumns } from '../client/created-by.ts';
 import type { Sql } from '../client/pool.ts';
 import { type DueDataRow, forEachTenant } from '../client/sweeping.ts';
 import type { TenantScope } from '../client/tenant.ts';
@@ -106,7 +106,7 @@ export async function insertRevert(sql: Sql, scope: Scope, given: NewRevert, now
     status: 'planning',
     reachKind: scope.reach.kind,
     reachId: scope.reach.kind === 'company' ? null : scope.reach.id,
-    ...createdColumns(scope),
+    ...toCreatedColumns(scope),
     createdAt: now,
   };
   const [stored] = await sql<RevertRow[]>`insert into reverts ${sql(row)} returning ${sql(columns)}`;

@@ -37,7 +37,7 @@ interface Layout {
 
 const layouts = new WeakMap<RecordTable['columns'], Layout>();
 
-function layoutOf(table: RecordTable): Layout {
+function getLayout(table: RecordTable): Layout {
   const known = layouts.get(table.columns);
   if (known) return known;
   const names = [...new Set([...table.columns.values()].map((column) => column.name))];
@@ -66,31 +66,31 @@ function layoutOf(table: RecordTable): Layout {
 const quoted = (names: readonly string[]): string => names.map((name) => `"${name}"`).join(', ');
 
 /** Returns the columns of a record, of a table that the statement calls `r`. */
-export function selection(sql: Sql, table: RecordTable): Fragment {
-  return text(sql, selectedNames(table));
+export function selectColumns(sql: Sql, table: RecordTable): Fragment {
+  return text(sql, getSelectedNames(table));
 }
 
 /** The same for a statement that is built as a text. */
-export function selectedNames(table: RecordTable): string {
-  return layoutOf(table).selected;
+export function getSelectedNames(table: RecordTable): string {
+  return getLayout(table).selected;
 }
 
 /** Returns the columns that an update writes. */
-export function writableColumns(sql: Sql, table: RecordTable): Fragment {
-  return text(sql, layoutOf(table).writable);
+export function getWritableColumns(sql: Sql, table: RecordTable): Fragment {
+  return text(sql, getLayout(table).writable);
 }
 
 /** The columns that an insert writes: all but those that are computed. */
-export function insertedColumns(table: RecordTable): readonly string[] {
-  return layoutOf(table).inserted;
+export function getInsertedColumns(table: RecordTable): readonly string[] {
+  return getLayout(table).inserted;
 }
 
 /**
  * Returns the statements that insert rows of toRow: without a result, and with the columns of
  * selection.
  */
-export function insertions(table: RecordTable): Layout['insertions'] {
-  return layoutOf(table).insertions;
+export function getInsertions(table: RecordTable): Layout['insertions'] {
+  return getLayout(table).insertions;
 }
 
 /** Only for names from this folder: they become part of the statement unchanged. */
@@ -98,8 +98,8 @@ function text(sql: Sql, names: string): Fragment {
   return sql.unsafe(names) as unknown as Fragment;
 }
 
-export function fromRow(table: RecordTable, row: Row): StoredRecord {
-  const { fields, blank } = layoutOf(table);
+export function toRecord(table: RecordTable, row: Row): StoredRecord {
+  const { fields, blank } = getLayout(table);
   const values: Record<string, StoredValue> = { ...blank };
   for (const { field, at } of fields) {
     const value = row[at];
@@ -115,7 +115,7 @@ export function fromRow(table: RecordTable, row: Row): StoredRecord {
  */
 export function readFurtherColumns(table: RecordTable, row: Row): StoredValue[] {
   return row
-    .slice(layoutOf(table).columns.length)
+    .slice(getLayout(table).columns.length)
     .map((value) => (value instanceof Date ? value.toISOString() : (value as StoredValue)));
 }
 
@@ -157,7 +157,7 @@ const moment = /^[1-9]\d{3}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/;
  * @returns undefined if the database may return a value in another form
  */
 export function predictRow(table: RecordTable, row: Readonly<Record<string, unknown>>): Row | undefined {
-  const { columns } = layoutOf(table);
+  const { columns } = getLayout(table);
   const values: unknown[] = [];
   for (const { name, type } of columns) {
     const value = row[name] ?? null;

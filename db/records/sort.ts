@@ -9,10 +9,10 @@ import type { KeyValue } from './pages.ts';
 const orderedCharacters = 255;
 
 /** Returns the key values of a row, as columns key_0, key_1 and so on. */
-export function keyColumns(sql: Sql, keys: readonly OrderedKey[]): Fragment {
+export function buildKeyColumns(sql: Sql, keys: readonly OrderedKey[]): Fragment {
   return commas(
     sql,
-    keys.map((key) => sql`${expressionOf(sql, key)} as ${sql(`key_${key.place}`)}`),
+    keys.map((key) => sql`${buildExpression(sql, key)} as ${sql(`key_${key.place}`)}`),
   );
 }
 
@@ -22,7 +22,7 @@ export function listJoins(sql: Sql, keys: readonly OrderedKey[]): Fragment {
 }
 
 /** Returns the rows of a part, as conditions with a leading `and`. */
-export function partCondition(sql: Sql, { only, keys, after }: ListPart): Fragment {
+export function buildPartCondition(sql: Sql, { only, keys, after }: ListPart): Fragment {
   // The column itself: for an expression on it, the planner does not know that the index lacks rows
   // without a value.
   const condition = only ? sql`and r.${sql(only.column)} ${only.hasValue ? sql`is not null` : sql`is null`}` : sql``;
@@ -33,12 +33,12 @@ export function partCondition(sql: Sql, { only, keys, after }: ListPart): Fragme
  * A key that is never null is ordered without "nulls last", because its index does not have that
  * order.
  */
-export function orderBy(sql: Sql, keys: readonly OrderedKey[]): Fragment {
+export function buildOrderBy(sql: Sql, keys: readonly OrderedKey[]): Fragment {
   return commas(
     sql,
     keys.map(
       (key) =>
-        sql`${expressionOf(sql, key)} ${key.descending ? sql`desc` : sql`asc`} ${key.filled ? sql`` : sql`nulls last`}`,
+        sql`${buildExpression(sql, key)} ${key.descending ? sql`desc` : sql`asc`} ${key.filled ? sql`` : sql`nulls last`}`,
     ),
   );
 }
@@ -50,7 +50,7 @@ function listJoin(sql: Sql, column: Column | undefined, place: number): Fragment
   return sql`left join ${sql(column.names)} ${list} on ${list}.company_id = r.company_id and ${list}.id = r.${sql(column.name)}`;
 }
 
-function expressionOf(sql: Sql, { column, field, place }: OrderedKey): Fragment {
+function buildExpression(sql: Sql, { column, field, place }: OrderedKey): Fragment {
   if (!column) return sql`left(r.custom ->> ${field}::text, ${orderedCharacters}::int) collate "C"`;
   const value = sql`r.${sql(column.name)}`;
   if (column.names) return sql`${sql(`list_${place}`)}.name collate "C"`;
@@ -83,14 +83,14 @@ function afterKeys(sql: Sql, keys: readonly OrderedKey[], values: readonly KeyVa
   if (keys.every((key) => key.filled && key.descending === first.descending)) {
     const left = commas(
       sql,
-      keys.map((key) => expressionOf(sql, key)),
+      keys.map((key) => buildExpression(sql, key)),
     );
     return sql`(${left}) ${first.descending ? sql`<` : sql`>`} (${commas(sql, parameters)})`;
   }
   const exact = afterEach(sql, keys, parameters, values);
   // The leading bound is redundant, but an index on the first key can seek to it.
   return first.filled
-    ? sql`${expressionOf(sql, first)} ${first.descending ? sql`<=` : sql`>=`} ${parameters[0] as Fragment} and ${exact}`
+    ? sql`${buildExpression(sql, first)} ${first.descending ? sql`<=` : sql`>=`} ${parameters[0] as Fragment} and ${exact}`
     : exact;
 }
 
@@ -103,7 +103,7 @@ function afterEach(
   const [key, ...rest] = keys;
   const [parameter, ...later] = parameters;
   if (!key || !parameter) return sql`false`;
-  const expression = expressionOf(sql, key);
+  const expression = buildExpression(sql, key);
   const inner = afterEach(sql, rest, later, values.slice(1));
   if (values[0] === null) return sql`(${expression} is null and ${inner})`;
   const beyond = sql`${expression} ${key.descending ? sql`<` : sql`>`} ${parameter}`;

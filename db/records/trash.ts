@@ -5,19 +5,19 @@ import type { ActingScope, Actor } from '../client/created-by.ts';
 import type { Sql } from '../client/pool.ts';
 import type { TenantScope } from '../client/tenant.ts';
 import { isVisibleTo, type Scope } from '../client/visibility.ts';
-import { recordTable } from './columns.ts';
+import { getRecordTable } from './columns.ts';
 import { belongsToTenant } from './reached.ts';
 import type { ClearedReference, ClearingCause } from './reference-clearing.ts';
-import { inLockOrder } from './references.ts';
-import { fromRow, insertedColumns, readFurtherColumns, selection, toRow } from './rows.ts';
+import { compareLockOrder } from './references.ts';
+import { getInsertedColumns, readFurtherColumns, selectColumns, toRecord, toRow } from './rows.ts';
 
 /** Days after which a deleted record is removed for good. */
 export const daysInTrash = 30;
 
 /** The tables of items that are restored as they are, in the order in which they are restored, with their columns. */
 export const itemColumns = {
-  activities: insertedColumns(recordTable('activities')),
-  tasks: insertedColumns(recordTable('tasks')),
+  activities: getInsertedColumns(getRecordTable('activities')),
+  tasks: getInsertedColumns(getRecordTable('tasks')),
   notes: [
     ...['company_id', 'test_mode', 'id', 'object', 'record_id', 'content'],
     ...['created_by_kind', 'created_by_id', 'created_by_name', 'created_by_user', 'created_at', 'updated_at'],
@@ -98,7 +98,7 @@ export function keepRecords(
   { actor, at }: Deleter,
 ): Fragment {
   const purgeAt = new Date(at.getTime() + daysInTrash * 86_400_000);
-  const owner = recordTable(object).assigned === 'assigned' ? sql`assigned_to` : sql`null::uuid`;
+  const owner = getRecordTable(object).assigned === 'assigned' ? sql`assigned_to` : sql`null::uuid`;
   // A record that was restored can be here still, if references to it are being restored.
   return sql`
     insert into deleted_records (company_id, test_mode, object, id, document, children, deleted_at, deleted_by_kind, deleted_by_id,
@@ -196,9 +196,9 @@ export async function lockDeletedRecords(
   ids: readonly string[],
   now: Date,
 ): Promise<LockedRecord[]> {
-  const table = recordTable(object);
+  const table = getRecordTable(object);
   const rows = await sql`
-    select ${selection(sql, table)}, d.deleted_at, d.merged_into
+    select ${selectColumns(sql, table)}, d.deleted_at, d.merged_into
     from (
       select id, document, deleted_at, merged_into from deleted_records
       where ${isInTrash(sql, scope, object, now)} and id = any(${[...ids]}::uuid[]) and ${isVisibleTo(sql, scope)}
@@ -209,7 +209,7 @@ export async function lockDeletedRecords(
     order by d.id`.values();
   return rows.map((row) => {
     const [deletedAt, mergedInto] = readFurtherColumns(table, row) as [string, string | null];
-    return { ...fromRow(table, row), deletedAt: new Date(deletedAt), mergedInto };
+    return { ...toRecord(table, row), deletedAt: new Date(deletedAt), mergedInto };
   });
 }
 
@@ -233,8 +233,8 @@ export async function insertDeletedRecords(
   ids: readonly string[],
   changed: readonly StoredRecord[],
 ): Promise<ReturnedRecord[]> {
-  const table = recordTable(object);
-  const columns = namesOf(sql, insertedColumns(table));
+  const table = getRecordTable(object);
+  const columns = quoteNames(sql, getInsertedColumns(table));
   const changes = changed.map(({ id, values, custom, version, updatedAt }) => [
     id,
     { ...toRow(table, values, custom), version, updated_at: updatedAt.toISOString(), updated_by_id: scope.actor.id },
@@ -245,7 +245,7 @@ export async function insertDeletedRecords(
     insert into ${sql(table.name)} (${columns})
     select ${columns}
     from (
-      select document ${adapted} || ${ownerOf(sql, scope)} as document from deleted_records
+      select document ${adapted} || ${buildOwner(sql, scope)} as document from deleted_records
       where ${isOwn(sql, scope)} and object = ${object} and id = any(${[...ids]}::uuid[])
     ) deleted
     cross join lateral jsonb_populate_record(null::${sql(table.name)}, document) record`.execute();
@@ -259,12 +259,12 @@ export async function insertDeletedRecords(
 }
 
 /** The columns that say whose a row is: those of the trash, whatever the document says. */
-const ownerOf = (sql: Sql, { companyId, testMode }: TenantScope): Fragment =>
+const buildOwner = (sql: Sql, { companyId, testMode }: TenantScope): Fragment =>
   sql`jsonb_build_object('company_id', ${companyId}::uuid, 'test_mode', ${testMode}::boolean)`;
 
 const plainItems = ['activities', 'tasks', 'notes', 'messages', 'received_reports', 'attachments'] as const;
 
-const namesOf = (sql: Sql, names: readonly string[]): Fragment =>
+const quoteNames = (sql: Sql, names: readonly string[]): Fragment =>
   sql.unsafe(names.map((name) => `"${name}"`).join(', ')) as unknown as Fragment;
 
 /**
@@ -277,7 +277,7 @@ async function restoreItems(
   roots: readonly string[],
   kind: ItemTable,
 ): Promise<{ id: string; root: string }[]> {
-  const columns = namesOf(sql, itemColumns[kind]);
+  const columns = quoteNames(sql, itemColumns[kind]);
   const isRecord = kind === 'activities' || kind === 'tasks';
   // Joined below: the planner expects one row, and would compare each row with each other one.
   const rows = await sql<{ id: string; root: string | null }[]>`
@@ -287,7 +287,7 @@ async function restoreItems(
       returning id as item_id, record_id as root, document
     ), inserted as (
       insert into ${sql(kind)} (${columns})
-      select ${columns} from restored cross join lateral jsonb_populate_record(null::${sql(kind)}, document || ${ownerOf(sql, scope)}) item
+      select ${columns} from restored cross join lateral jsonb_populate_record(null::${sql(kind)}, document || ${buildOwner(sql, scope)}) item
       on conflict do nothing
       returning id
     )
@@ -304,7 +304,7 @@ async function restoreItems(
  */
 export function restoreTags(sql: Sql, scope: TenantScope, roots: readonly string[]): Promise<unknown> {
   const { companyId } = scope;
-  const columns = namesOf(sql, itemColumns.record_tags);
+  const columns = quoteNames(sql, itemColumns.record_tags);
   return sql`
     with restored as (
       delete from deleted_items
@@ -320,7 +320,7 @@ export function restoreTags(sql: Sql, scope: TenantScope, roots: readonly string
     insert into record_tags (${columns})
     select ${columns}
     from (select document from restored where id in (select id from existing)) restored
-    cross join lateral jsonb_populate_record(null::record_tags, document || ${ownerOf(sql, scope)}) item`.execute();
+    cross join lateral jsonb_populate_record(null::record_tags, document || ${buildOwner(sql, scope)}) item`.execute();
 }
 
 /** Returns the custom values that activities or tasks of records bring back, for the check of unique fields. */
@@ -430,7 +430,7 @@ export async function restoreLinks(
   roots: readonly string[],
   ids: readonly string[],
 ): Promise<Set<string>> {
-  const columns = namesOf(sql, itemColumns.links);
+  const columns = quoteNames(sql, itemColumns.links);
   const rows = await sql<{ id: string }[]>`
     with restored as (
       delete from deleted_items
@@ -450,7 +450,7 @@ export async function restoreLinks(
       where id = any(${[...ids]}::uuid[])
       order by record_id, document ->> 'link_type_id', document ->> 'to_id', document ->> 'from_id'
     ) restored
-    cross join lateral jsonb_populate_record(null::links, document || ${ownerOf(sql, scope)}) item
+    cross join lateral jsonb_populate_record(null::links, document || ${buildOwner(sql, scope)}) item
     where item.link_type_id in (select id from existing)
     on conflict do nothing
     returning id`;
@@ -461,8 +461,8 @@ export async function restoreLinks(
 export async function holdExisting(sql: Sql, scope: TenantScope, keys: readonly RecordKey[]): Promise<Set<string>> {
   const existing = new Set<string>();
   const byObject = Map.groupBy(keys, ({ object }) => object);
-  for (const object of [...byObject.keys()].sort(inLockOrder)) {
-    const table = recordTable(object);
+  for (const object of [...byObject.keys()].sort(compareLockOrder)) {
+    const table = getRecordTable(object);
     const ids = (byObject.get(object) ?? []).map(({ id }) => id);
     const rows = await sql<{ id: string }[]>`
       select r.id from ${sql(table.name)} r
@@ -526,7 +526,9 @@ export async function restoreReferences(
   const ordered = items.toSorted((a, b) => (a.to < b.to ? -1 : 1));
   const byField = Map.groupBy(ordered, ({ object, field }) => `${object} ${field}`);
   // Leads, customers, deals: in the order in which all transactions lock.
-  for (const name of [...byField.keys()].sort((a, b) => inLockOrder(a.split(' ')[0] ?? '', b.split(' ')[0] ?? ''))) {
+  for (const name of [...byField.keys()].sort((a, b) =>
+    compareLockOrder(a.split(' ')[0] ?? '', b.split(' ')[0] ?? ''),
+  )) {
     const [object, field] = name.split(' ') as [RestoredReference['object'], RestoredReference['field']];
     // A field that led to several of the records gets the first one of them.
     const targets = new Map((byField.get(name) ?? []).toReversed().map(({ id, to }) => [id, to]));

@@ -1,10 +1,10 @@
 // Values of unique fields, found by custom_value_hashes: their records, and repeated values.
 import type { RepeatedValue, UniqueValue, ValueHolder } from '../../domain/records/unique-values.ts';
-import { type Sql, unprepared } from '../client/pipeline.ts';
+import { markUnprepared, type Sql } from '../client/pipeline.ts';
 import { enterTenant } from '../client/tenant.ts';
 import { lockValues } from '../client/value-locks.ts';
 import { isVisibleTo, type Scope } from '../client/visibility.ts';
-import { recordTable } from './columns.ts';
+import { getRecordTable } from './columns.ts';
 import { belongsToTenant } from './reached.ts';
 
 /**
@@ -20,7 +20,7 @@ export async function findHolders(
 ): Promise<ValueHolder[]> {
   if (wanted.length === 0) return [];
   const { companyId, testMode } = scope;
-  const table = recordTable(object);
+  const table = getRecordTable(object);
   const fields = [...new Set(wanted.map(({ field }) => field))];
   const joining = joinWriters(sql, companyId, object, fields);
   const locking = lockValues(
@@ -29,7 +29,7 @@ export async function findHolders(
     wanted.map(({ field, value }) => JSON.stringify(['unique', testMode, object, field, value])),
   );
   // A separate statement: it must see what the locks' last holders committed.
-  const finding = unprepared(
+  const finding = markUnprepared(
     sql<{ id: string; visible: boolean; stored: (string | null)[] }[]>`
       select r.id, ${isVisibleTo(sql, scope, table.assigned)} as visible,
         array(select r.custom ->> field from unnest(${fields}::text[]) field) as stored
@@ -125,9 +125,9 @@ async function selectRepeated(
   field: string,
   limit: number,
 ): Promise<readonly { value: string; ids: string[] }[]> {
-  const table = recordTable(object);
+  const table = getRecordTable(object);
   const ofField = sql`h.company_id = ${scope.companyId} and h.test_mode = ${scope.testMode}`;
-  return await unprepared(
+  return await markUnprepared(
     sql<{ value: string; ids: string[] }[]>`
       select repeated.value, coalesce(repeated.ids, '{}') as ids
       from (

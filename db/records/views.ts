@@ -1,5 +1,5 @@
 // Saved views of lists of records. Callers that change them have locked the owned settings.
-import { createdColumns } from '../client/created-by.ts';
+import { toCreatedColumns } from '../client/created-by.ts';
 import type { Sql } from '../client/pool.ts';
 import { type OwnedRow, type OwnedTable, type Owner, selectOwned } from '../settings/owned-settings.ts';
 
@@ -21,7 +21,7 @@ export async function insertView(
   { id, object, ...settings }: ViewSettings & { id: string; object: string },
   now: Date,
 ): Promise<ViewRow> {
-  const by = createdColumns(owner);
+  const by = toCreatedColumns(owner);
   const { name, filter, sort, fields, isShared } = settings;
   const [row] = await sql<ViewRow[]>`
     insert into saved_views (company_id, id, object, name, filter, sort, fields, is_shared,

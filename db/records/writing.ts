@@ -3,17 +3,17 @@ import type { Ownership } from '../../domain/ownership.ts';
 import type { NewRecord, StoredRecord } from '../../domain/records/draft.ts';
 import type { Sql } from '../client/pool.ts';
 import type { Scope } from '../client/visibility.ts';
-import { type RecordTable, recordTable } from './columns.ts';
+import { getRecordTable, type RecordTable } from './columns.ts';
 import { belongsToTenant, isNamed } from './reached.ts';
 import {
-  fromRow,
-  insertions,
+  getInsertions,
+  getWritableColumns,
   predictRow,
   type Row,
   readFurtherColumns,
-  selection,
+  selectColumns,
+  toRecord,
   toRow,
-  writableColumns,
 } from './rows.ts';
 
 /** Records whose write statement was sent. */
@@ -36,7 +36,7 @@ export function insertRecords(
   now: Date,
 ): WrittenRecords<StoredRecord> {
   if (records.length === 0) return nothing;
-  const table = recordTable(object);
+  const table = getRecordTable(object);
   const columns = {
     company_id: scope.companyId,
     test_mode: scope.testMode,
@@ -51,11 +51,11 @@ export function insertRecords(
     updated_by_id: scope.actor.id,
   };
   const rows = records.map(({ id, values, custom }) => Object.assign(toRow(table, values, custom), columns, { id }));
-  const { silent, returning } = insertions(table);
+  const { silent, returning } = getInsertions(table);
   const predicted = predictRecords(table, rows);
   if (predicted) return certain(table, predicted, silent.of(sql, rows).execute());
   const answer = returning.of(sql, rows).values().execute();
-  return { stored: readAnswer(table, rows, answer, (row) => fromRow(table, row)), predicted: undefined };
+  return { stored: readAnswer(table, rows, answer, (row) => toRecord(table, row)), predicted: undefined };
 }
 
 /** A record after a change. */
@@ -66,7 +66,7 @@ export interface ChangedRecord extends StoredRecord {
 
 function changedFromRow(table: RecordTable, row: Row): ChangedRecord {
   const [kind, id, userId] = readFurtherColumns(table, row) as [string, string, string | null];
-  return { ...fromRow(table, row), createdBy: { kind, id, userId } };
+  return { ...toRecord(table, row), createdBy: { kind, id, userId } };
 }
 
 /**
@@ -82,8 +82,8 @@ export function updateRecords(
   whoMade: boolean,
 ): WrittenRecords<ChangedRecord> {
   if (records.length === 0) return nothing;
-  const table = recordTable(object);
-  const columns = writableColumns(sql, table);
+  const table = getRecordTable(object);
+  const columns = getWritableColumns(sql, table);
   const next = records.map((record) => ({
     ...toRow(table, record.values, record.custom),
     id: record.id,
@@ -104,7 +104,7 @@ export function updateRecords(
   const predicted = whoMade ? undefined : predictRecords(table, next);
   if (predicted) return certain(table, predicted, update.execute());
   const answer = sql`
-    ${update} returning ${selection(sql, table)}, r.created_by_kind, r.created_by_id, r.created_by_user`;
+    ${update} returning ${selectColumns(sql, table)}, r.created_by_kind, r.created_by_id, r.created_by_user`;
   const answered = answer.values().execute();
   return { stored: readAnswer(table, next, answered, (row) => changedFromRow(table, row)), predicted: undefined };
 }
@@ -124,7 +124,7 @@ function predictRecords(table: RecordTable, rows: readonly SentRow[]): StoredRec
   const row = only && rows.length === 1 ? predictRow(table, only) : undefined;
   if (!only || !row) return undefined;
   // Sent as texts.
-  return { ...fromRow(table, row), createdAt: new Date(only.created_at), updatedAt: new Date(only.updated_at) };
+  return { ...toRecord(table, row), createdAt: new Date(only.created_at), updatedAt: new Date(only.updated_at) };
 }
 
 /**

@@ -2,11 +2,11 @@
 import type { Fragment } from 'postgres';
 import type { Field } from '../../domain/objects/workspace.ts';
 import type { Report } from '../../domain/reports/reports.ts';
-import { type Sql, unprepared } from '../client/pipeline.ts';
+import { markUnprepared, type Sql } from '../client/pipeline.ts';
 import type { TenantScope } from '../client/tenant.ts';
 import type { Scope } from '../client/visibility.ts';
-import { type Column, type RecordTable, recordTable } from '../records/columns.ts';
-import { filterCondition } from '../records/filter.ts';
+import { type Column, getRecordTable, type RecordTable } from '../records/columns.ts';
+import { buildFilterCondition } from '../records/filter.ts';
 import { findVisibleRecords } from '../records/reached.ts';
 
 interface Figure {
@@ -33,7 +33,7 @@ export async function runReport(
   question: Report,
   maxRows: number,
 ): Promise<ReportFigures> {
-  const table = recordTable(object);
+  const table = getRecordTable(object);
   const { metric, field, groupBy, bucket, filter } = question;
   const source = await findVisibleRecords(sql, scope, table);
   const measure = field ? selectMeasure(sql, table, field, metric) : sql`null::numeric`;
@@ -47,7 +47,7 @@ export async function runReport(
         select r.id, ${first.text} as key, ${first.order} as place, ${second.text} as other, ${second.order} as other_place, ${measure} as measure, row_number() over (order by r.created_at desc, r.id desc) as number
         from ${source.rows}
         where ${source.where}
-          ${filter ? sql`and ${filterCondition(sql, scope, table, filter)}` : sql``}
+          ${filter ? sql`and ${buildFilterCondition(sql, scope, table, filter)}` : sql``}
         order by r.created_at desc, r.id desc
         limit ${maxRows + 1}
       )`;
@@ -82,7 +82,7 @@ export async function runReport(
       ) counted
       order by is_total, ${order}`;
   const isByTags = groupBy.some(({ isMultiple }) => isMultiple);
-  const rows = await unprepared(
+  const rows = await markUnprepared(
     sql<
       (Figure & { key: string | null; other: string | null; isTotal: boolean; seen: number })[]
     >`${isByTags ? byTags : byFields}`,
@@ -170,7 +170,7 @@ export async function countByStatus(
   pipelineId?: string,
 ): Promise<PipelineRow[]> {
   if (object === 'leads' && scope.reach.kind === 'company') return countLeads(sql, scope);
-  const table = recordTable(object);
+  const table = getRecordTable(object);
   const status = object === 'leads' ? sql`r.lead_status_id` : sql`r.stage_id`;
   const source = await findVisibleRecords(sql, scope, table);
   return sql<PipelineRow[]>`

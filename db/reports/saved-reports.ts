@@ -1,5 +1,5 @@
 // Saved definitions of reports. Callers that change them have locked the owned settings.
-import { createdColumns } from '../client/created-by.ts';
+import { toCreatedColumns } from '../client/created-by.ts';
 import type { Sql } from '../client/pool.ts';
 import { type OwnedRow, type OwnedTable, type Owner, selectOwned } from '../settings/owned-settings.ts';
 
@@ -19,7 +19,7 @@ export async function insertSavedReport(
   { id, object, ...settings }: SavedReportSettings & { id: string; object: string },
   now: Date,
 ): Promise<SavedReportRow> {
-  const by = createdColumns(owner);
+  const by = toCreatedColumns(owner);
   const { name, config, isShared } = settings;
   const [row] = await sql<SavedReportRow[]>`
     insert into saved_reports (company_id, id, object, name, config, is_shared,

@@ -3,9 +3,9 @@
 import { setImmediate as breathe } from 'node:timers/promises';
 import type { Sql } from '../client/pool.ts';
 import type { TenantScope } from '../client/tenant.ts';
-import { recordTable } from '../records/columns.ts';
+import { getRecordTable } from '../records/columns.ts';
 import { belongsToTenant } from '../records/reached.ts';
-import { blocksOfSignature, emptySignature, markTexts, recordsOfBlock } from './signature.ts';
+import { blocksOfSignature, createSignature, markTexts, recordsOfBlock } from './signature.ts';
 
 /** Changes that are added in one transaction. */
 const batch = 16 * recordsOfBlock;
@@ -66,7 +66,7 @@ export async function findDueChanges(
 export async function putIntoBlocks(sql: Sql, scope: TenantScope, object: string): Promise<boolean> {
   const { companyId, testMode } = scope;
   const own = sql`company_id = ${companyId} and test_mode = ${testMode} and object = ${object}`;
-  const table = recordTable(object);
+  const table = getRecordTable(object);
   const [lock] = await sql<{ locked: boolean }[]>`
     select pg_try_advisory_xact_lock(hashtextextended(${`search ${companyId} ${testMode} ${object}`}, 0)) as locked
     from companies where id = ${companyId}`;
@@ -154,7 +154,7 @@ async function sign(sql: Sql, { companyId, testMode }: TenantScope, object: stri
   const number = signed?.number ?? 0;
   const first = number * blocksOfSignature;
   if ((signed?.block ?? 0) < first + blocksOfSignature) return;
-  const words = emptySignature();
+  const words = createSignature();
   for (let at = 0; at < blocksOfSignature; at += 1) {
     const [block] = await sql<{ texts: string[] }[]>`
       select texts from search_blocks where ${own} and block = ${first + at}`;

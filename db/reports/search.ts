@@ -4,9 +4,9 @@ import type { StoredRecord } from '../../domain/records/draft.ts';
 import type { SearchedText } from '../../domain/reports/search.ts';
 import type { Sql } from '../client/pool.ts';
 import { isVisibleTo, type Scope } from '../client/visibility.ts';
-import { type RecordTable, recordTable } from '../records/columns.ts';
-import { ageColumn, belongsToTenant, findFirstVisible } from '../records/reached.ts';
-import { fromRow, readFurtherColumns, selection } from '../records/rows.ts';
+import { getRecordTable, type RecordTable } from '../records/columns.ts';
+import { belongsToTenant, findFirstVisible, getAgeColumn } from '../records/reached.ts';
+import { readFurtherColumns, selectColumns, toRecord } from '../records/rows.ts';
 import { blocksOfSignature, computePlaces, findBlocksWith, recordsOfBlock } from './signature.ts';
 
 interface Hit {
@@ -92,7 +92,7 @@ export async function searchRecords(
   texts: readonly SearchedText[],
   limit: number,
 ): Promise<FoundRecords> {
-  const search: Search = { sql, scope, object, table: recordTable(object), part, texts, limit };
+  const search: Search = { sql, scope, object, table: getRecordTable(object), part, texts, limit };
   const newestScanned = 500 + 100 * limit;
   const newest = await scanNewest(search, newestScanned);
   const isAll = newest.looked < newestScanned;
@@ -146,7 +146,7 @@ async function scanNewest(search: Search, most: number): Promise<Scan & { blocks
   const places = computePlaces(lower);
   const own = selectOwnRows(search);
   const last = Math.ceil(most / recordsOfBlock) + 1;
-  const age = scope.reach.kind === 'company' ? 'created_at' : ageColumn(table);
+  const age = scope.reach.kind === 'company' ? 'created_at' : getAgeColumn(table);
   const order = sql`order by r.${sql(age)} desc, r.id desc limit ${most}`;
   const source = await findFirstVisible(sql, scope, table, order);
   const rows = await scanRecords(search, {
@@ -289,7 +289,7 @@ function scanRecords({ sql, scope, table, part, texts, limit }: Search, asked: A
         (count(*) filter (where rank < ${bounds.begun}))::int as begun, (count(*) filter (where rank < ${bounds.whole}))::int as whole
       from looked
     )
-    select ${selection(sql, table)}, best.rank, (
+    select ${selectColumns(sql, table)}, best.rank, (
       select place - 1 from unnest(array[${listTexts(sql, table, texts)}]) with ordinality given (text, place)
       where ${computeRank(sql, frameTexts(sql, sql`given.text`))} = best.rank
       order by place
@@ -337,7 +337,7 @@ function toScan({ table }: Search, rows: readonly unknown[][]): Scan {
   ];
   const best = rows.flatMap((row) => {
     const [rank, place] = readFurtherColumns(table, row) as [Rank | null, number | null];
-    return rank === null || place === null ? [] : [{ record: fromRow(table, row), rank, place }];
+    return rank === null || place === null ? [] : [{ record: toRecord(table, row), rank, place }];
   });
   return { best, looked, total, begun, whole, part };
 }

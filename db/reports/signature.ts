@@ -12,7 +12,7 @@ export const blocksOfSignature = 32;
 const maxPlaces = 4;
 
 /** Returns words of 32 bits, all unset. */
-export function emptySignature(): Uint32Array {
+export function createSignature(): Uint32Array {
   return new Uint32Array(places);
 }
 

@@ -40,7 +40,7 @@ function toChange(entityType: LoggedContact['entityType'], row: ChangedRow): Ent
   };
 }
 
-/** As changeTime() of domain/records/version.ts, for a row that the statement itself locks. */
+/** As computeChangeTime() of domain/records/version.ts, for a row that the statement itself locks. */
 const changeTime = (sql: Sql, now: Date): Fragment => sql`greatest(r.updated_at + interval '1 millisecond', ${now})`;
 
 const tableOf = { lead: 'leads', deal: 'deals', customer: 'customers', account: 'accounts' } as const;

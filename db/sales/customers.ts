@@ -55,7 +55,7 @@ export async function findCustomerProfile(
         join tags t on t.company_id = r.company_id and t.id = r.tag_id
         where r.company_id = ${companyId} and r.test_mode = ${testMode} and r.object = 'customers' and r.record_id = c.id
       ) as tags,
-      ${asked('contacts', contactsOf(sql, scope))} as contacts,
+      ${asked('contacts', selectContacts(sql, scope))} as contacts,
       ${asked('deals_count', counted(sql, scope, 'deals'))} as deals_count,
       ${asked('leads_count', counted(sql, scope, 'leads'))} as leads_count,
       ${asked('activities_count', activitiesCounted(sql, scope))} as activities_count
@@ -64,7 +64,7 @@ export async function findCustomerProfile(
   return profile;
 }
 
-function contactsOf(sql: Sql, scope: Scope) {
+function selectContacts(sql: Sql, scope: Scope) {
   return sql`(
     select coalesce(jsonb_agg(to_jsonb(person) - 'created_at' order by person.created_at, person.id), '[]')
     from (

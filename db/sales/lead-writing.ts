@@ -1,9 +1,9 @@
 // Writes leads of intake. Only services/records/ calls it, after validation.
 import type { NewRecord } from '../../domain/records/draft.ts';
-import { createdColumns } from '../client/created-by.ts';
+import { toCreatedColumns } from '../client/created-by.ts';
 import type { Sql } from '../client/pool.ts';
 import type { Scope } from '../client/visibility.ts';
-import { recordTable } from '../records/columns.ts';
+import { getRecordTable } from '../records/columns.ts';
 import { toRow } from '../records/rows.ts';
 
 /**
@@ -42,7 +42,7 @@ export function insertLead(
   now: Date,
 ): Promise<unknown> {
   const { companyId, testMode } = scope;
-  const { custom, ...columns } = toRow(recordTable('leads'), lead.values, lead.custom);
+  const { custom, ...columns } = toRow(getRecordTable('leads'), lead.values, lead.custom);
   const row = {
     ...blank,
     ...columns,
@@ -50,7 +50,7 @@ export function insertLead(
     company_id: companyId,
     test_mode: testMode,
     id: lead.id,
-    ...createdColumns(scope),
+    ...toCreatedColumns(scope),
     created_at: now,
     updated_at: now,
     updated_by_id: scope.actor.id,

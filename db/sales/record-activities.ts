@@ -10,7 +10,7 @@ import { isOfCustomer } from './customers.ts';
  * Returns visible activities, the latest first; none for objects on which activities cannot be
  * logged.
  */
-export function listActivitiesOf(
+export function listActivitiesAbout(
   sql: Sql,
   scope: Scope,
   record: { object: string; id: string },
@@ -21,13 +21,13 @@ export function listActivitiesOf(
   return listRecords(sql, scope, 'activities', {
     sort,
     filter: undefined,
-    where: isOf(sql, scope, record),
+    where: belongsToRecord(sql, scope, record),
     after,
     limit,
   });
 }
 
-function isOf(sql: Sql, scope: Scope, { object, id }: { object: string; id: string }) {
+function belongsToRecord(sql: Sql, scope: Scope, { object, id }: { object: string; id: string }) {
   switch (object) {
     case 'leads':
       return sql`r.entity_type = 'lead' and r.entity_id = ${id}`;

@@ -1,7 +1,7 @@
 // Bookings: meetings with people from outside. taken_times prevents double bookings.
 import type { StoredBooking } from '../../domain/scheduling/bookings.ts';
 import type { Interval } from '../../domain/service/intervals.ts';
-import { type Actor, type CreatedByRow, createdColumns } from '../client/created-by.ts';
+import { type Actor, type CreatedByRow, toCreatedColumns } from '../client/created-by.ts';
 import type { Sql } from '../client/pool.ts';
 import { type DueDataRow, forEachTenant } from '../client/sweeping.ts';
 import type { TenantScope } from '../client/tenant.ts';
@@ -86,7 +86,7 @@ export async function listBookings(
 }
 
 /** Returns bookings about a record, the latest beginning first. */
-export async function listBookingsOf(
+export async function listBookingsAbout(
   sql: Sql,
   scope: BookingScope,
   record: { object: string; id: string },
@@ -141,7 +141,7 @@ export async function insertBooking(
   booking: StoredBooking,
   actor: Actor,
 ): Promise<void> {
-  const { createdByUser: _, ...creator } = createdColumns({ actor, userId: null });
+  const { createdByUser: _, ...creator } = toCreatedColumns({ actor, userId: null });
   await sql`insert into bookings ${sql({ companyId, testMode, ...booking, ...creator })}`;
 }
 

@@ -71,7 +71,7 @@ export async function deletePolicy(sql: Sql, companyId: string, id: string): Pro
 }
 
 /** Returns how many pools have chosen this policy. */
-export async function countPoolsOf(sql: Sql, companyId: string, policyId: string): Promise<number> {
+export async function countPoolsWithPolicy(sql: Sql, companyId: string, policyId: string): Promise<number> {
   const [row] = await sql<{ count: number }[]>`
     select count(*)::int as count from scheduling_pools where company_id = ${companyId} and policy_id = ${policyId}`;
   return row?.count ?? 0;

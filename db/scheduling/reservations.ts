@@ -1,6 +1,6 @@
 // Reservations: slots held for a few minutes. taken_times prevents double bookings.
 
-import { type Actor, type CreatedByRow, createdColumns } from '../client/created-by.ts';
+import { type Actor, type CreatedByRow, toCreatedColumns } from '../client/created-by.ts';
 import type { Sql } from '../client/pool.ts';
 import { type DueDataRow, forEachTenant } from '../client/sweeping.ts';
 import type { TenantScope } from '../client/tenant.ts';
@@ -48,7 +48,7 @@ export async function insertReservation(
   reservation: NewReservation,
   actor: Actor,
 ): Promise<void> {
-  const { createdByUser: _, ...creator } = createdColumns({ actor, userId: null });
+  const { createdByUser: _, ...creator } = toCreatedColumns({ actor, userId: null });
   await sql`insert into slot_reservations ${sql({ companyId, testMode, ...reservation, ...creator })}`;
 }
 

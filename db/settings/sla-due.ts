@@ -6,7 +6,7 @@ import type { SlaPolicy } from '../../domain/objects/configuration.ts';
 import type { DueClock } from '../../domain/settings/sla-tracking.ts';
 import type { Sql } from '../client/pool.ts';
 import { type DueRow, removeByCompany } from '../client/sweeping.ts';
-import { policyObject } from '../objects/workspace.ts';
+import { buildPolicyObject } from '../objects/workspace.ts';
 import type { ClockScope } from './sla-clocks.ts';
 
 /** Clocks that the query for due tenants scans. */
@@ -55,7 +55,7 @@ export async function takeDueClocks(sql: Sql, scope: ClockScope, limit: number, 
     )
     select c.id, c.object, c.record_id, c.kind, c.due_at, c.handled_at,
       c.breached_at, c.satisfied_at, c.ended_at,
-      case when p.id is not null then ${policyObject(sql)} end as policy, record.name as record_name, u.full_name as assigned_to
+      case when p.id is not null then ${buildPolicyObject(sql)} end as policy, record.name as record_name, u.full_name as assigned_to
     from due c
     left join sla_policies p on p.company_id = ${scope.companyId} and p.id = c.policy_id
     left join lateral (

@@ -36,7 +36,7 @@ const scopesOfGroup: Readonly<Record<ConsentGroup, readonly string[]>> = {
  * Returns the groups on the consent page. Assistants do not get billing, because they must not
  * spend money.
  */
-export const groupsFor = (audience: Audience): readonly ConsentGroup[] =>
+export const selectConsentGroups = (audience: Audience): readonly ConsentGroup[] =>
   consentGroups.filter((group) => audience !== 'mcp' || group !== 'billing');
 
 /** The maximum number of single scopes on the consent page. */

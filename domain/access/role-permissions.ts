@@ -1,5 +1,5 @@
 // The permissions of roles and profiles: the actions of each module, and the visible records.
-import { actionsOfModule, getScopeModule, moduleActions } from './scopes.ts';
+import { getScopeModule, listModuleActions, moduleActions } from './scopes.ts';
 
 /** The visible records: a person's own, or all of the team, the branch or the company. */
 export type RoleReach = 'own' | 'team' | 'branch' | 'company';
@@ -146,7 +146,7 @@ export function listProfilePermissions(rows: readonly ProfileRow[]): Permission[
   const mentioned = rows.map((row) => row.module).filter((module) => module.startsWith('object:'));
   return [...Object.keys(moduleActions), ...mentioned].map((module) => ({
     module,
-    actions: actionsOfModule(module).filter((action) => actions.get(module)?.includes(action)),
+    actions: listModuleActions(module).filter((action) => actions.get(module)?.includes(action)),
     scope: null,
   }));
 }
@@ -160,7 +160,7 @@ export interface Permissions {
    * widest role with it, and the narrowest of these.
    * @param scopes module:action; none: the widest of all roles
    */
-  reachOf(scopes: readonly string[]): RoleReach;
+  computeReach(scopes: readonly string[]): RoleReach;
 }
 
 /**
@@ -177,9 +177,9 @@ export function resolvePermissions(
     const allows = (scope: string): boolean => {
       const { module, action } = splitScope(scope);
       const granted = profile.find((each) => each.module === module)?.actions ?? [];
-      return granted.includes(action) && actionsOfModule(module).includes(action);
+      return granted.includes(action) && listModuleActions(module).includes(action);
     };
-    return { allows, reachOf: () => 'own' };
+    return { allows, computeReach: () => 'own' };
   }
   const held = roles.flatMap((role) => findSystemRole(role) ?? []);
   const permitting = (scope: string): SystemRole[] => {
@@ -188,7 +188,7 @@ export function resolvePermissions(
   };
   return {
     allows: (scope) => permitting(scope).length > 0,
-    reachOf(scopes) {
+    computeReach(scopes) {
       const reaches = scopes.map((scope) => findWidestReach(permitting(scope)));
       return reachesByWidth.find((width) => reaches.includes(width)) ?? findWidestReach(held);
     },
@@ -205,7 +205,7 @@ function findWidestReach(roles: readonly SystemRole[]): RoleReach {
 }
 
 /** Returns true if the scope includes the other one. */
-export function reachesAtLeast(scope: RoleReach, other: RoleReach): boolean {
+export function isAtLeastAsWide(scope: RoleReach, other: RoleReach): boolean {
   return reachesByWidth.indexOf(scope) >= reachesByWidth.indexOf(other);
 }
 
@@ -217,5 +217,5 @@ function listActions(role: SystemRole, module: string): readonly string[] {
   const isOfRecords = recordModules.has(module) || module.startsWith('object:');
   const entry = isOfRecords ? 'records' : module;
   const granted = Object.hasOwn(role.actions, entry) ? role.actions[entry] : undefined;
-  return actionsOfModule(module).filter((action) => granted?.includes(action));
+  return listModuleActions(module).filter((action) => granted?.includes(action));
 }

@@ -28,7 +28,7 @@ export const moduleActions: Readonly<Record<string, readonly string[]>> = {
 export const customObjectActions = ['view', 'create', 'edit', 'delete'];
 
 /** Returns the actions of a module, including custom objects. Empty for an unknown module. */
-export function actionsOfModule(module: string): readonly string[] {
+export function listModuleActions(module: string): readonly string[] {
   if (/^object:[a-z][a-z0-9-]{1,39}$/.test(module)) return customObjectActions;
   return Object.hasOwn(moduleActions, module) ? (moduleActions[module] as readonly string[]) : [];
 }
@@ -82,7 +82,7 @@ export function isGrantable(scope: string): boolean {
   if (Object.hasOwn(legacyScopes, scope)) return true;
   const module = getScopeModule(scope);
   const action = scope.slice(module.length + 1);
-  const actions = actionsOfModule(module);
+  const actions = listModuleActions(module);
   return actions.length > 0 && (action === '*' || actions.includes(action));
 }
 

@@ -602,7 +602,7 @@ const scopes: ReadonlyMap<string, string | undefined> = new Map(
  * Returns the scope that the data of an event need, besides the view scope of its object;
  * undefined: none.
  */
-export const scopeOfEventData = (event: string): string | undefined => scopes.get(event);
+export const findEventDataScope = (event: string): string | undefined => scopes.get(event);
 
 /** All events in display order. */
 export const eventCatalogue: readonly CatalogueEvent[] = described.map((event) => ({

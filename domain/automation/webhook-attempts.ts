@@ -33,7 +33,7 @@ const maxRetryAfter = hour;
 
 const selectPauses = (testMode: boolean): readonly number[] => (testMode ? pauses.test : pauses.live);
 
-export const maxAttempts = (testMode: boolean): number => selectPauses(testMode).length;
+export const getMaxAttempts = (testMode: boolean): number => selectPauses(testMode).length;
 
 /** The outcome of an attempt. */
 export interface AttemptOutcome {
@@ -65,7 +65,7 @@ export function decideNextAttempt(outcome: AttemptOutcome, attempts: number, mos
  * @param attempts so far
  * @param chance a random number from 0 to 1
  */
-export function nextAttemptAt(
+export function computeNextAttempt(
   attempts: number,
   testMode: boolean,
   { status, retryAfter }: Pick<AttemptOutcome, 'status' | 'retryAfter'>,
@@ -83,7 +83,7 @@ export function nextAttemptAt(
  * outcome.
  * @returns by number of the lost attempt, from the first one; the last attempt has no successor
  */
-export function retriesAfterLoss(testMode: boolean, now: Date): Date[] {
+export function computeRetriesAfterLoss(testMode: boolean, now: Date): Date[] {
   return selectPauses(testMode)
     .slice(1)
     .map((pause) => new Date(now.getTime() + pause));
@@ -128,7 +128,7 @@ export type Consequence = 'none' | 'warn' | 'disable';
  * @param startedAt when the attempt started
  * @param isExhausted true if it was the last attempt of its delivery
  */
-export function afterFailure(
+export function applyFailure(
   before: Health,
   { startedAt, isExhausted }: { startedAt: Date; isExhausted: boolean },
   now: Date,
@@ -171,7 +171,7 @@ export const selectRate = (consecutiveFailures: number): typeof pace =>
  * @returns `until` is set if the limit per second is reached; attempts in flight trigger the next
  * pass when they end
  */
-export function allowance(
+export function computeAllowance(
   limit: typeof pace,
   recent: readonly number[],
   inFlight: number,
@@ -186,7 +186,7 @@ export function allowance(
 }
 
 /** Returns the attempts of the last second, including those that start now. */
-export function withAttempts(recent: readonly number[], count: number, now: Date): number[] {
+export function addAttempts(recent: readonly number[], count: number, now: Date): number[] {
   return [...keepLastSecond(recent, now), ...Array.from({ length: count }, () => now.getTime())];
 }
 

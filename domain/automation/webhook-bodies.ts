@@ -21,13 +21,13 @@ const fieldsOfEvent: ReadonlyMap<string, readonly string[]> = new Map(
 );
 
 /** Returns the public id of an event, the same in every delivery. */
-export const eventName = (id: string): string => `evt_${id}`;
+export const toEventId = (id: string): string => `evt_${id}`;
 
 /**
  * Returns the old and new values of changed fields, as the feed adds them to the data of an event.
  * @param isShown returns true for a field that is published
  */
-export function feedChanges(
+export function toFeedChanges(
   changes: Readonly<Record<string, unknown>>,
   isShown: (field: string) => boolean,
 ): { changes: Record<string, unknown> } | { changes_truncated: true } {
@@ -38,7 +38,7 @@ export function feedChanges(
 
 /** @param include `changes` adds the old and new values of changed fields */
 export function composeBody(happened: HappenedEvent, testMode: boolean, include: readonly string[]): string {
-  const data = eventData(happened.event, happened.data);
+  const data = toEventData(happened.event, happened.data);
   const { changes } = happened;
   if (!changes || !include.includes('changes')) return writeBody(happened, testMode, data);
   const whole = writeBody(happened, testMode, { ...data, changes });
@@ -59,7 +59,7 @@ export function readOrigin({ origin = null }: { origin?: unknown }): EventOrigin
 }
 
 /** Returns the data of an event as callers see it: only fields of the catalog. */
-export function eventData(event: string, data: HappenedEvent['data']): Record<string, unknown> {
+export function toEventData(event: string, data: HappenedEvent['data']): Record<string, unknown> {
   const names = fieldsOfEvent.get(event) ?? [];
   return Object.fromEntries(names.filter((name) => Object.hasOwn(data, name)).map((name) => [name, data[name]]));
 }
@@ -67,7 +67,7 @@ export function eventData(event: string, data: HappenedEvent['data']): Record<st
 function writeBody(happened: HappenedEvent, testMode: boolean, data: Record<string, unknown>): string {
   const { id, event, occurredAt, actor, requestId } = happened;
   return JSON.stringify({
-    id: eventName(id),
+    id: toEventId(id),
     event,
     created_at: occurredAt.toISOString(),
     test_mode: testMode,
@@ -83,5 +83,5 @@ export function composeTestBody(event: string, id: string, testMode: boolean, no
   const example = eventCatalogue.find(({ name }) => name === event)?.example ?? {};
   const at = now.toISOString();
   const data = { ...(example.data as object), occurred_at: at };
-  return JSON.stringify({ ...example, id: eventName(id), created_at: at, test_mode: testMode, test: true, data });
+  return JSON.stringify({ ...example, id: toEventId(id), created_at: at, test_mode: testMode, test: true, data });
 }

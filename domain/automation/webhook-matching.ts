@@ -1,7 +1,7 @@
 // Matches events with webhook subscriptions: by name, own changes and filter.
 import { matchesCondition } from '../objects/comparisons.ts';
 import type { FieldProblem } from '../objects/field-values.ts';
-import { readFilterOf } from '../objects/filter.ts';
+import { readFilterByVocabulary } from '../objects/filter.ts';
 import { type Condition, listLeaves, mapLeaves, matchesTree, type Tree } from '../objects/filter-tree.ts';
 import { isResolved } from '../objects/relative-dates.ts';
 import { findClosest } from '../objects/suggestions.ts';
@@ -89,7 +89,7 @@ export function readEventFilter(
 ): { filter: Tree<Condition> | undefined; problems: FieldProblem[] } {
   const fields = findFilterableFields(patterns);
   const names = [...fields.keys()];
-  const { filter, problems } = readFilterOf(given, {
+  const { filter, problems } = readFilterByVocabulary(given, {
     field: (name) => fields.get(name),
     unknown: (name) => {
       const meant = findClosest(name, names);

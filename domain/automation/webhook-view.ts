@@ -1,5 +1,5 @@
 // Converts deliveries to API responses.
-import { eventName } from './webhook-bodies.ts';
+import { toEventId } from './webhook-bodies.ts';
 
 export type DeliveryStatus = 'pending' | 'retrying' | 'succeeded' | 'failed' | 'cancelled' | 'skipped';
 
@@ -30,7 +30,7 @@ export function toDeliveryResponse(row: StoredDelivery, now: Date) {
   return {
     id: row.id,
     subscription_id: row.subscriptionId,
-    event_id: eventName(row.eventId),
+    event_id: toEventId(row.eventId),
     event: row.event,
     status: row.status,
     attempts: row.attempts,

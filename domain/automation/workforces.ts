@@ -1,9 +1,9 @@
 // Workforces: their steps, the validation of steps, and the API calls that perform them.
 import { findRecipient } from '../messaging/campaigns.ts';
 import { type DraftChannel, longestText } from '../messaging/drafts.ts';
-import { type FieldProblem, fieldProblem } from '../objects/field-values.ts';
+import { buildFieldProblem, type FieldProblem } from '../objects/field-values.ts';
 import { type Filter, readOwnFilter } from '../objects/filter.ts';
-import { fillPlaceholders, placeholderProblems } from '../objects/placeholders.ts';
+import { fillPlaceholders, findPlaceholderProblems } from '../objects/placeholders.ts';
 import { type Clock, resolveRelativeDates } from '../objects/relative-dates.ts';
 import { findClosest } from '../objects/suggestions.ts';
 import { findByName, type Workspace, type WorkspaceObject } from '../objects/workspace.ts';
@@ -87,10 +87,12 @@ export function findShapeProblems(steps: readonly GivenStep[]): FieldProblem[] {
     const foreign = Object.keys(step).filter((name) => name !== 'kind' && !allowed.includes(name));
     return [
       ...missing.map((name) =>
-        fieldProblem(`steps[${index}].${name}`, 'REQUIRED', `is required if kind is ${step.kind}`),
+        buildFieldProblem(`steps[${index}].${name}`, 'REQUIRED', `is required if kind is ${step.kind}`),
       ),
       ...foreign.map((name) =>
-        fieldProblem(`steps[${index}].${name}`, 'UNKNOWN_FIELD', `is not allowed if kind is ${step.kind}`, { allowed }),
+        buildFieldProblem(`steps[${index}].${name}`, 'UNKNOWN_FIELD', `is not allowed if kind is ${step.kind}`, {
+          allowed,
+        }),
       ),
     ];
   });
@@ -118,7 +120,11 @@ export function checkPlan(
     const object = workspace.objects.get(toObjectName(type));
     if (!object) {
       problems.push(
-        fieldProblem('subject_types', 'INVALID_OPTION', `must not include ${type}, because its object is disabled`),
+        buildFieldProblem(
+          'subject_types',
+          'INVALID_OPTION',
+          `must not include ${type}, because its object is disabled`,
+        ),
       );
       continue;
     }
@@ -152,7 +158,7 @@ function findConditionProblems(condition: KeptCondition, object: WorkspaceObject
 function findTextProblems(step: Step, object: WorkspaceObject, at: (name: string) => string): FieldProblem[] {
   return (['title', 'content', 'subject', 'body'] as const).flatMap((name) => {
     const text = (step as Partial<Record<typeof name, string>>)[name];
-    return text === undefined ? [] : placeholderProblems(at(name), text, object);
+    return text === undefined ? [] : findPlaceholderProblems(at(name), text, object);
   });
 }
 
@@ -164,18 +170,18 @@ function findMessageProblems(
   const problems: FieldProblem[] = [];
   if (type === 'deal')
     problems.push(
-      fieldProblem(
+      buildFieldProblem(
         at('kind'),
         'CONFLICTING_FIELDS',
         'is not allowed for deals, because they have no email address or phone number',
       ),
     );
   if (channel === 'email' && subject === undefined)
-    problems.push(fieldProblem(at('subject'), 'REQUIRED', 'is required for emails'));
+    problems.push(buildFieldProblem(at('subject'), 'REQUIRED', 'is required for emails'));
   if (channel !== 'email' && subject !== undefined)
-    problems.push(fieldProblem(at('subject'), 'CONFLICTING_FIELDS', `is not allowed for ${channel}`));
+    problems.push(buildFieldProblem(at('subject'), 'CONFLICTING_FIELDS', `is not allowed for ${channel}`));
   if (channel === 'sms' && [...body].length > longestText)
-    problems.push(fieldProblem(at('body'), 'TOO_LONG', `must have at most ${longestText} characters for sms`));
+    problems.push(buildFieldProblem(at('body'), 'TOO_LONG', `must have at most ${longestText} characters for sms`));
   return problems;
 }
 
@@ -185,7 +191,7 @@ function tagProblems(tag: string, { object }: WorkspaceObject, workspace: Worksp
   if (findByName(known, tag)) return [];
   const allowed = known.map(({ name }) => name);
   const rule = `must be the name of a tag of ${object}`;
-  return [fieldProblem(field, 'INVALID_OPTION', rule, { allowed, meant: findClosest(tag, allowed) })];
+  return [buildFieldProblem(field, 'INVALID_OPTION', rule, { allowed, meant: findClosest(tag, allowed) })];
 }
 
 function checkSetting(
@@ -205,7 +211,7 @@ function checkSetting(
     .map((each) => each.name);
   const meant = findClosest(name, allowed);
   const rule = `must be the name of a field of ${object.object} that can be changed`;
-  checked.problems = [fieldProblem(name, 'INVALID_OPTION', rule, { allowed, ...(meant ? { meant } : {}) })];
+  checked.problems = [buildFieldProblem(name, 'INVALID_OPTION', rule, { allowed, ...(meant ? { meant } : {}) })];
   return { checked, at: () => at('field') };
 }
 

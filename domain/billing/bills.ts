@@ -1,6 +1,6 @@
 // Bills: what a workspace pays now, and what its next invoice will charge.
-import { nextPeriod } from './changes.ts';
-import { applyCredit, type InvoiceLine, type KeptPrices, periodLines, sumLines } from './proration.ts';
+import { buildNextPeriod } from './changes.ts';
+import { applyCredit, buildPeriodLines, type InvoiceLine, type KeptPrices, sumLines } from './proration.ts';
 import { isPaid, type Subscription } from './subscription.ts';
 
 /** A discount on the invoices of a subscription. */
@@ -53,7 +53,7 @@ export function findPending(
   const own = selectBill(subscription, bill);
   if (own && own.problem === null) return own.pending && { ...own.pending, is_estimate: false };
   if (!isPaid(subscription) || subscription.cancelAtPeriodEnd) return null;
-  const { lines } = applyCredit(periodLines(nextPeriod(subscription), own?.prices), subscription.creditMinor);
+  const { lines } = applyCredit(buildPeriodLines(buildNextPeriod(subscription), own?.prices), subscription.creditMinor);
   const total = sumLines(lines);
   return {
     currency: subscription.currency,

@@ -1,8 +1,8 @@
 // Computes subscription changes: the result, the costs, and why a change is rejected.
 import { addOns, type BillingCycle, billingCurrency, plans } from './catalogue.ts';
 import { applyFailedPayment } from './life-cycle.ts';
-import { seatAllowance } from './plans.ts';
-import { applyCredit, changeLines, type NewInvoice, periodLines, sumLines } from './proration.ts';
+import { computeSeatAllowance } from './plans.ts';
+import { applyCredit, buildChangeLines, buildPeriodLines, type NewInvoice, sumLines } from './proration.ts';
 import {
   addMonths,
   type Change,
@@ -185,7 +185,7 @@ export interface Consequence {
 export function computeConsequence(change: Change, before: Subscription, openMinor: number, now: Date): Consequence {
   const { periodStart, periodEnd } = before;
   const atOnce = (after: Subscription, restarts = false): Consequence => {
-    const { lines, creditMinor } = applyCredit(changeLines(before, after, restarts, now), before.creditMinor);
+    const { lines, creditMinor } = applyCredit(buildChangeLines(before, after, restarts, now), before.creditMinor);
     const invoice = buildInvoice(lines, { ...after, periodStart: restarts ? after.periodStart : periodStart });
     return {
       charge: invoice?.totalMinor ?? 0,
@@ -235,7 +235,7 @@ export function computeConsequence(change: Change, before: Subscription, openMin
     case 'set_seats': {
       const { seats } = change;
       const others = before.scheduled.filter(({ action }) => action !== 'set_seats');
-      const isMore = seats >= seatAllowance(before.packageCode, before.seats);
+      const isMore = seats >= computeSeatAllowance(before.packageCode, before.seats);
       return isMore
         ? atOnce({ ...before, seats, scheduled: others })
         : free({ scheduled: addScheduledChange(before, { action: 'set_seats', seats }) });
@@ -313,7 +313,7 @@ function computeSubscription(
     chargeAttempts: 0,
     dueAt: periodEnd,
   };
-  const { lines, creditMinor } = applyCredit(periodLines(after), before.creditMinor);
+  const { lines, creditMinor } = applyCredit(buildPeriodLines(after), before.creditMinor);
   const invoice = buildInvoice(lines, after);
   return {
     charge: invoice?.totalMinor ?? 0,
@@ -333,7 +333,7 @@ function addScheduledChange({ scheduled }: Subscription, change: ScheduledChange
 }
 
 /** Returns the subscription of the next period, with all scheduled changes applied. */
-export function nextPeriod(before: Subscription): Subscription {
+export function buildNextPeriod(before: Subscription): Subscription {
   let { packageCode, seats, addOns: bought } = before;
   for (const change of before.scheduled) {
     if (change.action === 'downgrade') packageCode = change.package_code;
@@ -356,8 +356,8 @@ export function nextPeriod(before: Subscription): Subscription {
 
 function computeRenewal(before: Subscription): Consequence {
   const { periodEnd } = before;
-  const next = nextPeriod(before);
-  const { lines, creditMinor } = applyCredit(periodLines(next), before.creditMinor);
+  const next = buildNextPeriod(before);
+  const { lines, creditMinor } = applyCredit(buildPeriodLines(next), before.creditMinor);
   const invoice = buildInvoice(lines, next);
   const after = { ...next, creditMinor };
   return {

@@ -71,7 +71,7 @@ export function selectMail(before: SubscriptionStatus, after: SubscriptionStatus
 }
 
 /** Returns the step that is due; undefined if none is. */
-export function nextStep(subscription: Subscription, now: Date): NextStep | undefined {
+export function findNextStep(subscription: Subscription, now: Date): NextStep | undefined {
   const { status, dueAt, endedAt, trialEndsAt, periodEnd } = subscription;
   if (dueAt === null || dueAt > now) return undefined;
   switch (status) {

@@ -1,4 +1,4 @@
 // Formats amounts for people.
 
 /** @param minor in minor units, such as cents @param currency an ISO 4217 code with two decimals */
-export const money = (minor: number, currency: string): string => `${(minor / 100).toFixed(2)} ${currency}`;
+export const formatMoney = (minor: number, currency: string): string => `${(minor / 100).toFixed(2)} ${currency}`;

@@ -27,7 +27,7 @@ export interface CallTerms {
  * Returns the rate limit of a workspace across all its credentials: as agreed, or as included in
  * its package, or its monthly calls spread over 30 days, or the default.
  */
-export function callsPerMinute({ packageCode, agreedPerMinute, agreedPerMonth }: CallTerms): number {
+export function computeCallsPerMinute({ packageCode, agreedPerMinute, agreedPerMonth }: CallTerms): number {
   const included = agreedPerMinute ?? plans[packageCode ?? '']?.callsPerMinute;
   if (included !== undefined) return included;
   return agreedPerMonth === null ? defaultCallsPerMinute : Math.max(60, Math.ceil(agreedPerMonth / (30 * 24 * 60)));
@@ -37,7 +37,7 @@ export function callsPerMinute({ packageCode, agreedPerMinute, agreedPerMonth }:
  * Returns the calls per day across all credentials of a workspace; null: unlimited, as in every
  * package of the catalog.
  */
-export function callsPerDay({ packageCode, agreedPerDay, agreedPerMonth }: CallTerms): number | null {
+export function computeCallsPerDay({ packageCode, agreedPerDay, agreedPerMonth }: CallTerms): number | null {
   if (agreedPerDay !== null) return agreedPerDay;
   if (agreedPerMonth === null || Object.hasOwn(callsPerMonth, packageCode ?? '')) return null;
   return Math.ceil(agreedPerMonth / 30);
@@ -70,7 +70,7 @@ export function resolveAccess(
  * Returns the maximum number of active users: included in the package or purchased, whichever is
  * more.
  */
-export function seatAllowance(packageCode: string | null, purchased: number | null): number {
+export function computeSeatAllowance(packageCode: string | null, purchased: number | null): number {
   return Math.max(plans[packageCode ?? '']?.includedSeats ?? 0, purchased ?? 0);
 }
 
@@ -84,7 +84,7 @@ const known = new Map<string, Modules>();
  * unless an administrator disabled it.
  * @param packageCode null without a subscription: core modules only
  */
-export function modulesOfWorkspace(
+export function computeModules(
   packageCode: string | null,
   bought: readonly string[],
   disabled: readonly string[],
@@ -105,6 +105,6 @@ export function modulesOfWorkspace(
 }
 
 /** Returns the state of a module. Modules of custom objects are always on. */
-export function moduleState(module: string, modules: Modules): 'on' | 'not_in_plan' | 'disabled_by_admin' {
+export function getModuleState(module: string, modules: Modules): 'on' | 'not_in_plan' | 'disabled_by_admin' {
   return modules.get(module) ?? 'on';
 }

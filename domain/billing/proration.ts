@@ -31,7 +31,7 @@ export interface Item {
 }
 
 /** Returns the number of seats beyond the included ones. */
-export function extraSeats({ packageCode, seats }: Pick<Items, 'packageCode' | 'seats'>): number {
+export function countExtraSeats({ packageCode, seats }: Pick<Items, 'packageCode' | 'seats'>): number {
   return Math.max(0, (seats ?? 0) - (plans[packageCode]?.includedSeats ?? 0));
 }
 
@@ -58,7 +58,7 @@ export function listItems(items: Items, kept: KeptPrices = {}): Item[] {
       quantity: 1,
       unitMinor: price,
     });
-  const seats = extraSeats(items);
+  const seats = countExtraSeats(items);
   const seatPrice = plan?.seatPrices?.[currency];
   if (seats > 0 && seatPrice !== undefined)
     found.push({
@@ -77,7 +77,7 @@ export function listItems(items: Items, kept: KeptPrices = {}): Item[] {
 }
 
 /** Returns the lines of a whole period. */
-export function periodLines(items: Items, kept?: KeptPrices): InvoiceLine[] {
+export function buildPeriodLines(items: Items, kept?: KeptPrices): InvoiceLine[] {
   return listItems(items, kept).map(({ description, quantity, unitMinor }) => ({
     description,
     quantity,
@@ -113,7 +113,12 @@ const identity = ({ description, quantity, unitMinor }: Item): string => `${desc
  * ones. Unchanged items have no line.
  * @param restarts true if a new whole period starts now
  */
-export function changeLines(before: Subscription, after: Subscription, restarts: boolean, now: Date): InvoiceLine[] {
+export function buildChangeLines(
+  before: Subscription,
+  after: Subscription,
+  restarts: boolean,
+  now: Date,
+): InvoiceLine[] {
   const share = computeRemainingShare(before, now);
   const [old, fresh] = [listItems(before), listItems(after)];
   const stays = restarts
@@ -128,7 +133,7 @@ export function changeLines(before: Subscription, after: Subscription, restarts:
   });
   const credits = old.filter((item) => !stays.has(identity(item))).map((item) => line(item, 'Unused time of', -share));
   const charges = restarts
-    ? periodLines(after)
+    ? buildPeriodLines(after)
     : fresh.filter((item) => !stays.has(identity(item))).map((item) => line(item, 'Remaining time of', share));
   return [...credits, ...charges].filter(({ amount_minor }) => amount_minor !== 0);
 }
@@ -136,14 +141,14 @@ export function changeLines(before: Subscription, after: Subscription, restarts:
 /** Applies the credit to the lines. @returns the lines, and the remaining credit */
 export function applyCredit(lines: InvoiceLine[], creditMinor: number): { lines: InvoiceLine[]; creditMinor: number } {
   const total = sumLines(lines);
-  if (total < 0) return { lines: [...lines, creditLine(-total)], creditMinor: creditMinor - total };
+  if (total < 0) return { lines: [...lines, buildCreditLine(-total)], creditMinor: creditMinor - total };
   const used = Math.min(creditMinor, total);
   if (used === 0) return { lines, creditMinor };
-  return { lines: [...lines, creditLine(-used)], creditMinor: creditMinor - used };
+  return { lines: [...lines, buildCreditLine(-used)], creditMinor: creditMinor - used };
 }
 
 /** @param amount minor units: positive if credit is kept, negative if credit is used */
-export function creditLine(amount: number): InvoiceLine {
+export function buildCreditLine(amount: number): InvoiceLine {
   return {
     description: amount < 0 ? 'Credit from earlier' : 'Kept as credit for later invoices',
     quantity: 1,

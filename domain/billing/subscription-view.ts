@@ -3,7 +3,7 @@ import type { components } from '../../generated/api.ts';
 import { type ProviderBill, selectBill } from './bills.ts';
 import { addOns, plans } from './catalogue.ts';
 import { computeDeletionDate } from './life-cycle.ts';
-import { callsPerDay, callsPerMinute, seatAllowance } from './plans.ts';
+import { computeCallsPerDay, computeCallsPerMinute, computeSeatAllowance } from './plans.ts';
 import { isPaid, type ScheduledChange, type Subscription, type SubscriptionStatus } from './subscription.ts';
 
 type Shown = Omit<components['schemas']['Subscription'], 'duplicate_subscriptions'>;
@@ -53,7 +53,7 @@ export function toSubscriptionResponse(
   const plan = plans[packageCode];
   const bill = selectBill(subscription, providerBill);
   const kept = bill?.prices[`plan.${packageCode}`];
-  const allowance = seatAllowance(packageCode, subscription.seats);
+  const allowance = computeSeatAllowance(packageCode, subscription.seats);
   const changes = subscription.scheduled.map((change) => toScheduledChangeResponse(change, periodEnd));
   const cancel = {
     action: 'cancel' as const,
@@ -167,9 +167,9 @@ function toEntitlements(subscription: Subscription, agreed: AgreedLimits, active
       return { key: `module.${key}`, type: 'boolean' as const, value, active: active && value, source };
     }),
     limit('api_call_cap', calls === null ? null : calls + extra, agreed.agreedPerMonth !== null),
-    limit('api_rate_limit_per_minute', callsPerMinute(terms), agreed.agreedPerMinute !== null),
-    limit('api_daily_cap', callsPerDay(terms), agreed.agreedPerDay !== null),
-    limit('seats', seatAllowance(packageCode, subscription.seats), false),
+    limit('api_rate_limit_per_minute', computeCallsPerMinute(terms), agreed.agreedPerMinute !== null),
+    limit('api_daily_cap', computeCallsPerDay(terms), agreed.agreedPerDay !== null),
+    limit('seats', computeSeatAllowance(packageCode, subscription.seats), false),
   ];
 }
 

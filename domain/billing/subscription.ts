@@ -96,7 +96,7 @@ export function addMonths(time: Date, months: number): Date {
 export const countMonths = (cycle: BillingCycle): number => (cycle === 'yearly' ? 12 : 1);
 
 /** Returns the initial subscription of test keys: active on growth, with a valid card. */
-export function shadowSubscription(since: Date, now: Date): Subscription {
+export function buildShadowSubscription(since: Date, now: Date): Subscription {
   let months = 0;
   while (addMonths(since, months + 1) <= now) months += 1;
   return {

@@ -2,9 +2,9 @@
 import type { components } from '../../generated/api.ts';
 import { type ProviderBill, selectBill } from './bills.ts';
 import { plans } from './catalogue.ts';
-import { nextPeriod } from './changes.ts';
-import { money } from './money.ts';
-import { extraSeats, listItems, periodLines, sumLines } from './proration.ts';
+import { buildNextPeriod } from './changes.ts';
+import { formatMoney } from './money.ts';
+import { buildPeriodLines, countExtraSeats, listItems, sumLines } from './proration.ts';
 import type { Subscription } from './subscription.ts';
 
 type ChangeWarning = components['schemas']['ChangeWarning'];
@@ -17,14 +17,14 @@ export function findWarnings(subscription: Subscription, providerBill: ProviderB
   const { scheduled, cancelAtPeriodEnd, currency } = subscription;
   if (cancelAtPeriodEnd || !scheduled.some(({ action }) => action === 'downgrade')) return [];
   const prices = selectBill(subscription, providerBill)?.prices;
-  const next = nextPeriod(subscription);
-  const current_period_minor = sumLines(periodLines(subscription, prices));
-  const next_period_minor = sumLines(periodLines(next, prices));
+  const next = buildNextPeriod(subscription);
+  const current_period_minor = sumLines(buildPeriodLines(subscription, prices));
+  const next_period_minor = sumLines(buildPeriodLines(next, prices));
   if (next_period_minor <= current_period_minor) return [];
   const { name = next.packageCode, includedSeats = 0 } = plans[next.packageCode] ?? {};
   const seatPrice = listItems(next, prices).find(({ key }) => key.startsWith('seats.'))?.unitMinor ?? 0;
-  const amounts = `${money(next_period_minor, currency)} instead of ${money(current_period_minor, currency)}`;
-  const seats = `${name} includes ${includedSeats} seats, and each of the ${extraSeats(next)} additional seats costs ${money(seatPrice, currency)}`;
+  const amounts = `${formatMoney(next_period_minor, currency)} instead of ${formatMoney(current_period_minor, currency)}`;
+  const seats = `${name} includes ${includedSeats} seats, and each of the ${countExtraSeats(next)} additional seats costs ${formatMoney(seatPrice, currency)}`;
   return [
     {
       code: 'raises_bill',

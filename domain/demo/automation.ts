@@ -27,7 +27,7 @@ const steps: readonly GivenStep[] = [
 ];
 
 /** The same seed, data and time give the same runs. */
-export function demoWorkforces(seed: number, { leads }: DemoData, now: Date): DemoWorkforces {
+export function buildDemoWorkforces(seed: number, { leads }: DemoData, now: Date): DemoWorkforces {
   const random = new Random(seed);
   const fresh = leads.filter(({ email, lead_status }) => email !== null && lead_status === 'New').slice(0, 4);
   const contacted = leads.filter(({ email, lead_status }) => email !== null && lead_status === 'Contacted').slice(0, 4);

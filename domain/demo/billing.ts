@@ -1,14 +1,14 @@
 // Billing of the demo workspace in test mode, with the values of the document's examples.
-import { periodLines, sumLines } from '../billing/proration.ts';
-import { addMonths, shadowSubscription } from '../billing/subscription.ts';
+import { buildPeriodLines, sumLines } from '../billing/proration.ts';
+import { addMonths, buildShadowSubscription } from '../billing/subscription.ts';
 import { exampleIds } from './ids.ts';
 
 const day = 86_400_000;
 
-export function demoBilling(now: Date) {
+export function buildDemoBilling(now: Date) {
   const periodStart = new Date(now.getTime() - 10 * day);
-  const subscription = { ...shadowSubscription(periodStart, now), addOns: ['workforces'] };
-  const lines = periodLines(subscription);
+  const subscription = { ...buildShadowSubscription(periodStart, now), addOns: ['workforces'] };
+  const lines = buildPeriodLines(subscription);
   return {
     packageCode: subscription.packageCode,
     addOn: 'workforces',

@@ -1,7 +1,7 @@
 // All records of the demo workspace, determined by a seed and the time of creation.
 
 import { inventDeal, inventTask, inventVisit } from './deals.ts';
-import { exampleLeadCount, exampleRecords } from './examples.ts';
+import { buildExampleRecords, exampleLeadCount } from './examples.ts';
 import { exampleIds } from './ids.ts';
 import { type InventedLead, inventAccount, inventCustomer, inventLead } from './leads.ts';
 import type { Company } from './people.ts';
@@ -50,7 +50,7 @@ export const leadCount = 320;
 const earlierCustomers = 60;
 
 /** The same seed and time give the same records. */
-export function demoData(seed: number, now: Date): DemoData {
+export function buildDemoData(seed: number, now: Date): DemoData {
   const world = newWorld(seed, now);
   const { random } = world;
   const invented = inventLeads(world);
@@ -65,7 +65,7 @@ export function demoData(seed: number, now: Date): DemoData {
       .map((lead) => inventDeal(world, { lead })),
   ];
   const deals = made.map((each) => each.deal);
-  const examples = exampleRecords(world);
+  const examples = buildExampleRecords(world);
   return {
     founded: world.founded,
     adminId: world.adminId,

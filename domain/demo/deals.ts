@@ -45,7 +45,7 @@ export function inventDeal(world: World, party: Party): { deal: Deal; activities
   const stageChangedAt = closedAt ?? (stage === 'New' ? createdAt : random.moment(createdAt, now));
   const product = random.pick(products);
   const kwp = random.int(3, 60) * 10;
-  const owner = from.assigned_to ?? random.pick(world.sellersOf(from.country));
+  const owner = from.assigned_to ?? random.pick(world.listSellers(from.country));
   const deal: Deal = {
     id: random.uuid(createdAt),
     name: `${product.name.replace('{kwp}', String(kwp))}, ${from.company_name}`,

@@ -20,7 +20,7 @@ const options: ImportOptions = {
 };
 
 /** The rows of the imports, and of the row that failed. */
-export function demoImports(now: Date) {
+export function buildDemoImports(now: Date) {
   const shared = {
     object: 'accounts',
     options,

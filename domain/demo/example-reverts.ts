@@ -5,7 +5,7 @@ import { exampleIds } from './ids.ts';
 const digest = 'e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855';
 
 /** The rows of the reverts. @param until when the plan expires, which is later than that of other plans */
-export function demoReverts(now: Date, until: Date) {
+export function buildDemoReverts(now: Date, until: Date) {
   const shared = {
     phase: 'done',
     digest,

@@ -60,7 +60,7 @@ export const exampleLinkTypes = [
 ] as const;
 
 /** Returns links of the account in the examples: one to read and delete, and one for a batch. */
-export function exampleLinks(customers: readonly Customer[], createdBy: string, at: Date) {
+export function buildExampleLinks(customers: readonly Customer[], createdBy: string, at: Date) {
   return [exampleIds.link, exampleIds.linkOfBatch].flatMap((id, index) => {
     const customer = customers[index];
     if (!customer) return [];
@@ -128,7 +128,7 @@ export const exampleWebhook = {
 };
 
 /** A failed delivery of an event about a record. */
-export function exampleDelivery(event: Readonly<Record<string, unknown>>, at: Date) {
+export function buildExampleDelivery(event: Readonly<Record<string, unknown>>, at: Date) {
   return {
     id: exampleIds.webhookDelivery,
     subscriptionId: exampleIds.webhook,
@@ -165,7 +165,7 @@ export interface ExampleRecords {
 /** The number of leads among them. */
 export const exampleLeadCount = 3;
 
-export function exampleRecords(world: World): ExampleRecords {
+export function buildExampleRecords(world: World): ExampleRecords {
   const madeAt = addDays(world.now, -30);
   const seller = exampleIds.user;
   const made = { created_by: seller, created_at: madeAt };
@@ -233,7 +233,7 @@ function buildAccounts(stamp: Stamp): Account[] {
 }
 
 /** Accounts that are in the trash: copies of the first example under other names. */
-export function exampleDeletedAccounts(accounts: readonly Account[]): Account[] {
+export function buildDeletedAccounts(accounts: readonly Account[]): Account[] {
   const model = accounts.find(({ id }) => id === exampleIds.account);
   const names = ['Black Forest Bikes', 'Silver Coast Travel', 'Amber Street Bakery'];
   return exampleIds.deletedAccounts.flatMap((id, index) =>
@@ -242,7 +242,7 @@ export function exampleDeletedAccounts(accounts: readonly Account[]): Account[] 
 }
 
 /** Accounts for the examples of merges: copies of the first example under other names. */
-export function exampleAccountsOfMerges(accounts: readonly Account[]): Account[] {
+export function buildAccountsOfMerges(accounts: readonly Account[]): Account[] {
   const model = accounts.find(({ id }) => id === exampleIds.account);
   const ids = [...exampleIds.mergedAccounts, ...exampleIds.mergeTargets, ...exampleIds.accountsToMerge];
   return ids.flatMap((id, index) =>
@@ -373,7 +373,7 @@ function buildMessage(now: Date): Message {
 }
 
 /** One whose file is past its time, and one that was cancelled: no file has to be stored for them. */
-export function exampleExports(now: Date, createdBy: string) {
+export function buildExampleExports(now: Date, createdBy: string) {
   const common = {
     object: 'leads',
     format: 'csv',
@@ -397,7 +397,7 @@ export function exampleExports(now: Date, createdBy: string) {
 }
 
 /** Returns the file of the attachment: a page of text as PDF. */
-export function exampleFile(): string {
+export function buildExampleFile(): string {
   const text = 'BT /F1 18 Tf 72 720 Td (Quote 16: rooftop system 120 kWp, 126,000.00 EUR) Tj ET';
   const objects = [
     '<< /Type /Catalog /Pages 2 0 R >>',

@@ -59,7 +59,7 @@ export function inventLead(world: World, company: Company): InventedLead {
     planned: closedAt === null && random.chance(0.7),
     now,
   });
-  const owner = status === 'New' && random.chance(0.25) ? null : random.pick(world.sellersOf(company.country.code));
+  const owner = status === 'New' && random.chance(0.25) ? null : random.pick(world.listSellers(company.country.code));
   const lead: Lead = {
     id: random.uuid(createdAt),
     ...inventDetails(world, person, status),
@@ -143,7 +143,7 @@ export function inventCustomer(world: World, person: Person, account: Account, f
 
 export function inventAccount(world: World, company: Company, createdAt: Date): Account {
   const { random } = world;
-  const owner = random.pick(world.sellersOf(company.country.code));
+  const owner = random.pick(world.listSellers(company.country.code));
   return {
     id: random.uuid(createdAt),
     name: company.name,

@@ -1,5 +1,5 @@
 // Scheduling of the demo workspace, and two weeks of bookings.
-import { type PolicySettings, standardPolicy } from '../scheduling/policies.ts';
+import { buildStandardPolicy, type PolicySettings } from '../scheduling/policies.ts';
 import { ZoneClocks } from '../service/zone-clocks.ts';
 import type { DemoData } from './data.ts';
 import { exampleIds } from './ids.ts';
@@ -41,7 +41,7 @@ const titles = ['First call', 'Roof survey', 'Offer talk', 'Questions about the 
 const isWorkday = (weekday: number): boolean => weekday >= 1 && weekday <= 5;
 
 /** The same seed, data and time give the same meetings. */
-export function demoMeetings(seed: number, { users, leads }: DemoData, now: Date): DemoMeetings {
+export function buildDemoMeetings(seed: number, { users, leads }: DemoData, now: Date): DemoMeetings {
   const random = new Random(seed);
   const sellers = users.filter(({ role }) => role === 'Sales_Rep').map(({ id }) => id);
   const experts = users.filter(({ role }) => role !== 'Sales_Rep').map(({ id }) => id);
@@ -62,7 +62,7 @@ export function demoMeetings(seed: number, { users, leads }: DemoData, now: Date
   const heldAt = second + 18 * hour;
   return {
     policy: {
-      ...standardPolicy(demoCompany.timezone),
+      ...buildStandardPolicy(demoCompany.timezone),
       id: exampleIds.schedulingPolicy,
       name: 'Demo call',
       isDefault: false,

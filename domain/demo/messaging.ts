@@ -47,7 +47,7 @@ const offer: CampaignChannel = {
 };
 
 /** The same seed, data and time give the same messages. */
-export function demoMessaging(seed: number, { leads }: DemoData, now: Date): DemoMessaging {
+export function buildDemoMessaging(seed: number, { leads }: DemoData, now: Date): DemoMessaging {
   const random = new Random(seed);
   const reached = leads.filter(({ email, lead_status }) => email !== null && lead_status !== 'Disqualified');
   const [first, ...others] = reached;

@@ -177,7 +177,7 @@ export interface World {
   adminId: string;
   users: readonly DemoUser[];
   /** Returns the sales people for a country. */
-  sellersOf(country: string): readonly string[];
+  listSellers(country: string): readonly string[];
 }
 
 export function newWorld(seed: number, now: Date): World {
@@ -197,6 +197,6 @@ export function newWorld(seed: number, now: Date): World {
     founded,
     adminId,
     users,
-    sellersOf: (country) => (country === 'GB' || country === 'IE' ? second : main),
+    listSellers: (country) => (country === 'GB' || country === 'IE' ? second : main),
   };
 }

@@ -1,6 +1,6 @@
 // Parses phone numbers and email addresses into their stored form.
-import { checkEmail, checkPhone, type FieldProblem, fieldProblem } from '../objects/field-values.ts';
-import { callingCountry } from '../objects/phone-numbers.ts';
+import { buildFieldProblem, checkEmail, checkPhone, type FieldProblem } from '../objects/field-values.ts';
+import { findCallingCountry } from '../objects/phone-numbers.ts';
 
 /**
  * @param field the field name for error messages
@@ -13,8 +13,8 @@ export function readAddress(
   text: string,
   country: string | null,
 ): { value: string } | { problem: FieldProblem } {
-  const checked = kind === 'email' ? checkEmail(text.trim()) : checkPhone(text.trim(), callingCountry(country));
+  const checked = kind === 'email' ? checkEmail(text.trim()) : checkPhone(text.trim(), findCallingCountry(country));
   if ('fault' in checked)
-    return { problem: fieldProblem(field, checked.fault.code, checked.fault.rule, checked.fault) };
+    return { problem: buildFieldProblem(field, checked.fault.code, checked.fault.rule, checked.fault) };
   return { value: String(checked.value) };
 }

@@ -69,11 +69,11 @@ export interface StoredRun {
 
 /**
  * Copies the current content of a campaign for a run.
- * @param numberOf returns the phone number of an id
+ * @param findNumber returns the phone number of an id
  */
 export function parseContent(
   { object, filter, channels }: Pick<StoredCampaign, 'object' | 'filter' | 'channels'>,
-  numberOf: (id: string) => string | undefined,
+  findNumber: (id: string) => string | undefined,
 ): RunContent {
   return {
     object,
@@ -82,7 +82,7 @@ export function parseContent(
       .filter(({ enabled }) => enabled)
       .map(({ channel_type: channel, phone_number_id: id, from, subject, body }) => ({
         channel,
-        sender: channel === 'email' ? from : id === null ? null : (numberOf(id) ?? null),
+        sender: channel === 'email' ? from : id === null ? null : (findNumber(id) ?? null),
         subject,
         body,
       })),
@@ -178,7 +178,7 @@ export function newRun(id: string, campaignId: string, content: RunContent, now:
 }
 
 /** The changes of a campaign when a run starts. */
-export const begun = (now: Date) =>
+export const buildStartChanges = (now: Date) =>
   ({
     status: 'running',
     scheduled_at: null,

@@ -78,7 +78,7 @@ export function newDraft(prepared: Prepared, campaign: { id: string; runId: stri
 }
 
 /** Builds the event of a status change. */
-export function draftEvent(
+export function buildDraftEvent(
   draft: Pick<StoredDraft, 'id' | 'channel' | 'object' | 'recordId' | 'campaignId'>,
   from: DraftStatus,
   to: DraftStatus,

@@ -1,5 +1,5 @@
 // Converts a typed part of a phone number to LIKE patterns.
-import { callingCountry, getCallingCode } from '../objects/phone-numbers.ts';
+import { findCallingCountry, getCallingCode } from '../objects/phone-numbers.ts';
 
 /**
  * Returns LIKE patterns for E.164 numbers. A part that starts with `+` or `00` is a prefix. A part
@@ -12,7 +12,7 @@ export function buildPatterns(search: string, country: string | null): string[] 
   if (search.includes('+')) return [`+${digits}%`];
   const anywhere = `%${digits}%`;
   if (digits.startsWith('00')) return [anywhere, `+${digits.slice(2)}%`];
-  const home = callingCountry(country);
+  const home = findCallingCountry(country);
   if (!digits.startsWith('0') || !home) return [anywhere];
   return [anywhere, `+${getCallingCode(home)}${digits.slice(1)}%`];
 }

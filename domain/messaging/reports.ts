@@ -1,6 +1,6 @@
 // Provider reports: a common format for all providers, and their consequences.
 import type { components } from '../../generated/api.ts';
-import { type FieldProblem, fieldProblem } from '../objects/field-values.ts';
+import { buildFieldProblem, type FieldProblem } from '../objects/field-values.ts';
 import { readAddress } from './addresses.ts';
 
 /** A report in the format of the OpenAPI document. Other formats are converted to it. */
@@ -71,12 +71,12 @@ function findFieldProblems(body: ReportBody): FieldProblem[] {
       [...fields.needed, ...fields.more].includes(field) ? [kind] : [],
     );
   return [
-    ...missing.map((field) => fieldProblem(field, 'REQUIRED', `is required if type is ${body.type}`)),
+    ...missing.map((field) => buildFieldProblem(field, 'REQUIRED', `is required if type is ${body.type}`)),
     ...others.map((field) =>
-      fieldProblem(field, 'CONFLICTING_FIELDS', `is only allowed if type is ${kinds(field).join(' or ')}`),
+      buildFieldProblem(field, 'CONFLICTING_FIELDS', `is only allowed if type is ${kinds(field).join(' or ')}`),
     ),
     ...(body.link_url !== undefined && body.engagement !== 'click' && body.type === 'email_engagement'
-      ? [fieldProblem('link_url', 'CONFLICTING_FIELDS', 'is only allowed if engagement is click')]
+      ? [buildFieldProblem('link_url', 'CONFLICTING_FIELDS', 'is only allowed if engagement is click')]
       : []),
   ];
 }
@@ -106,7 +106,7 @@ const stopWords = new Set(['STOP', 'STOPALL', 'UNSUBSCRIBE', 'CANCEL', 'END', 'Q
 const isStopWord = (text: string | undefined): boolean => stopWords.has(text?.trim().toUpperCase() ?? '');
 
 /** Returns why the contact must not be messaged again; undefined: messages are allowed. */
-export function stopReason({
+export function findStopReason({
   type,
   subject,
   body,
@@ -131,7 +131,7 @@ export interface Link {
 }
 
 /** Builds the event of a report; undefined if it has none. */
-export function reportEvent(
+export function buildReportEvent(
   id: string,
   report: Report,
   link: Link,

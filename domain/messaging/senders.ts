@@ -101,7 +101,7 @@ export function decideAfterFault({ kind, message }: SendingFault, attempts: numb
  * @param attempts started, including the current one
  * @returns undefined if attempts are left
  */
-export function afterLostAttempts(attempts: number): SendingOutcome | undefined {
+export function findLostOutcome(attempts: number): SendingOutcome | undefined {
   if (attempts <= maxAttempts) return undefined;
   return { status: 'failed', code: 'undeliverable', message: 'No attempt to send the message was completed.' };
 }

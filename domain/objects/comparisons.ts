@@ -1,18 +1,18 @@
 // One comparison of a field with a value: its syntax, and its evaluation for a record.
 
 import { filterLimits } from '../service/request-limits.ts';
-import { builtinObject } from './builtin.ts';
+import { findBuiltinObject } from './builtin.ts';
 import type { StoredValue } from './field-values.ts';
 import type { Condition, GivenCondition, GivenValue } from './filter-tree.ts';
 import {
-  filterValue,
   listOperators,
   type Operator,
   operatorsOfMultiple,
   type Reading,
   readAs,
+  readFilterValue,
   readings,
-  textForm,
+  toTextForm,
   type ValueFault,
 } from './filter-values.ts';
 import { foldName } from './name-folding.ts';
@@ -60,7 +60,7 @@ export function readComparison(given: Field, operator: unknown, value: unknown, 
       }
       const values: (string | number)[] = [];
       for (const item of value) {
-        const read = filterValue(field, op, item);
+        const read = readFilterValue(field, op, item);
         if ('fault' in read) return fail(read.fault);
         values.push(...withSameName(field, read.value));
       }
@@ -93,7 +93,7 @@ const faultOfReading = (reading: Reading | undefined): ValueFault =>
 /** Reads a value, or a relative date if the field holds dates or times. */
 function givenValue(field: Field, op: Operator, value: unknown): { value: GivenValue } | { fault: ValueFault } {
   const isObject = typeof value === 'object' && value !== null && !Array.isArray(value);
-  if (!isObject || (field.type !== 'date' && field.type !== 'datetime')) return filterValue(field, op, value);
+  if (!isObject || (field.type !== 'date' && field.type !== 'datetime')) return readFilterValue(field, op, value);
   const { relative, ...rest } = value as Record<string, unknown>;
   if (typeof relative === 'string' && Object.keys(rest).length === 0 && isRelativeName(relative))
     return { value: { relative, ofDates: field.type === 'date' } };
@@ -175,7 +175,7 @@ function comparedValue(object: WorkspaceObject, record: ComparedRecord, name: st
   if (name === 'updated_at') return record.updatedAt.toISOString();
   if (object.fields.get(name)?.custom) {
     const value = ownValue(record.custom, name);
-    return value === null ? null : textForm(value);
+    return value === null ? null : toTextForm(value);
   }
   const value = ownValue(record.values, listedBy(object, name) ?? name);
   return typeof value === 'boolean' ? String(value) : value;
@@ -187,7 +187,7 @@ function ownValue(values: Readonly<Record<string, StoredValue>>, name: string): 
 
 /** Returns, for `source_id`, which a write does not set itself, the field from which it follows. */
 function listedBy(object: WorkspaceObject, name: string): string | undefined {
-  return builtinObject(object.object)?.fields.find((field) => field.lookup && `${field.name}_id` === name)?.name;
+  return findBuiltinObject(object.object)?.fields.find((field) => field.lookup && `${field.name}_id` === name)?.name;
 }
 
 /** Numbers by size; texts by their code points, independent of language. */

@@ -2,7 +2,7 @@
 import type { components } from '../../generated/api.ts';
 import type { BuiltinField, FieldOption, FieldType } from './builtin.ts';
 import type { StoredOption } from './configuration.ts';
-import { isFieldName, isReservedName, normalizedName, plainText, suggestName } from './field-names.ts';
+import { isFieldName, isReservedName, normalizeName, suggestName, toPlainText } from './field-names.ts';
 import type { FieldProblem } from './field-values.ts';
 import type { ConfiguredField, Field, WorkspaceObject } from './workspace.ts';
 
@@ -34,7 +34,7 @@ export interface FieldChange {
 }
 
 /** Converts a field to the API's format. */
-export function fieldDescriptor(field: Field): Schemas['FieldDescriptor'] {
+export function toFieldDescriptor(field: Field): Schemas['FieldDescriptor'] {
   return {
     name: field.name,
     label: field.label,
@@ -54,7 +54,7 @@ export function checkDefinitions(
 ): { fields: FieldDefinition[]; problems: FieldProblem[] } {
   const fields: FieldDefinition[] = [];
   const problems: FieldProblem[] = [];
-  const names = given.map(({ name }) => normalizedName(name));
+  const names = given.map(({ name }) => normalizeName(name));
   given.forEach((definition, index) => {
     const checked = checkDefinition(definition, builtins, names, `fields[${index}].`);
     problems.push(...checked.problems);
@@ -79,7 +79,7 @@ export function checkDefinition(
   existing: readonly string[],
   path = '',
 ): { field: FieldDefinition; problems: FieldProblem[] } {
-  const name = normalizedName(given.name);
+  const name = normalizeName(given.name);
   const isTaken = (each: string): boolean =>
     existing.includes(each) || builtins.some((builtin) => builtin.name === each);
   const problems = checkName(given.name, name, isTaken, builtins, `${path}name`);
@@ -132,7 +132,7 @@ function checkName(
 
 /** @returns the label without markup; if nothing is left, adds a problem to the list */
 export function checkLabel(given: string, path: string, problems: FieldProblem[]): string {
-  const label = plainText(given);
+  const label = toPlainText(given);
   if (label === '')
     problems.push({ field: path, code: 'TOO_SHORT', message: `${path} must contain text besides markup.` });
   return label;
@@ -146,7 +146,7 @@ function checkOptions(
   const seen = new Set<string>();
   return given.map((option, index) => {
     const label = checkLabel(option.label, `${path}[${index}].label`, problems);
-    const normalized = normalizedName(label);
+    const normalized = normalizeName(label);
     const value = option.value ?? (/[a-z0-9]/.test(normalized) ? normalized : label);
     if (value !== '' && seen.has(value.toLowerCase())) {
       const message = `${path}[${index}].value must be unique. Another option has the value ${value}.`;

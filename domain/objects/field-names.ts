@@ -67,7 +67,7 @@ export const reservedNames: ReadonlySet<string> = new Set([
  * Returns the name trimmed, without accents and in lower case. Everything but letters and digits
  * becomes one `_`. At most 60 characters.
  */
-export function normalizedName(text: string): string {
+export function normalizeName(text: string): string {
   return text
     .trim()
     .normalize('NFKD')
@@ -84,7 +84,7 @@ export function isFieldName(name: string): boolean {
 
 /** Returns true for names that no field may have, including all that begin with an underscore. */
 export function isReservedName(text: string): boolean {
-  return text.trim().startsWith('_') || reservedNames.has(normalizedName(text));
+  return text.trim().startsWith('_') || reservedNames.has(normalizeName(text));
 }
 
 /**
@@ -93,7 +93,7 @@ export function isReservedName(text: string): boolean {
  */
 export function suggestName(reserved: string, isTaken: (name: string) => boolean): string {
   // Leaves room for a prefix and a number.
-  const bare = normalizedName(reserved)
+  const bare = normalizeName(reserved)
     .slice(0, longestName - 12)
     .replace(/^_+|_+$/g, '');
   const candidates = [
@@ -113,7 +113,7 @@ const markup = /<(?:!--[\s\S]*?(?:-->|$)|[a-z/!?](?:"[^"]*(?:"|$)|'[^']*(?:'|$)|
  * Returns a text without markup and control characters, on one line; empty if nothing else was in
  * it.
  */
-export function plainText(text: string): string {
+export function toPlainText(text: string): string {
   let plain = text.replace(/[\s\p{Cc}]+/gu, ' ');
   for (let before = ''; before !== plain; ) {
     // The text around a tag can form another tag, as in <<b>script>.

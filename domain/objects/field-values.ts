@@ -2,7 +2,7 @@
 
 import formats from 'ajv-formats/dist/formats.js';
 import type { components } from '../../generated/api.ts';
-import { asSentence } from '../service/messages.ts';
+import { toSentence } from '../service/messages.ts';
 import { type CountryCode, readPhoneNumber } from './phone-numbers.ts';
 import { findClosest } from './suggestions.ts';
 import { readDay, readTime } from './times.ts';
@@ -40,7 +40,7 @@ const fault = (code: Fault['code'], rule: string, more: Pick<Fault, 'allowed' | 
  * Returns a problem that names the field and the rule.
  * @param more with the suggested name or value
  */
-export function fieldProblem(
+export function buildFieldProblem(
   field: string,
   code: FieldProblem['code'],
   rule: string,
@@ -51,7 +51,7 @@ export function fieldProblem(
   return {
     field,
     code,
-    message: asSentence(`${shown} ${rule}`),
+    message: toSentence(`${shown} ${rule}`),
     ...(more.allowed ? { allowed: more.allowed.slice(0, 50) } : {}),
     ...(more.meant ? { did_you_mean: more.meant } : {}),
     ...(more.hint ? { hint: more.hint } : {}),

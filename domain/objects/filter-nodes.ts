@@ -45,7 +45,11 @@ export function readTree<Leaf>(
   return { filter, problems };
 }
 
-export const malformed = (message: string): FieldProblem => ({ field: 'filter', code: 'INVALID_FORMAT', message });
+export const buildMalformedProblem = (message: string): FieldProblem => ({
+  field: 'filter',
+  code: 'INVALID_FORMAT',
+  message,
+});
 
 const shape = 'filter must be {"field", "op", "value"}, {"and": […]}, {"or": […]} or {"not": {…}}.';
 const combinators = ['and', 'or', 'not'] as const;
@@ -53,7 +57,7 @@ const combinators = ['and', 'or', 'not'] as const;
 /** @param depth of the combinator that this node would be */
 export function readNode<Leaf>(given: unknown, depth: number, reading: Reading<Leaf>): Tree<Leaf> | undefined {
   if (given === null || typeof given !== 'object' || Array.isArray(given)) {
-    reading.problems.push(malformed(shape));
+    reading.problems.push(buildMalformedProblem(shape));
     return undefined;
   }
   const node = given as Node;
@@ -61,12 +65,13 @@ export function readNode<Leaf>(given: unknown, depth: number, reading: Reading<L
   const combinator = combinators.find((each) => keys.includes(each));
   if (!combinator) return reading.readLeaf(node, depth);
   const members = node[combinator];
-  if (keys.length > 1) reading.problems.push(malformed(`filter: ${combinator} must be the only key of its object.`));
+  if (keys.length > 1)
+    reading.problems.push(buildMalformedProblem(`filter: ${combinator} must be the only key of its object.`));
   else if (combinator !== 'not' && (!Array.isArray(members) || members.length === 0))
-    reading.problems.push(malformed(`filter: ${combinator} must be a list with at least one condition.`));
+    reading.problems.push(buildMalformedProblem(`filter: ${combinator} must be a list with at least one condition.`));
   else if (depth > filterLimits.depth)
     reading.problems.push(
-      malformed(`filter: and, or and not can be nested at most ${filterLimits.depth} levels deep.`),
+      buildMalformedProblem(`filter: and, or and not can be nested at most ${filterLimits.depth} levels deep.`),
     );
   else if (combinator === 'not') {
     const inner = readNode(members, depth + 1, reading);
@@ -99,8 +104,8 @@ export function readCondition(
   const extra = Object.keys(node).find((key) => !keysOfConditions.includes(key));
   const { field: name } = node;
   if (extra !== undefined)
-    problems.push(malformed(`filter: ${quoteName(extra)} is not a key of a condition. ${shape}`));
-  else if (typeof name !== 'string') problems.push(malformed('filter: field must be a string.'));
+    problems.push(buildMalformedProblem(`filter: ${quoteName(extra)} is not a key of a condition. ${shape}`));
+  else if (typeof name !== 'string') problems.push(buildMalformedProblem('filter: field must be a string.'));
   else {
     const field = vocabulary.field(name);
     if (field) return readOne(field, node, vocabulary.prefix ?? '', problems);

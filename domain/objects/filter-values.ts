@@ -85,7 +85,7 @@ export function readAs(field: Field, reading: Reading): Field {
  * as text.
  * @param given the value in the request, e.g. one item of `in`
  */
-export function filterValue(field: Field, operator: Operator, given: unknown): FilterValue {
+export function readFilterValue(field: Field, operator: Operator, given: unknown): FilterValue {
   if (given === null || given === undefined)
     return wrong('INVALID_TYPE', 'needs a value', { hint: 'Use is_null to find records without a value.' });
   if (typeof given === 'string' && given.includes('\0'))
@@ -126,7 +126,7 @@ function typedValue(field: Field, given: unknown): FilterValue {
   const checked = checkValue(plain, given);
   if ('fault' in checked) return { fault: { code: checked.fault.code, rule: checked.fault.rule } };
   if (checked.value === null) return wrong('INVALID_TYPE', 'must not be compared with an empty string');
-  return { value: field.custom || typeof checked.value === 'boolean' ? textForm(checked.value) : checked.value };
+  return { value: field.custom || typeof checked.value === 'boolean' ? toTextForm(checked.value) : checked.value };
 }
 
 function optionValue({ items, options = [], keptOptions = options }: Field, given: unknown): FilterValue {
@@ -162,7 +162,7 @@ function normalised({ type, country }: Field, text: string): string {
 }
 
 /** Returns a stored value of a custom field as the text that PostgreSQL makes of it. */
-export function textForm(value: Exclude<StoredValue, null>): string {
+export function toTextForm(value: Exclude<StoredValue, null>): string {
   return typeof value === 'number' ? plainDecimal(value) : String(value);
 }
 

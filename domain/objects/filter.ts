@@ -1,8 +1,8 @@
 // The filter grammar of records: from a caller's JSON to a typed tree, or to all its problems.
 import type { FieldProblem } from './field-values.ts';
 import {
+  buildMalformedProblem,
   isOverLimit,
-  malformed,
   type Node,
   type Reading,
   readCondition,
@@ -11,7 +11,7 @@ import {
   type Vocabulary,
 } from './filter-nodes.ts';
 import type { Condition, GivenCondition, Related, Tree } from './filter-tree.ts';
-import { filterableField, filterableNames, quoteName, unknownField } from './queryable.ts';
+import { buildUnknownFieldProblem, findFilterableField, listFilterableNames, quoteName } from './queryable.ts';
 import { isToOne, listRelations, type Relation, toRelationPath } from './relations.ts';
 import { findClosest } from './suggestions.ts';
 import type { Workspace, WorkspaceObject } from './workspace.ts';
@@ -42,7 +42,7 @@ export function parseFilter(
   try {
     given = JSON.parse(text);
   } catch {
-    return { filter: undefined, problems: [malformed(notJson)] };
+    return { filter: undefined, problems: [buildMalformedProblem(notJson)] };
   }
   return readFilter(given, object, context);
 }
@@ -55,7 +55,7 @@ export function readFilter(given: unknown, object: WorkspaceObject, context: Rel
   const relations = listRelations(object.object, context.workspace).filter(
     ({ otherObject }) => otherObject === null || context.workspace.objects.has(otherObject),
   );
-  const vocabulary = fieldsOf(object);
+  const vocabulary = buildVocabulary(object);
   return readTree<GivenCondition | Related<GivenCondition>>(given, (reading) => (node, depth) => {
     const asked = findRelation(node, vocabulary);
     return asked === undefined
@@ -66,11 +66,11 @@ export function readFilter(given: unknown, object: WorkspaceObject, context: Rel
 
 /** Reads a filter of records whose conditions cannot go through a relation. */
 export function readOwnFilter(given: unknown, object: WorkspaceObject): Outcome<Tree<GivenCondition>> {
-  return readFilterOf(given, fieldsOf(object));
+  return readFilterByVocabulary(given, buildVocabulary(object));
 }
 
 /** Reads a filter over other fields than those of an object's records. */
-export function readFilterOf(given: unknown, vocabulary: Vocabulary): Outcome<Tree<GivenCondition>> {
+export function readFilterByVocabulary(given: unknown, vocabulary: Vocabulary): Outcome<Tree<GivenCondition>> {
   return readTree<GivenCondition>(given, (reading) => (node) => {
     const asked = findRelation(node, vocabulary);
     if (asked === undefined) return readCondition(node, vocabulary, reading);
@@ -81,9 +81,9 @@ export function readFilterOf(given: unknown, vocabulary: Vocabulary): Outcome<Tr
   });
 }
 
-const fieldsOf = (object: WorkspaceObject): Vocabulary => ({
-  field: (name) => filterableField(object, name),
-  unknown: (name) => unknownField('filter', name, object),
+const buildVocabulary = (object: WorkspaceObject): Vocabulary => ({
+  field: (name) => findFilterableField(object, name),
+  unknown: (name) => buildUnknownFieldProblem('filter', name, object),
 });
 
 /** A relation that a condition names, with the field after the dot if it has one. */
@@ -128,7 +128,7 @@ function readThrough(
   return undefined;
 }
 
-const oneHop = malformed(
+const oneHop = buildMalformedProblem(
   'filter: a condition through a relation can only name fields of the related record, not its relations.',
 );
 
@@ -138,7 +138,7 @@ function findLinkProblem(node: Node): FieldProblem | undefined {
     'filter: a condition on links must be {"link": "<name>", "any": {…}} or {"link": "<name>", "none": {…}}.';
   const quantifiers = Object.keys(node).filter((key) => key === 'any' || key === 'none');
   const isShaped = quantifiers.length === 1 && Object.keys(node).length === 2;
-  return isShaped && typeof node.link === 'string' ? undefined : malformed(rule);
+  return isShaped && typeof node.link === 'string' ? undefined : buildMalformedProblem(rule);
 }
 
 function unknownRelation(asked: AskedRelation, { object, relations }: Origin): FieldProblem {
@@ -176,10 +176,10 @@ function readDotted(
   return readForEachObject(relation, origin, parts, (object, inner) => {
     const vocabulary: Vocabulary = {
       prefix,
-      field: (name) => filterableField(object, name),
+      field: (name) => findFilterableField(object, name),
       unknown: (name) => {
-        const problem = unknownField('filter', name, object);
-        const allowed = filterableNames(object).map((each) => `${prefix}${each}`);
+        const problem = buildUnknownFieldProblem('filter', name, object);
+        const allowed = listFilterableNames(object).map((each) => `${prefix}${each}`);
         const meant = problem.did_you_mean;
         return {
           ...problem,
@@ -208,9 +208,9 @@ function readLink(
   return readForEachObject(relation, origin, parts, (object, inner) => {
     const vocabulary: Vocabulary = {
       prefix: `${relation.name}.`,
-      field: (name) => filterableField(object, name),
+      field: (name) => findFilterableField(object, name),
       unknown: (name) => {
-        const problem = unknownField('filter', name, object);
+        const problem = buildUnknownFieldProblem('filter', name, object);
         return { ...problem, field: `${relation.name}.${problem.field}` };
       },
     };

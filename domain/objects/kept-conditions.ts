@@ -1,10 +1,10 @@
 // Stored conditions of the configuration, with ids instead of names: parsing, checks and responses.
 import { readComparison } from './comparisons.ts';
 import type { KeptComparison } from './configuration.ts';
-import { type FieldProblem, fieldProblem } from './field-values.ts';
+import { buildFieldProblem, type FieldProblem } from './field-values.ts';
 import type { GivenCondition } from './filter-tree.ts';
 import { type Operator, operators } from './filter-values.ts';
-import { queryableField, queryableNames } from './queryable.ts';
+import { findQueryableField, listQueryableNames } from './queryable.ts';
 import { isResolved } from './relative-dates.ts';
 import { findClosest } from './suggestions.ts';
 import { type Field, findByName, type WorkspaceObject } from './workspace.ts';
@@ -38,12 +38,12 @@ export function checkComparison(
 ): KeptComparison | undefined {
   const { field: name, operator, value } = given;
   if (typeof name !== 'string' || !isOperator(operator)) return undefined;
-  const field = queryableField(object, name);
+  const field = findQueryableField(object, name);
   if (!field) {
-    const allowed = queryableNames(object);
+    const allowed = listQueryableNames(object);
     const meant = findClosest(name, allowed);
     problems.push(
-      fieldProblem(`${at.path}.field`, 'UNKNOWN_FIELD', `must be the name of a field of ${object.object}`, {
+      buildFieldProblem(`${at.path}.field`, 'UNKNOWN_FIELD', `must be the name of a field of ${object.object}`, {
         allowed,
         meant,
       }),
@@ -53,7 +53,7 @@ export function checkComparison(
   const read = readComparison(field, operator, value);
   if ('condition' in read) {
     if (at.noRelativeDates !== undefined && !isResolved(read.condition)) {
-      problems.push(fieldProblem(`${at.path}.value`, 'INVALID_TYPE', at.noRelativeDates));
+      problems.push(buildFieldProblem(`${at.path}.value`, 'INVALID_TYPE', at.noRelativeDates));
       return undefined;
     }
     const kept = operator === 'is_null' ? (value ?? true) : withIds(field, value);
@@ -63,7 +63,7 @@ export function checkComparison(
   // In all other cases, the value is not of the field's type.
   const shownCode = code === 'INVALID_OPTION' ? code : 'INVALID_TYPE';
   const part = read.part === 'value' ? 'value' : at.operator;
-  problems.push(fieldProblem(`${at.path}.${part}`, shownCode, rule, more));
+  problems.push(buildFieldProblem(`${at.path}.${part}`, shownCode, rule, more));
   return undefined;
 }
 
@@ -73,13 +73,13 @@ function isOperator(given: unknown): given is Operator {
 
 /** Returns the value with the current names of its ids; ids of deleted items stay. */
 export function toResponseComparisonValue(object: WorkspaceObject, kept: KeptComparison): unknown {
-  const field = queryableField(object, kept.field);
+  const field = findQueryableField(object, kept.field);
   return field ? withNames(field, kept.value) : kept.value;
 }
 
 /** Returns the condition to evaluate; undefined if the comparison no longer fits the fields. */
 export function toCondition(object: WorkspaceObject, kept: KeptComparison): GivenCondition | undefined {
-  const field = queryableField(object, kept.field);
+  const field = findQueryableField(object, kept.field);
   if (!field) return undefined;
   const read = readComparison(field, kept.operator, withNames(field, kept.value));
   return 'condition' in read ? read.condition : undefined;

@@ -36,7 +36,7 @@ function nameCountries(): ReadonlyMap<string, CountryCode> {
  * Returns the country whose numbers can be written without a country code; undefined if it is not
  * known by code or English name.
  */
-export function callingCountry(country: string | null): CountryCode | undefined {
+export function findCallingCountry(country: string | null): CountryCode | undefined {
   const wanted = country?.trim() ?? '';
   const code = wanted.toUpperCase();
   if (isSupportedCountry(code)) return code;

@@ -1,6 +1,6 @@
 // Texts with fields of a record in double braces, e.g. {{first_name}}.
 import type { FieldProblem, StoredValue } from './field-values.ts';
-import { unknownField } from './queryable.ts';
+import { buildUnknownFieldProblem } from './queryable.ts';
 import type { WorkspaceObject } from './workspace.ts';
 
 const pattern = /\{\{\s*([a-z][a-z0-9_]*)\s*\}\}/g;
@@ -9,11 +9,11 @@ const pattern = /\{\{\s*([a-z][a-z0-9_]*)\s*\}\}/g;
  * Returns a problem for each name in braces that is not a field of the object.
  * @param field the field of the text, for the message
  */
-export function placeholderProblems(field: string, text: string, object: WorkspaceObject): FieldProblem[] {
+export function findPlaceholderProblems(field: string, text: string, object: WorkspaceObject): FieldProblem[] {
   const names = new Set([...text.matchAll(pattern)].map(([, name = '']) => name));
   return [...names]
     .filter((name) => !object.fields.has(name))
-    .map((name) => ({ ...unknownField(field, name, object), field, code: 'INVALID_OPTION' as const }));
+    .map((name) => ({ ...buildUnknownFieldProblem(field, name, object), field, code: 'INVALID_OPTION' as const }));
 }
 
 /**

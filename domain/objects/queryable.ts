@@ -10,7 +10,7 @@ const common: ReadonlyMap<string, Field> = new Map(
 );
 
 /** Returns a field that filters and sorts may name, or undefined. */
-export function queryableField(object: WorkspaceObject, name: string): Field | undefined {
+export function findQueryableField(object: WorkspaceObject, name: string): Field | undefined {
   return common.get(name) ?? object.fields.get(name);
 }
 
@@ -22,20 +22,20 @@ const actors: readonly Field[] = [
 /**
  * Returns a field that filters may name: a queryable one, an actor of the record, or its tags.
  */
-export function filterableField(object: WorkspaceObject, name: string): Field | undefined {
-  return queryableField(object, name) ?? furtherFilterable(object).find((field) => field.name === name);
+export function findFilterableField(object: WorkspaceObject, name: string): Field | undefined {
+  return findQueryableField(object, name) ?? furtherFilterable(object).find((field) => field.name === name);
 }
 
 /** Returns the fields that filters may name, but sorts may not. */
 function furtherFilterable(object: WorkspaceObject): Field[] {
-  const tags = tagsField(object);
+  const tags = getTagsField(object);
   return [...actors, ...(tags ? [tags] : [])];
 }
 
 /**
  * Returns the field of tags in filters and reports; undefined if records of the object have none.
  */
-export function tagsField({ tags }: WorkspaceObject): Field | undefined {
+export function getTagsField({ tags }: WorkspaceObject): Field | undefined {
   return tags && { ...tagsOfRecords, items: tags };
 }
 
@@ -52,18 +52,18 @@ const tagsOfRecords = {
  * Returns their names: those that every record has, then the object's own in the order of its
  * schema.
  */
-export function queryableNames(object: WorkspaceObject): string[] {
+export function listQueryableNames(object: WorkspaceObject): string[] {
   return [...common.keys(), ...object.fields.keys()];
 }
 
 /** The names of the fields that records can be filtered by. */
-export function filterableNames(object: WorkspaceObject): string[] {
-  return [...new Set([...queryableNames(object), ...furtherFilterable(object).map(({ name }) => name)])];
+export function listFilterableNames(object: WorkspaceObject): string[] {
+  return [...new Set([...listQueryableNames(object), ...furtherFilterable(object).map(({ name }) => name)])];
 }
 
 /** Returns the problem of a parameter that names an unknown field. */
-export function unknownField(parameter: string, name: string, object: WorkspaceObject): FieldProblem {
-  const names = parameter === 'filter' ? filterableNames(object) : queryableNames(object);
+export function buildUnknownFieldProblem(parameter: string, name: string, object: WorkspaceObject): FieldProblem {
+  const names = parameter === 'filter' ? listFilterableNames(object) : listQueryableNames(object);
   const meant = findClosest(name, names);
   return {
     field: quoteName(name),

@@ -44,7 +44,7 @@ export function isRelativeName(name: string): boolean {
 }
 
 /** Returns the first and the last day of a relative date. */
-function daysOf(name: string, today: Temporal.PlainDate): [Temporal.PlainDate, Temporal.PlainDate] {
+function computeDayRange(name: string, today: Temporal.PlainDate): [Temporal.PlainDate, Temporal.PlainDate] {
   const [, direction, count] = numberOfDays.exec(name) ?? [];
   const days = Number(count) - 1;
   if (direction === 'last') return [today.subtract({ days }), today];
@@ -67,7 +67,7 @@ interface Bounds {
  */
 export function resolveRelativeDate({ relative, ofDates }: RelativeDate, { now, timezone }: Clock): Bounds {
   const today = Temporal.Instant.fromEpochMilliseconds(now.getTime()).toZonedDateTimeISO(timezone).toPlainDate();
-  const [first, last] = daysOf(relative, today);
+  const [first, last] = computeDayRange(relative, today);
   // A day begins at its first instant, even if the clocks are set forward at midnight.
   const begin = (day: Temporal.PlainDate): string =>
     ofDates ? day.toString() : new Date(day.toZonedDateTime(timezone).epochMilliseconds).toISOString();

@@ -2,7 +2,7 @@
 
 import { maxSortKeys } from '../service/request-limits.ts';
 import type { FieldProblem } from './field-values.ts';
-import { queryableField, unknownField } from './queryable.ts';
+import { buildUnknownFieldProblem, findQueryableField } from './queryable.ts';
 import type { WorkspaceObject } from './workspace.ts';
 
 export interface SortKey {
@@ -32,8 +32,8 @@ export function parseSort(
       const message =
         'sort must be field names separated by commas, each with an optional leading minus for descending order.';
       problems.push({ field: 'sort', code: 'INVALID_FORMAT', message });
-    } else if (!queryableField(object, field)) {
-      problems.push(unknownField('sort', field, object));
+    } else if (!findQueryableField(object, field)) {
+      problems.push(buildUnknownFieldProblem('sort', field, object));
     } else if (keys.some((key) => key.field === field)) {
       problems.push({ field, code: 'DUPLICATE', message: `sort: ${field} must not occur more than once.` });
     } else keys.push({ field, descending });

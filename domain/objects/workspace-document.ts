@@ -51,11 +51,11 @@ const isWritable = ({ readOnly }: Field): boolean => readOnly !== true;
 const isChangeable = (field: Field): boolean => isWritable(field) && field.immutable !== true;
 const isNeeded = (field: Field): boolean => isWritable(field) && field.required && field.default === undefined;
 
-const mapped = (fields: readonly Field[], schemaOf: (field: Field) => Json): Json =>
-  Object.fromEntries(fields.map((field) => [field.name, schemaOf(field)]));
+const mapped = (fields: readonly Field[], toSchema: (field: Field) => Json): Json =>
+  Object.fromEntries(fields.map((field) => [field.name, toSchema(field)]));
 
 /** Returns the JSON type of a value. */
-function typeOf({ type, integer }: Field): { type: string; format?: string } {
+function toJsonType({ type, integer }: Field): { type: string; format?: string } {
   switch (type) {
     case 'number':
       return { type: integer ? 'integer' : 'number' };
@@ -81,13 +81,13 @@ function typeOf({ type, integer }: Field): { type: string; format?: string } {
  * options that were removed.
  */
 function toFieldResponse(field: Field): Json {
-  const { type, ...format } = typeOf(field);
+  const { type, ...format } = toJsonType(field);
   return { type: [type, 'null'], ...format, description: field.label };
 }
 
 /** Returns the schema of a field in a request, with its limits. */
 function writtenField(field: Field): Json {
-  const { type, ...format } = typeOf(field);
+  const { type, ...format } = toJsonType(field);
   const options = field.options?.map(({ value }) => value) ?? [];
   const mayBeNull = !isNeeded(field);
   return {
@@ -118,7 +118,7 @@ const reference = '#/components/schemas/';
 const referenceForm = /"#\/components\/schemas\/(\w+)"/g;
 
 /** Returns the names of schemas that contain schemas of some names, at any depth. */
-function holdersOf(texts: ReadonlyMap<string, string>, names: Iterable<string>): ReadonlySet<string> {
+function findHolders(texts: ReadonlyMap<string, string>, names: Iterable<string>): ReadonlySet<string> {
   const holders = new Set(names);
   for (let before = 0; before < holders.size; ) {
     before = holders.size;
@@ -143,7 +143,7 @@ interface Template {
  * Returns the operations on records that depend on an object's fields. Their samples and examples
  * are left out, because those of other objects would be misleading.
  */
-function templatesOf(paths: ApiDocument['paths'], holders: ReadonlySet<string>): Template[] {
+function buildTemplates(paths: ApiDocument['paths'], holders: ReadonlySet<string>): Template[] {
   return Object.entries(paths)
     .filter(([path]) => path === generic || path === `${generic}/{id}` || path.startsWith(`${generic}:`))
     .map(([path, item]) => ({
@@ -166,12 +166,12 @@ const leftOut = new Set(['example', 'examples', 'x-codeSamples']);
  * @param document the bundled document; its schemas and paths are reused, and not changed
  * @param objects those that the caller can view
  */
-export function workspaceDocument(document: ApiDocument, objects: readonly WorkspaceObject[]): Json {
+export function buildWorkspaceDocument(document: ApiDocument, objects: readonly WorkspaceObject[]): Json {
   const { paths, components, tags } = document;
   const { schemas } = components;
   const texts = new Map(Object.entries(schemas).map(([name, schema]) => [name, JSON.stringify(schema)]));
-  const holders = holdersOf(texts, Object.keys(own));
-  const templates = templatesOf(paths, holders);
+  const holders = findHolders(texts, Object.keys(own));
+  const templates = buildTemplates(paths, holders);
   const added = { paths: {} as Json, schemas: {} as Json };
   for (const object of objects) {
     const type = typeName(object.object);

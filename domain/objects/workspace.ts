@@ -1,16 +1,16 @@
 // A tenant's configuration: objects with their published fields, and the configured lists.
 import {
   type BuiltinField,
-  builtinObject,
   builtinObjects,
   customObjectName,
   type FieldOption,
   type FieldType,
+  findBuiltinObject,
   type Lookup,
 } from './builtin.ts';
 import type { NamedItem, WorkspaceRows } from './configuration.ts';
 import { foldName } from './name-folding.ts';
-import { type CountryCode, callingCountry } from './phone-numbers.ts';
+import { type CountryCode, findCallingCountry } from './phone-numbers.ts';
 
 /** A field in this tenant. */
 export interface Field extends Omit<BuiltinField, 'options'> {
@@ -71,7 +71,7 @@ export interface Workspace extends Omit<WorkspaceRows, 'customObjects' | 'custom
 
 const taggedObjects: ReadonlySet<string> = new Set(['leads', 'customers']);
 
-function tagsOf(object: string, rows: WorkspaceRows): ObjectTag[] {
+function listObjectTags(object: string, rows: WorkspaceRows): ObjectTag[] {
   return rows.tags
     .filter((tag) => tag.object === object)
     .map(({ id, name, conditions }) => ({ id, name, isActive: true, isAutomatic: conditions.length > 0 }));
@@ -89,7 +89,7 @@ export function buildWorkspace(rows: WorkspaceRows): Workspace {
       module: builtin.object,
       oneOf: builtin.oneOf ?? [],
       fields: publishedFields(builtin.object, rows),
-      ...(taggedObjects.has(builtin.object) ? { tags: tagsOf(builtin.object, rows) } : {}),
+      ...(taggedObjects.has(builtin.object) ? { tags: listObjectTags(builtin.object, rows) } : {}),
     });
   }
   for (const custom of rows.customObjects) {
@@ -119,17 +119,17 @@ export function getBuiltinObject(
 }
 
 /** Returns the initial built-in fields of an object. */
-export function builtinFields(object: string): readonly BuiltinField[] {
-  return builtinObject(object)?.fields ?? [customObjectName];
+export function listBuiltinFields(object: string): readonly BuiltinField[] {
+  return findBuiltinObject(object)?.fields ?? [customObjectName];
 }
 
 /**
  * Returns all fields of an object, including disabled ones. A built-in field takes precedence over
  * a custom field of the same name.
  */
-export function configuredFields(object: string, rows: WorkspaceRows): ConfiguredField[] {
-  const builtins = builtinFields(object);
-  const country = callingCountry(rows.country);
+export function listConfiguredFields(object: string, rows: WorkspaceRows): ConfiguredField[] {
+  const builtins = listBuiltinFields(object);
+  const country = findCallingCountry(rows.country);
   const dialled = (type: FieldType) => (type === 'phone' && country ? { country } : {});
   const overrides = new Map(rows.fieldOverrides.filter((row) => row.object === object).map((row) => [row.name, row]));
   const hasExtension =
@@ -137,7 +137,7 @@ export function configuredFields(object: string, rows: WorkspaceRows): Configure
   const fields: ConfiguredField[] = builtins.map((builtin) => {
     const override = overrides.get(builtin.name);
     const items = builtin.lookup && lookupItems(builtin.lookup, rows);
-    const options = items ? optionsOf(items) : builtin.options;
+    const options = items ? toOptions(items) : builtin.options;
     return {
       ...builtin,
       custom: false,
@@ -171,19 +171,19 @@ export function configuredFields(object: string, rows: WorkspaceRows): Configure
 }
 
 function publishedFields(object: string, rows: WorkspaceRows): ReadonlyMap<string, Field> {
-  const enabled = configuredFields(object, rows).filter((field) => field.enabled);
+  const enabled = listConfiguredFields(object, rows).filter((field) => field.enabled);
   return new Map(enabled.map((field) => [field.name, field]));
 }
 
 /** Stages of different pipelines can have the same name, which is one option. */
-function optionsOf(items: readonly NamedItem[]): FieldOption[] {
+function toOptions(items: readonly NamedItem[]): FieldOption[] {
   const names = new Set(items.filter((item) => item.isActive).map(({ name }) => name));
   return [...names].map((name) => ({ label: name, value: name }));
 }
 
 /** Returns a field with a part of its items. */
-export function withItems(field: Field, items: readonly NamedItem[]): Field {
-  return { ...field, items, options: optionsOf(items) };
+export function replaceItems(field: Field, items: readonly NamedItem[]): Field {
+  return { ...field, items, options: toOptions(items) };
 }
 
 /** Returns the items of a configured list, active or not, in their order. */

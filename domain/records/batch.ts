@@ -1,6 +1,6 @@
 // Batches of records: parsing of items, failures, and the format of the response.
 import type { components } from '../../generated/api.ts';
-import { type FieldProblem, fieldProblem, toUuid } from '../objects/field-values.ts';
+import { buildFieldProblem, type FieldProblem, toUuid } from '../objects/field-values.ts';
 import type { CheckedRecord } from './draft.ts';
 
 type Failure = components['schemas']['RecordBatchFailure'];
@@ -16,38 +16,43 @@ const notAnObject = (): FieldProblem => ({
 });
 
 /** The result of checking an item that is not an object. */
-export function rejectedItem(): CheckedRecord {
+export function buildRejectedItem(): CheckedRecord {
   return { values: {}, custom: {}, references: [], problems: [notAnObject()], defaulted: new Set() };
 }
 
-export function invalidFailure(index: number, problems: FieldProblem[]): Failure {
+export function buildInvalidFailure(index: number, problems: FieldProblem[]): Failure {
   return { index, code: 'VALIDATION_ERROR', message: problems[0]?.message ?? '', details: { fields: problems } };
 }
 
 /** An item that does not meet the pre-conditions of its status. */
-export function unmetFailure(index: number, problems: FieldProblem[]): Failure {
-  const { details, ...failure } = invalidFailure(index, problems);
+export function buildUnmetFailure(index: number, problems: FieldProblem[]): Failure {
+  const { details, ...failure } = buildInvalidFailure(index, problems);
   return { ...failure, details: { reason: 'pre_conditions_not_met', ...details } };
 }
 
-export function repeatedFailure(index: number, earlier: number): Failure {
+export function buildRepeatedFailure(index: number, earlier: number): Failure {
   return { index, code: 'DUPLICATE_IN_BATCH', message: `Duplicates the item at index ${earlier} of this batch.` };
 }
 
 /** An item with a value of a unique field that another record has. */
-export function takenFailure(index: number, message: string, fields: string[], existingId: string | null): Failure {
+export function buildTakenFailure(
+  index: number,
+  message: string,
+  fields: string[],
+  existingId: string | null,
+): Failure {
   return { index, code: 'ALREADY_EXISTS', message, details: { matched_fields: fields, existing_id: existingId } };
 }
 
 /** An item that several records match. */
-export function ambiguousFailure(index: number, ids: readonly string[]): Failure {
+export function buildAmbiguousFailure(index: number, ids: readonly string[]): Failure {
   return { index, code: 'CONFLICT', message: severalMatches, details: { reason: 'several_matches', ids: [...ids] } };
 }
 
 export const severalMatches = 'Several records match. Match on fields that are unique.';
 
 /** The same for an id that is unknown, malformed or not visible. */
-export function missingFailure(index: number): Failure {
+export function buildMissingFailure(index: number): Failure {
   return { index, code: 'NOT_FOUND', message: 'There is no such resource.' };
 }
 
@@ -65,22 +70,22 @@ export function readItems(items: readonly unknown[]): { named: NamedItem[]; fail
   const first = new Map<string, number>();
   for (const [index, item] of items.entries()) {
     if (!isObject(item)) {
-      failed.push(invalidFailure(index, [notAnObject()]));
+      failed.push(buildInvalidFailure(index, [notAnObject()]));
       continue;
     }
     const { id: given, ...fields } = item;
     if (typeof given !== 'string') {
       const problem =
         given === undefined || given === null
-          ? fieldProblem('id', 'REQUIRED', 'is required')
-          : fieldProblem('id', 'INVALID_TYPE', 'must be a string');
-      failed.push(invalidFailure(index, [problem]));
+          ? buildFieldProblem('id', 'REQUIRED', 'is required')
+          : buildFieldProblem('id', 'INVALID_TYPE', 'must be a string');
+      failed.push(buildInvalidFailure(index, [problem]));
       continue;
     }
     const id = toUuid(given);
     const earlier = id && first.get(id);
-    if (id === undefined) failed.push(missingFailure(index));
-    else if (earlier !== undefined) failed.push(repeatedFailure(index, Number(earlier)));
+    if (id === undefined) failed.push(buildMissingFailure(index));
+    else if (earlier !== undefined) failed.push(buildRepeatedFailure(index, Number(earlier)));
     else {
       first.set(id, index);
       named.push({ index, id, fields });
@@ -90,16 +95,16 @@ export function readItems(items: readonly unknown[]): { named: NamedItem[]; fail
 }
 
 /** Returns the data of a batch's response. */
-export function batchData<Success extends { index: number }>(
+export function buildBatchData<Success extends { index: number }>(
   object: string,
   succeeded: readonly Success[],
   failed: readonly Failure[],
 ) {
-  return { object, ...batchResult(succeeded, failed) };
+  return { object, ...buildBatchResult(succeeded, failed) };
 }
 
 /** Returns successes and failures, both in the order of the items. */
-export function batchResult<Success extends { index: number }, Failed extends { index: number }>(
+export function buildBatchResult<Success extends { index: number }, Failed extends { index: number }>(
   succeeded: readonly Success[],
   failed: readonly Failed[],
 ) {

@@ -14,9 +14,9 @@ export function readRefs(value: unknown): string[] {
 
 /** Returns the path or body with IDs in place of references; unknown names stay. */
 export function putIds(value: unknown, ids: ReadonlyMap<string, string>): unknown {
-  const idOf = (text: string, name: string): string => ids.get(name) ?? text;
-  if (typeof value === 'string' && value.startsWith('/')) return value.replace(ofPath, idOf);
-  if (typeof value === 'string') return value.replace(ofValue, idOf);
+  const findId = (text: string, name: string): string => ids.get(name) ?? text;
+  if (typeof value === 'string' && value.startsWith('/')) return value.replace(ofPath, findId);
+  if (typeof value === 'string') return value.replace(ofValue, findId);
   if (Array.isArray(value)) return value.map((each) => putIds(each, ids));
   if (typeof value !== 'object' || value === null) return value;
   return Object.fromEntries(Object.entries(value).map(([name, each]) => [name, putIds(each, ids)]));

@@ -1,14 +1,14 @@
 // Finds stored records that a new one would duplicate, and the fields with the same values.
 
-import { type FieldProblem, fieldProblem } from '../objects/field-values.ts';
+import { buildFieldProblem, type FieldProblem } from '../objects/field-values.ts';
 import type { Filter } from '../objects/filter.ts';
-import { textForm } from '../objects/filter-values.ts';
+import { toTextForm } from '../objects/filter-values.ts';
 import { findClosest } from '../objects/suggestions.ts';
 import type { Workspace, WorkspaceObject } from '../objects/workspace.ts';
 import type { CheckedRecord, StoredRecord } from './draft.ts';
-import { comparedFields, type DuplicateField, duplicateSets } from './duplicates.ts';
+import { buildDuplicateSets, type DuplicateField, listComparedFields } from './duplicates.ts';
 import { checkRecord } from './values.ts';
-import { builtinValues } from './view.ts';
+import { readBuiltinValues } from './view.ts';
 
 export interface DuplicateQuestion {
   /** A record that has the same values in all fields of one set is a duplicate. */
@@ -32,26 +32,26 @@ export function readQuestion(
   if (names) problems.push(...unknownNames(object, names));
   else if (!hasCheck(object))
     problems.push(
-      fieldProblem(
+      buildFieldProblem(
         'fields',
         'REQUIRED',
         `is required, because the workspace has no duplicate check for ${object.object}`,
       ),
     );
-  return { sets: setsOf(object, checked, names, workspace), problems };
+  return { sets: buildSets(object, checked, names, workspace), problems };
 }
 
 const hasCheck = ({ object }: WorkspaceObject): boolean => object === 'leads' || object === 'deals';
 
-function setsOf(
+function buildSets(
   object: WorkspaceObject,
   { values, custom }: CheckedRecord,
   names: readonly string[] | undefined,
   workspace: Workspace,
 ): readonly (readonly DuplicateField[])[] {
-  if (names) return [comparedFields(object, values, custom, names)].filter((set) => set.length > 0);
+  if (names) return [listComparedFields(object, values, custom, names)].filter((set) => set.length > 0);
   // Lead intake always rejects the same address.
-  return duplicateSets(object, workspace, values, custom, object.object === 'leads' ? 'email' : undefined);
+  return buildDuplicateSets(object, workspace, values, custom, object.object === 'leads' ? 'email' : undefined);
 }
 
 function unknownNames(object: WorkspaceObject, names: readonly string[]): FieldProblem[] {
@@ -60,7 +60,7 @@ function unknownNames(object: WorkspaceObject, names: readonly string[]): FieldP
     allowed.includes(name)
       ? []
       : [
-          fieldProblem(
+          buildFieldProblem(
             `fields[${index}]`,
             'INVALID_OPTION',
             `must be the name of a writable field of ${object.object}`,
@@ -74,23 +74,23 @@ function unknownNames(object: WorkspaceObject, names: readonly string[]): FieldP
 }
 
 /** Returns a filter for duplicates; undefined if there is nothing to compare. */
-export function duplicateFilter(sets: DuplicateQuestion['sets']): Filter | undefined {
+export function buildDuplicateFilter(sets: DuplicateQuestion['sets']): Filter | undefined {
   if (sets.length === 0) return undefined;
   const equal = ({ field, custom, value }: DuplicateField) => ({
     field,
     op: 'eq' as const,
-    value: custom || typeof value === 'boolean' ? textForm(value) : value,
+    value: custom || typeof value === 'boolean' ? toTextForm(value) : value,
   });
   return { or: sets.map((set) => ({ and: set.map(equal) })) };
 }
 
 /** Returns the fields in which a found record has the same value. */
-export function matchedFields(
+export function findMatchedFields(
   object: WorkspaceObject,
   sets: DuplicateQuestion['sets'],
   record: StoredRecord,
 ): string[] {
-  const values = { ...record.custom, ...builtinValues(object, record) };
+  const values = { ...record.custom, ...readBuiltinValues(object, record) };
   const same = sets.filter((set) => set.every(({ field, value }) => values[field] === value));
   return [...new Set(same.flatMap((set) => set.map(({ field }) => field)))];
 }

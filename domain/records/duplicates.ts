@@ -1,5 +1,5 @@
 // The values by which a new record is compared with stored ones, and repeats within a batch.
-import { type FieldProblem, fieldProblem, type StoredValue } from '../objects/field-values.ts';
+import { buildFieldProblem, type FieldProblem, type StoredValue } from '../objects/field-values.ts';
 import type { Workspace, WorkspaceObject } from '../objects/workspace.ts';
 import type { CheckedRecord } from './draft.ts';
 
@@ -17,7 +17,7 @@ export interface DuplicateField {
  * @param always a field that counts by itself, regardless of the tenant's selection
  * @returns no sets if the tenant does not check this object, or if no selected field has a value
  */
-export function duplicateSets(
+export function buildDuplicateSets(
   object: WorkspaceObject,
   workspace: Workspace,
   values: Record<string, StoredValue>,
@@ -26,16 +26,16 @@ export function duplicateSets(
 ): DuplicateField[][] {
   const check = workspace.duplicateChecks.find((each) => each.object === object.object && each.enabled);
   if (!check) return [];
-  const selected = comparedFields(object, values, custom, check.fields);
+  const selected = listComparedFields(object, values, custom, check.fields);
   const alone =
     always === undefined || (selected.length === 1 && check.fields.includes(always))
       ? []
-      : comparedFields(object, values, custom, [always]);
+      : listComparedFields(object, values, custom, [always]);
   return [selected, alone].filter((set) => set.length > 0);
 }
 
 /** Returns those of the fields that have a value, with the value. */
-export function comparedFields(
+export function listComparedFields(
   object: WorkspaceObject,
   values: Record<string, StoredValue>,
   custom: Record<string, StoredValue>,
@@ -54,7 +54,7 @@ export function comparedFields(
  * Returns problems with the names of fields for duplicate checks. Only fields that a new record can
  * set are allowed.
  */
-export function checkedFieldProblems(name: string, workspace: Workspace, given: unknown): FieldProblem[] {
+export function findCheckedFieldProblems(name: string, workspace: Workspace, given: unknown): FieldProblem[] {
   const fields = workspace.objects.get(name)?.fields;
   if (!Array.isArray(given) || !fields) return [];
   const allowed = [...fields.values()].filter((field) => !field.readOnly).map((field) => field.name);
@@ -62,8 +62,8 @@ export function checkedFieldProblems(name: string, workspace: Workspace, given: 
     if (typeof each !== 'string' || allowed.includes(each)) return [];
     const path = `fields[${index}]`;
     return fields.has(each)
-      ? [fieldProblem(path, 'INVALID_OPTION', 'must not be the name of a read-only field', { allowed })]
-      : [fieldProblem(path, 'UNKNOWN_FIELD', `must be the name of a field of ${name}`, { allowed })];
+      ? [buildFieldProblem(path, 'INVALID_OPTION', 'must not be the name of a read-only field', { allowed })]
+      : [buildFieldProblem(path, 'UNKNOWN_FIELD', `must be the name of a field of ${name}`, { allowed })];
   });
 }
 
@@ -82,7 +82,7 @@ export function findRepeats(
   const kept: number[] = [];
   for (const [index, item] of items.entries()) {
     if (item.problems.length > 0) continue;
-    const [selected] = duplicateSets(object, workspace, item.values, item.custom);
+    const [selected] = buildDuplicateSets(object, workspace, item.values, item.custom);
     const earlier =
       selected &&
       kept.find((other) => {

@@ -7,4 +7,4 @@ export function isEntityType(name: unknown): name is EntityType {
   return typeof name === 'string' && Object.hasOwn(objects, name);
 }
 
-export const objectOfEntity = (type: EntityType): (typeof objects)[EntityType] => objects[type];
+export const toEntityObject = (type: EntityType): (typeof objects)[EntityType] => objects[type];

@@ -46,7 +46,7 @@ const fixedColumns: readonly ExportColumn[] = [
  * Returns the columns of an object's file, in the order in which records show them.
  * @param fields undefined for all
  */
-export function exportColumns(object: WorkspaceObject, fields?: ReadonlySet<string>): ExportColumn[] {
+export function listExportColumns(object: WorkspaceObject, fields?: ReadonlySet<string>): ExportColumn[] {
   const fixed = new Set(fixedColumns.map(({ name }) => name));
   const others = [...object.fields.values()].filter(({ name }) => !fixed.has(name) && (!fields || fields.has(name)));
   return [...fixedColumns, ...others.map(toColumn)];

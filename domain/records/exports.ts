@@ -11,7 +11,7 @@ export type ExportError = Schemas['ExportError'];
 export const everything = '*';
 
 /** The name under which a file is saved. */
-export function exportFileName(object: string, format: ExportFormat, createdAt: Date): string {
+export function buildExportFileName(object: string, format: ExportFormat, createdAt: Date): string {
   const what = object === everything ? 'everything' : object.replace(/^object:/, '');
   return `${what}-${createdAt.toISOString().slice(0, 10)}.${format}`;
 }

@@ -13,7 +13,7 @@ const longest = 255;
  * Removes folders, control and invisible characters, and characters that file systems reject; at
  * most 255 characters.
  */
-export function safeFileName(given: string): string {
+export function toSafeFileName(given: string): string {
   const name = given
     .normalize('NFC')
     .replace(/[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}]/gu, '')
@@ -31,7 +31,7 @@ export function safeFileName(given: string): string {
  * Returns the extension for which a file is rejected, anywhere in the name and in any case or form
  * of its letters.
  */
-export function refusedExtension(given: string): string | undefined {
+export function findRefusedExtension(given: string): string | undefined {
   const name = given.normalize('NFKC').replace(/[\p{Cc}\p{Cf}]/gu, '');
   const segments = name
     .replace(/^.*[/\\]/s, '')
@@ -44,7 +44,7 @@ export function refusedExtension(given: string): string | undefined {
 }
 
 /** Returns the header with which browsers save a file under its name (RFC 6266). */
-export function contentDisposition(name: string): string {
+export function buildContentDisposition(name: string): string {
   const plain = name.replace(/[^\x20-\x7e]|["\\%]/g, '_');
   const encoded = encodeURIComponent(name).replace(
     /['()*]/g,
@@ -57,6 +57,6 @@ export function contentDisposition(name: string): string {
  * Returns the key of a file in the storage. It consists of ids of this server, never of parts of a
  * request.
  */
-export function storageKey(file: { companyId: string; testMode: boolean; id: string }): string {
+export function buildStorageKey(file: { companyId: string; testMode: boolean; id: string }): string {
   return `${file.companyId}/${file.testMode ? 'test' : 'live'}/${file.id}`;
 }

@@ -22,25 +22,25 @@ interface FailedRow {
  * Returns the columns that a failed row needs beyond those of the file: the keys of an NDJSON line,
  * or names for cells that have no column. A later import ignores these.
  */
-export function furtherColumns({ content }: Pick<FailedRow, 'content'>, columns: readonly string[]): string[] {
+export function listFurtherColumns({ content }: Pick<FailedRow, 'content'>, columns: readonly string[]): string[] {
   if (typeof content === 'string') return columns.length === 0 ? ['_error_raw'] : [];
   if (Array.isArray(content))
     return Array.from({ length: Math.max(0, content.length - columns.length) }, (_, index) =>
-      cellName(columns.length + index),
+      buildCellName(columns.length + index),
     );
   return Object.keys(content as object);
 }
 
 /** The name of a cell that has no column. */
-export const cellName = (index: number): string => `_error_cell_${index + 1}`;
+export const buildCellName = (index: number): string => `_error_cell_${index + 1}`;
 
 /** Returns the header of the file. */
-export function errorHeader(columns: readonly string[], delimiter: string | undefined): string {
+export function buildErrorHeader(columns: readonly string[], delimiter: string | undefined): string {
   return csvLine([...columns, ...errorColumns], delimiter);
 }
 
 /** Returns the line of a failed row. Cells that are missing are empty. */
-export function errorLine(
+export function buildErrorLine(
   { code, message, content }: FailedRow,
   columns: readonly string[],
   delimiter: string | undefined,

@@ -1,5 +1,5 @@
 // How the file of an import is read: its encoding, delimiter and columns, from its first bytes.
-import { type FieldProblem, fieldProblem } from '../objects/field-values.ts';
+import { buildFieldProblem, type FieldProblem } from '../objects/field-values.ts';
 import type { WorkspaceObject } from '../objects/workspace.ts';
 import { importLimits } from '../service/request-limits.ts';
 import { ColumnMapping, type ImportOptions } from './import-mapping.ts';
@@ -24,7 +24,7 @@ type Read = { layout: FileLayout; first: RowPlace } | { problems: FieldProblem[]
 
 const start: RowPlace = { byte: 0, row: 1, line: 1 };
 const ofFile = (code: FieldProblem['code'], rule: string, hint?: string): Read => ({
-  problems: [fieldProblem('file', code, rule, { hint })],
+  problems: [buildFieldProblem('file', code, rule, { hint })],
 });
 const delimiterOf = { ',': ',', ';': ';', tab: '\t', pipe: '|' } as const;
 

@@ -1,5 +1,5 @@
 // Maps the columns of an import to fields, and rows to the bodies that batches take.
-import { type FieldProblem, fieldProblem } from '../objects/field-values.ts';
+import { buildFieldProblem, type FieldProblem } from '../objects/field-values.ts';
 import { foldName } from '../objects/name-folding.ts';
 import { findClosest } from '../objects/suggestions.ts';
 import type { WorkspaceObject } from '../objects/workspace.ts';
@@ -49,7 +49,7 @@ export class ColumnMapping {
   }
 
   /** Returns the field of a column; null: left out; undefined: none. */
-  fieldOf(column: string): string | null | undefined {
+  findField(column: string): string | null | undefined {
     if (isErrorColumn(column.trim())) return null;
     const chosen = this.#chosen.get(sameName(column));
     if (chosen === undefined) return this.#names.get(sameName(column));
@@ -70,7 +70,7 @@ export class ColumnMapping {
       field === undefined
         ? 'maps to no field. Map it to a field, or to null to leave it out'
         : 'must be the name of a field';
-    return fieldProblem(`mapping.${column}`, 'UNKNOWN_FIELD', rule, { allowed, meant });
+    return buildFieldProblem(`mapping.${column}`, 'UNKNOWN_FIELD', rule, { allowed, meant });
   }
 
   /** Returns the field of each column of a header, and the problems of the header. */
@@ -81,13 +81,13 @@ export class ColumnMapping {
     const problems: FieldProblem[] = [];
     const first = new Map<string, string>();
     const fields = columns.map((column) => {
-      const field = this.fieldOf(column);
+      const field = this.findField(column);
       if (field === undefined) problems.push(this.unknown(column, this.#chosen.get(sameName(column)) ?? undefined));
       else if (field !== null) {
         const earlier = first.get(field);
         if (earlier !== undefined)
           problems.push(
-            fieldProblem(
+            buildFieldProblem(
               `mapping.${column}`,
               'CONFLICTING_FIELDS',
               `maps to ${field}, as the column ${earlier || '""'} does`,
@@ -100,10 +100,10 @@ export class ColumnMapping {
     const present = new Set(columns.map(sameName));
     for (const column of this.#chosen.keys())
       if (!present.has(column))
-        problems.push(fieldProblem(`mapping.${column}`, 'NOT_FOUND', 'is not a column of the file'));
+        problems.push(buildFieldProblem(`mapping.${column}`, 'NOT_FOUND', 'is not a column of the file'));
     for (const [index, name] of matchOn.entries())
       if (!first.has(name))
-        problems.push(fieldProblem(`match_on[${index}]`, 'NOT_FOUND', `needs a column that maps to ${name}`));
+        problems.push(buildFieldProblem(`match_on[${index}]`, 'NOT_FOUND', `needs a column that maps to ${name}`));
     return { fields, problems };
   }
 
@@ -121,7 +121,7 @@ const failing = (message: string, problems: FieldProblem[] = []): RowBody => ({ 
  * Returns the body of a CSV row. Empty cells have no value.
  * @param fields of the columns
  */
-export function bodyOfCells(
+export function buildBodyFromCells(
   cells: readonly string[],
   columns: readonly string[],
   fields: readonly (string | null)[],
@@ -135,10 +135,11 @@ export function bodyOfCells(
   for (const [index, cell] of cells.entries()) {
     const field = fields[index];
     if (field === null || field === undefined || cell.trim() === '') continue;
-    if (cell.includes('\0')) problems.push(fieldProblem(field, 'INVALID_FORMAT', 'must not contain the NUL character'));
+    if (cell.includes('\0'))
+      problems.push(buildFieldProblem(field, 'INVALID_FORMAT', 'must not contain the NUL character'));
     else if (cell.includes('\ufffd'))
       problems.push(
-        fieldProblem(field, 'INVALID_FORMAT', 'has bytes that are not in the encoding of the file', {
+        buildFieldProblem(field, 'INVALID_FORMAT', 'has bytes that are not in the encoding of the file', {
           hint: 'Set encoding, for example to windows-1252.',
         }),
       );
@@ -157,7 +158,7 @@ function valueOfCell(cell: string, field: string, object: WorkspaceObject): unkn
 }
 
 /** Returns the body of an NDJSON line. */
-export function bodyOfObject(
+export function buildBodyFromObject(
   value: Readonly<Record<string, unknown>>,
   mapping: ColumnMapping,
   options: Pick<ImportOptions, 'defaults' | 'tags'>,
@@ -165,11 +166,11 @@ export function bodyOfObject(
   const body: Record<string, unknown> = {};
   const problems: FieldProblem[] = [];
   for (const [key, given] of Object.entries(value)) {
-    const field = mapping.fieldOf(key);
+    const field = mapping.findField(key);
     if (field === null) continue;
     if (field === undefined) problems.push({ ...mapping.unknown(key, undefined), field: key });
     else if (Object.hasOwn(body, field))
-      problems.push(fieldProblem(key, 'CONFLICTING_FIELDS', `maps to ${field}, as another key of the line does`));
+      problems.push(buildFieldProblem(key, 'CONFLICTING_FIELDS', `maps to ${field}, as another key of the line does`));
     else body[field] = given;
   }
   if (problems.length > 0) return failing(problems[0]?.message ?? '', problems);

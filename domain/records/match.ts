@@ -1,6 +1,6 @@
 // The record that an upsert identifies: the fields that it matches on, with values in stored form.
-import { checkValue, type FieldProblem, fieldProblem, isNoValue, toUuid } from '../objects/field-values.ts';
-import { textForm } from '../objects/filter-values.ts';
+import { buildFieldProblem, checkValue, type FieldProblem, isNoValue, toUuid } from '../objects/field-values.ts';
+import { toTextForm } from '../objects/filter-values.ts';
 import { findClosest } from '../objects/suggestions.ts';
 import type { Field, WorkspaceObject } from '../objects/workspace.ts';
 
@@ -21,7 +21,7 @@ interface ReadMatch {
 }
 
 /** Returns problems with the names alone, independent of the records. */
-export function matchProblems(object: WorkspaceObject, matchOn: readonly string[]): FieldProblem[] {
+export function findMatchProblems(object: WorkspaceObject, matchOn: readonly string[]): FieldProblem[] {
   if (matchOn.includes('id')) return matchOn.length > 1 ? [idAlone] : [];
   return matchOn.flatMap((name, index) => {
     const field = object.fields.get(name);
@@ -29,7 +29,7 @@ export function matchProblems(object: WorkspaceObject, matchOn: readonly string[
   });
 }
 
-const idAlone = fieldProblem('match_on', 'CONFLICTING_FIELDS', 'must be either id alone or other fields');
+const idAlone = buildFieldProblem('match_on', 'CONFLICTING_FIELDS', 'must be either id alone or other fields');
 
 /** The maximum of records in an error about several matches. */
 export const namedMatches = 10;
@@ -51,7 +51,9 @@ export function readMatch(
     const field = object.fields.get(name);
     if (!field || field.readOnly) problems.push(unmatchable(index, name, object));
     else if (isNoValue(record[name]))
-      problems.push(fieldProblem(`${inside}${name}`, 'REQUIRED', 'is required, because records are matched on it'));
+      problems.push(
+        buildFieldProblem(`${inside}${name}`, 'REQUIRED', 'is required, because records are matched on it'),
+      );
     else {
       const checked = checkValue(field, record[name]);
       if ('value' in checked && checked.value !== null)
@@ -68,7 +70,7 @@ function matchById(record: Record<string, unknown>, matchOn: readonly string[], 
   const problems: FieldProblem[] = [];
   if (matchOn.length > 1) problems.push(idAlone);
   if (id === null) return { match: { id }, fields, problems };
-  if (typeof id !== 'string') problems.push(fieldProblem(`${inside}id`, 'INVALID_TYPE', 'must be a string'));
+  if (typeof id !== 'string') problems.push(buildFieldProblem(`${inside}id`, 'INVALID_TYPE', 'must be a string'));
   // A value that is not an id is looked up like an id that does not exist.
   return { match: { id: toUuid(String(id)) ?? nobody }, fields, problems };
 }
@@ -78,7 +80,7 @@ const nobody = '00000000-0000-0000-0000-000000000000';
 function unmatchable(index: number, name: string, object: WorkspaceObject): FieldProblem {
   const allowed = ['id', ...[...object.fields.values()].filter((field) => !field.readOnly).map((field) => field.name)];
   const meant = findClosest(name, allowed);
-  return fieldProblem(
+  return buildFieldProblem(
     `match_on[${index}]`,
     'INVALID_OPTION',
     `must be the name of a writable field of ${object.object}`,
@@ -90,7 +92,7 @@ function unmatchable(index: number, name: string, object: WorkspaceObject): Fiel
 }
 
 function stored(field: Field, value: string | number | boolean): string | number {
-  return field.custom || typeof value === 'boolean' ? textForm(value) : value;
+  return field.custom || typeof value === 'boolean' ? toTextForm(value) : value;
 }
 
 /** Returns the fields without immutable ones that already have the value. */

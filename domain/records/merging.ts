@@ -1,5 +1,5 @@
 // Joins the fields of two records of an object that are merged.
-import { type FieldProblem, fieldProblem, type StoredValue } from '../objects/field-values.ts';
+import { buildFieldProblem, type FieldProblem, type StoredValue } from '../objects/field-values.ts';
 import { findClosest } from '../objects/suggestions.ts';
 import type { Field, WorkspaceObject } from '../objects/workspace.ts';
 import { sendAtLeastOneOf } from '../service/messages.ts';
@@ -52,10 +52,16 @@ export function joinFields(
     after[name] = value;
     if (chosen === 'source' && from !== null && unusable.has(name))
       joined.problems.push(
-        fieldProblem(`field_choices.${name}`, 'NOT_FOUND', 'is source, whose value refers to something that is gone'),
+        buildFieldProblem(
+          `field_choices.${name}`,
+          'NOT_FOUND',
+          'is source, whose value refers to something that is gone',
+        ),
       );
     if (field.required && value === null && to !== null)
-      joined.problems.push(fieldProblem(`field_choices.${name}`, 'REQUIRED', 'must not leave a required field empty'));
+      joined.problems.push(
+        buildFieldProblem(`field_choices.${name}`, 'REQUIRED', 'must not leave a required field empty'),
+      );
     if (from === to) continue;
     joined.fields.push({
       field: name,
@@ -94,10 +100,10 @@ function isOfSource(
   target: StoredRecord,
 ): boolean {
   const numbers = [...object.fields.values()].filter((field) => field.keepsExtension).map(({ name }) => name);
-  const hasNumberOf = ({ values }: StoredRecord) =>
+  const hasKeptNumber = ({ values }: StoredRecord) =>
     numbers.some((name) => (after[name] ?? null) !== null && after[name] === values[name]);
-  const [isNumberGone, isEmpty] = [!hasNumberOf(target), (target.values.extension ?? null) === null];
-  return hasNumberOf(source) ? isNumberGone || isEmpty : isNumberGone && isEmpty;
+  const [isNumberGone, isEmpty] = [!hasKeptNumber(target), (target.values.extension ?? null) === null];
+  return hasKeptNumber(source) ? isNumberGone || isEmpty : isNumberGone && isEmpty;
 }
 
 const isInValues = (record: StoredRecord, { custom, name }: Field): boolean => !custom && name in record.values;
@@ -125,11 +131,11 @@ function findUnknown(object: WorkspaceObject, choices: Readonly<Record<string, C
   const writable = [...object.fields.values()].filter(({ readOnly }) => !readOnly).map(({ name }) => name);
   return Object.keys(choices).flatMap((name) => {
     const path = `field_choices.${name}`;
-    if (object.fields.get(name)?.readOnly) return [fieldProblem(path, 'READ_ONLY', 'is read-only')];
+    if (object.fields.get(name)?.readOnly) return [buildFieldProblem(path, 'READ_ONLY', 'is read-only')];
     if (object.fields.has(name)) return [];
     const meant = findClosest(name, writable);
     return [
-      fieldProblem(path, 'UNKNOWN_FIELD', `is not a field of ${object.object}`, {
+      buildFieldProblem(path, 'UNKNOWN_FIELD', `is not a field of ${object.object}`, {
         ...(meant === undefined ? {} : { allowed: [meant], meant }),
       }),
     ];
@@ -137,7 +143,7 @@ function findUnknown(object: WorkspaceObject, choices: Readonly<Record<string, C
 }
 
 /** Returns the fields that a merge changed, in stored form, before and after it. */
-export function changesOfMerge(before: StoredRecord, after: StoredRecord) {
+export function listMergeChanges(before: StoredRecord, after: StoredRecord) {
   const differing = (from: StoredRecord['values'], to: StoredRecord['values']) =>
     Object.fromEntries(
       [...new Set([...Object.keys(from), ...Object.keys(to)])]
@@ -147,7 +153,7 @@ export function changesOfMerge(before: StoredRecord, after: StoredRecord) {
   return { values: differing(before.values, after.values), custom: differing(before.custom, after.custom) };
 }
 
-type MergeChanges = ReturnType<typeof changesOfMerge>;
+type MergeChanges = ReturnType<typeof listMergeChanges>;
 
 /**
  * Returns what the undo of a merge writes to the target. A field that was written since keeps its

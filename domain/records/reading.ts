@@ -1,10 +1,10 @@
 // The parameters of a read: fields, relations to expand, and the lookups that they need.
 import type { components } from '../../generated/api.ts';
 import type { Grants } from '../access/scopes.ts';
-import { type Modules, moduleState } from '../billing/plans.ts';
+import { getModuleState, type Modules } from '../billing/plans.ts';
 import type { NamedItem } from '../objects/configuration.ts';
-import { type FieldProblem, fieldProblem, type StoredValue } from '../objects/field-values.ts';
-import { quoteName, tagsField, unknownField } from '../objects/queryable.ts';
+import { buildFieldProblem, type FieldProblem, type StoredValue } from '../objects/field-values.ts';
+import { buildUnknownFieldProblem, getTagsField, quoteName } from '../objects/queryable.ts';
 import {
   listRelations,
   type Relation as ObjectRelation,
@@ -15,14 +15,14 @@ import { findClosest } from '../objects/suggestions.ts';
 import type { Field, Workspace, WorkspaceObject } from '../objects/workspace.ts';
 import { maxExpansions } from '../service/request-limits.ts';
 import type { StoredRecord } from './draft.ts';
-import { recordLabel } from './label.ts';
+import { getRecordLabel } from './label.ts';
 import { type ShownRecord, showRecord } from './view.ts';
 
 /**
  * The target of a field: an item of a configured list, a user, or a record of an object that the
  * values determine.
  */
-type Target = { items: readonly NamedItem[] } | 'user' | { objectOf(values: StoredRecord['values']): string };
+type Target = { items: readonly NamedItem[] } | 'user' | { getObject(values: StoredRecord['values']): string };
 
 interface Relation {
   field: string;
@@ -63,18 +63,18 @@ const objectOfReference = { lead: 'leads', customer: 'customers', account: 'acco
 
 /** References that are read-only, or to records of more than one object. */
 const otherTargets: Readonly<Record<string, Exclude<Target, 'user' | { items: unknown }>>> = {
-  'leads.converted_customer_id': { objectOf: () => 'customers' },
-  'customers.lead_id': { objectOf: () => 'leads' },
-  'tasks.record_id': { objectOf: (values) => String(values.object) },
-  'activities.entity_id': { objectOf: (values) => `${values.entity_type}s` },
+  'leads.converted_customer_id': { getObject: () => 'customers' },
+  'customers.lead_id': { getObject: () => 'leads' },
+  'tasks.record_id': { getObject: (values) => String(values.object) },
+  'activities.entity_id': { getObject: (values) => `${values.entity_type}s` },
 };
 
-function targetOf(object: WorkspaceObject, field: Field): Target | undefined {
+function findTarget(object: WorkspaceObject, field: Field): Target | undefined {
   if (field.custom) return undefined;
   if (field.items) return { items: field.items };
   if (field.reference === 'user') return 'user';
   const { reference } = field;
-  if (reference) return { objectOf: () => objectOfReference[reference] };
+  if (reference) return { getObject: () => objectOfReference[reference] };
   return otherTargets[`${object.object}.${field.name}`];
 }
 
@@ -85,7 +85,7 @@ function targetOf(object: WorkspaceObject, field: Field): Target | undefined {
 export function findRelationFields(object: WorkspaceObject, fields: readonly Field[]): Relation[] {
   return fields.flatMap((field) => {
     const listed = [...object.fields.values()].find(({ items, name }) => items && `${name}_id` === field.name);
-    const target = listed?.items ? { items: listed.items } : field.items ? undefined : targetOf(object, field);
+    const target = listed?.items ? { items: listed.items } : field.items ? undefined : findTarget(object, field);
     return target ? [{ field: field.name, target }] : [];
   });
 }
@@ -101,21 +101,21 @@ export function parseReading(
   const fields = query.fields === undefined ? undefined : new Set<string>();
   for (const name of namesIn(query.fields)) {
     if (isField(object, name)) fields?.add(name);
-    else problems.push(unknownField('fields', name, object));
+    else problems.push(buildUnknownFieldProblem('fields', name, object));
   }
   const relations: ReadRelation[] = [];
   const asked = namesIn(query.expand);
   if (asked.length > maxExpansions)
-    problems.push(fieldProblem('expand', 'TOO_LONG', `must have at most ${maxExpansions} relations`));
+    problems.push(buildFieldProblem('expand', 'TOO_LONG', `must have at most ${maxExpansions} relations`));
   else for (const name of asked) readRelation(name, object, workspace, relations, problems);
   return { reading: { fields, relations }, problems };
 }
 
 /** The problems of names that are no fields of an object's records. */
-export function unknownFields(names: readonly string[], object: WorkspaceObject): FieldProblem[] {
+export function findUnknownFieldProblems(names: readonly string[], object: WorkspaceObject): FieldProblem[] {
   return [...new Set(names)]
     .filter((name) => !isField(object, name))
-    .map((name) => unknownField('fields', name, object));
+    .map((name) => buildUnknownFieldProblem('fields', name, object));
 }
 
 const isField = (object: WorkspaceObject, name: string): boolean =>
@@ -133,23 +133,23 @@ function readRelation(
   problems: FieldProblem[],
 ): void {
   const field = object.fields.get(name);
-  const target = field && targetOf(object, field);
+  const target = field && findTarget(object, field);
   if (target) {
     relations.push({ field: name, target });
     return;
   }
-  const tags = tagsField(object);
+  const tags = getTagsField(object);
   if (name === tags?.name) {
     relations.push({ field: 'tags', target: { tagsOf: object.object } });
     return;
   }
-  const links = linksOf(object, workspace);
+  const links = listExpandableLinks(object, workspace);
   const link = links.find((each) => each.field === name);
   if (link) {
     relations.push(link);
     return;
   }
-  const related = [...object.fields.values()].filter((each) => targetOf(object, each));
+  const related = [...object.fields.values()].filter((each) => findTarget(object, each));
   const allowed = [
     ...[...related, ...(tags ? [tags] : [])].map((each) => each.name),
     ...links.map((each) => each.field),
@@ -167,7 +167,7 @@ function readRelation(
 }
 
 /** The links that can be expanded. */
-function linksOf({ object }: WorkspaceObject, workspace: Workspace): LinksRelation[] {
+function listExpandableLinks({ object }: WorkspaceObject, workspace: Workspace): LinksRelation[] {
   return listRelations(object, workspace).flatMap((relation) =>
     relation.otherObject === null || workspace.objects.has(relation.otherObject)
       ? [{ field: `links.${relation.name}` as const, target: { linkedBy: relation } }]
@@ -214,7 +214,7 @@ export function toExpansionRequest(
   reader: Reader,
 ): Wanted {
   const references = relations.flatMap((relation) => (isOfTags(relation) || isOfLinks(relation) ? [] : [relation]));
-  const wanted = wantedByReferences(references, records, workspace, reader);
+  const wanted = collectWanted(references, records, workspace, reader);
   const tags = relations.find(isOfTags);
   const linked = relations
     .filter(isOfLinks)
@@ -246,7 +246,7 @@ function wantedLinks(
 }
 
 /** Returns the ids to look up for the values of these fields. */
-export function wantedByReferences(
+export function collectWanted(
   relations: readonly Relation[],
   records: readonly Pick<StoredRecord, 'values'>[],
   workspace: Workspace,
@@ -261,7 +261,7 @@ export function wantedByReferences(
       if (typeof id !== 'string') continue;
       if (target === 'user') users.add(id);
       else {
-        const object = target.objectOf(values);
+        const object = target.getObject(values);
         ids.set(object, (ids.get(object) ?? new Set()).add(id));
       }
     }
@@ -272,7 +272,7 @@ export function wantedByReferences(
 
 /** Returns true for an object of the workspace that the reader may view. */
 export function isVisible(object: string, workspace: Workspace, { grants, modules }: Reader): boolean {
-  return workspace.objects.has(object) && grants.allows(`${object}:view`) && moduleState(object, modules) === 'on';
+  return workspace.objects.has(object) && grants.allows(`${object}:view`) && getModuleState(object, modules) === 'on';
 }
 
 export interface Person {
@@ -339,7 +339,7 @@ function linksIn(
     const object = workspace.objects.get(name);
     if (!object) return [];
     const texts = [...object.fields.values()].filter(({ type }) => type === 'text');
-    return [{ id: record.id, object: name, label: recordLabel(showRecord(object, record), texts) }];
+    return [{ id: record.id, object: name, label: getRecordLabel(showRecord(object, record), texts) }];
   });
   return { items, has_more: links.length > maxExpandedLinks };
 }
@@ -382,7 +382,7 @@ function expandedValue(
     const item = target.items.find((each) => each.id === id);
     return item ? { id, name: item.name } : null;
   }
-  const name = target.objectOf(values);
+  const name = target.getObject(values);
   const [object, record] = [workspace.objects.get(name), expansion.records.get(name)?.get(id)];
   return object && record ? showRecord(object, record) : null;
 }

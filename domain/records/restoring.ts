@@ -4,9 +4,9 @@ import type { Workspace, WorkspaceObject } from '../objects/workspace.ts';
 import { findFirstStatus, getDefaultPipeline } from '../settings/pipelines.ts';
 import { listStatuses } from '../settings/status-effects.ts';
 import type { NeededReference, StoredRecord } from './draft.ts';
-import { type EntityType, objectOfEntity } from './entity-types.ts';
-import { type Changes, changesBetween, describeUpdate, showRecord } from './view.ts';
-import { mergedRecord } from './writes.ts';
+import { type EntityType, toEntityObject } from './entity-types.ts';
+import { type Changes, describeUpdate, diffRecords, showRecord } from './view.ts';
+import { mergeUpdate } from './writes.ts';
 
 /** Something that a restored record has lost. */
 export interface RestoreWarning {
@@ -29,7 +29,7 @@ const referenceFields: Readonly<Record<string, Readonly<Record<string, string>>>
 };
 
 /** Returns the records that a deleted record refers to. The record of a task is among them, and that of an activity is not. */
-export function ownReferences(object: string, { values }: StoredRecord): OwnReference[] {
+export function listOwnReferences(object: string, { values }: StoredRecord): OwnReference[] {
   const fields = object === 'tasks' ? { record_id: String(values.object) } : (referenceFields[object] ?? {});
   return Object.entries(fields).flatMap(([field, of]) => {
     const to = values[field] ?? null;
@@ -40,7 +40,7 @@ export function ownReferences(object: string, { values }: StoredRecord): OwnRefe
 /** Returns the record that an activity was logged on. The activity cannot exist without it. */
 export function findEntity(object: string, { values }: StoredRecord): { object: string; id: string } | undefined {
   if (object !== 'activities') return undefined;
-  return { object: objectOfEntity(values.entity_type as EntityType), id: String(values.entity_id) };
+  return { object: toEntityObject(values.entity_type as EntityType), id: String(values.entity_id) };
 }
 
 /** Returns the owner of a record, to be looked up. */
@@ -93,7 +93,7 @@ export function adaptRestored(
     warnings.push(warn('reference_gone', field, `The record that ${field} refers to was deleted. ${field} is null.`));
   }
   if (warnings.length === 0) return { changed: undefined, warnings };
-  const merged = mergedRecord(object, record, { values, custom: {} }, workspace, now, false);
+  const merged = mergeUpdate(object, record, { values, custom: {} }, workspace, now, false);
   return { changed: merged && { ...merged, version: record.version + 1 }, warnings };
 }
 
@@ -106,18 +106,14 @@ const warn = (code: RestoreWarning['code'], field: string, message: string): Res
 });
 
 /** Says how many links of a record could not be restored. */
-export function linkWarning(count: number): RestoreWarning[] {
+export function buildLinkWarning(count: number): RestoreWarning[] {
   if (count === 0) return [];
   return [warn('link_gone', 'links', `Links that could not be restored: ${count}.`)];
 }
 
 /** Returns the values of a deleted record that are no more, as changes for its history. */
-export function changesOfRestored(
-  object: WorkspaceObject,
-  before: StoredRecord,
-  after: StoredRecord | undefined,
-): Changes {
-  return after ? changesBetween(object, showRecord(object, before), showRecord(object, after)) : {};
+export function diffRestored(object: WorkspaceObject, before: StoredRecord, after: StoredRecord | undefined): Changes {
+  return after ? diffRecords(object, showRecord(object, before), showRecord(object, after)) : {};
 }
 
 /** A reference that came back with the record to which it is. */

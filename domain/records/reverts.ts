@@ -146,7 +146,7 @@ export function decide(
   const decision: RevertDecision = { kind: 'none', values: {}, custom: {}, tagIds: undefined, conflicts: [] };
   const refuse = (reason: ConflictReason): RevertDecision => ({
     ...decision,
-    conflicts: [conflictOf(reversal, null, reason)],
+    conflicts: [buildConflict(reversal, null, reason)],
   });
   if (!object) return refuse('not_revertible');
   const { record, isInTrash, isChangedByOthers } = state;
@@ -163,7 +163,7 @@ export function decide(
   return decideFields(reversal, record, object, hasTarget);
 }
 
-const conflictOf = (
+const buildConflict = (
   { object, recordId }: Pick<RecordReversal, 'object' | 'recordId'>,
   field: string | null,
   reason: ConflictReason,
@@ -179,7 +179,7 @@ function decideFields(
   const shown = showRecord(object, record);
   const decision: RevertDecision = { kind: 'none', values: {}, custom: {}, tagIds: undefined, conflicts: [] };
   const refuse = (name: string, reason: ConflictReason): void => {
-    decision.conflicts.push(conflictOf(reversal, name, reason));
+    decision.conflicts.push(buildConflict(reversal, name, reason));
   };
   for (const [name, { from, to }] of Object.entries(reversal.fields)) {
     if (name === 'tags' && object.tags) {
@@ -282,7 +282,7 @@ export function computeStep(kind: RevertKind, object: string): number {
 export const isRestoration = (step: number): boolean => step < 10;
 
 /** Returns the scopes that undoing an item takes. */
-export function scopesOfStep(kind: RevertKind, { module }: Pick<WorkspaceObject, 'module'>): string[] {
+export function listStepScopes(kind: RevertKind, { module }: Pick<WorkspaceObject, 'module'>): string[] {
   const actions = { restore: ['create', 'edit', 'delete'], update: ['edit'], trash: ['delete'] } as const;
   return actions[kind].map((action) => `${module}:${action}`);
 }

@@ -1,10 +1,10 @@
 // Rules of single built-in objects that involve more than one field.
 
-import { fieldProblem, type StoredValue, toUuid } from '../objects/field-values.ts';
+import { buildFieldProblem, type StoredValue, toUuid } from '../objects/field-values.ts';
 import type { Workspace } from '../objects/workspace.ts';
 import { isCurrency } from '../service/zones-and-currencies.ts';
 import { listStages } from '../settings/pipelines.ts';
-import { enteredStatus, findProbability, statusItem } from '../settings/status-effects.ts';
+import { findEnteredStatus, findProbability, findStatusItem } from '../settings/status-effects.ts';
 import type { CheckedRecord, Draft } from './draft.ts';
 import { isEntityType } from './entity-types.ts';
 
@@ -35,12 +35,12 @@ export function checkProbability(
   before: Readonly<Record<string, StoredValue>>,
   workspace: Workspace,
 ): void {
-  const { outcome, name } = statusItem('deals', enteredStatus('deals', before, values), workspace) ?? {};
+  const { outcome, name } = findStatusItem('deals', findEnteredStatus('deals', before, values), workspace) ?? {};
   const wanted = findProbability(outcome);
   const sent = values.probability ?? null;
   if (wanted === undefined || sent === null || sent === wanted) return;
   const rule = `must be ${wanted} or omitted if the deal enters the stage ${name}, which has the outcome ${outcome}`;
-  problems.push(fieldProblem('probability', 'CONFLICTING_FIELDS', rule, { allowed: [String(wanted)] }));
+  problems.push(buildFieldProblem('probability', 'CONFLICTING_FIELDS', rule, { allowed: [String(wanted)] }));
 }
 
 /** Adds a problem if an update moves a deal to another pipeline without naming a stage of it. */
@@ -48,7 +48,9 @@ function checkPipelineChange({ mode, values, stored, sent, workspace, problems }
   const { pipeline } = values;
   if (mode === 'create' || typeof pipeline !== 'string' || pipeline === stored.pipeline || sent.has('stage')) return;
   const allowed = listStages(pipeline, workspace).flatMap(({ name, isActive }) => (isActive ? [name] : []));
-  problems.push(fieldProblem('stage', 'REQUIRED', 'is required to move the deal to another pipeline', { allowed }));
+  problems.push(
+    buildFieldProblem('stage', 'REQUIRED', 'is required to move the deal to another pipeline', { allowed }),
+  );
 }
 
 function checkCurrency(draft: Draft): void {
@@ -56,7 +58,8 @@ function checkCurrency(draft: Draft): void {
   if (typeof values.currency_code !== 'string') return;
   const code = values.currency_code.toUpperCase();
   if (isCurrency(code)) values.currency_code = code;
-  else draft.problems.push(fieldProblem('currency_code', 'INVALID_FORMAT', 'must be an ISO 4217 currency, e.g. EUR'));
+  else
+    draft.problems.push(buildFieldProblem('currency_code', 'INVALID_FORMAT', 'must be an ISO 4217 currency, e.g. EUR'));
 }
 
 /** A task has no record or one: object and record_id must be sent together. */
@@ -70,8 +73,8 @@ function checkTaskTarget(draft: Draft): void {
     const [missing, present] = object === null ? ['object', 'record_id'] : ['record_id', 'object'];
     draft.problems.push(
       draft.sent.has(missing)
-        ? fieldProblem(missing, 'CONFLICTING_FIELDS', `cannot be empty while ${present} has a value`)
-        : fieldProblem(missing, 'REQUIRED', `is required if ${present} is sent`),
+        ? buildFieldProblem(missing, 'CONFLICTING_FIELDS', `cannot be empty while ${present} has a value`)
+        : buildFieldProblem(missing, 'REQUIRED', `is required if ${present} is sent`),
     );
     return;
   }
@@ -79,9 +82,9 @@ function checkTaskTarget(draft: Draft): void {
   const known = draft.workspace.objects.has(String(object));
   if (!known) {
     const allowed = [...draft.workspace.objects.keys()];
-    draft.problems.push(fieldProblem('object', 'INVALID_OPTION', 'must be the name of an object', { allowed }));
+    draft.problems.push(buildFieldProblem('object', 'INVALID_OPTION', 'must be the name of an object', { allowed }));
   }
-  if (id === undefined) draft.problems.push(fieldProblem('record_id', 'INVALID_FORMAT', 'must be a UUID'));
+  if (id === undefined) draft.problems.push(buildFieldProblem('record_id', 'INVALID_FORMAT', 'must be a UUID'));
   if (!known || id === undefined) return;
   if (draft.sent.has('record_id')) draft.values.record_id = id;
   draft.references.push({ field: 'record_id', kind: 'record', value: id, object: String(object) });
@@ -94,7 +97,7 @@ function checkActivity(draft: Draft): void {
   const entityType = draft.joined('entity_type');
   if (typeof draft.values.entity_id === 'string') {
     const id = toUuid(draft.values.entity_id);
-    if (id === undefined) draft.problems.push(fieldProblem('entity_id', 'INVALID_FORMAT', 'must be a UUID'));
+    if (id === undefined) draft.problems.push(buildFieldProblem('entity_id', 'INVALID_FORMAT', 'must be a UUID'));
     else {
       draft.values.entity_id = id;
       if (isEntityType(entityType)) draft.references.push({ field: 'entity_id', kind: entityType, value: id });
@@ -107,8 +110,8 @@ function checkActivity(draft: Draft): void {
     performedAt &&
     Date.parse(String(performedAt)) > draft.now.getTime() + clockSkew
   )
-    draft.problems.push(fieldProblem('performed_at', 'OUT_OF_RANGE', 'must not be in the future'));
+    draft.problems.push(buildFieldProblem('performed_at', 'OUT_OF_RANGE', 'must not be in the future'));
   const changed = draft.sent.has('performed_at') || draft.sent.has('followup_at');
   if (changed && performedAt && followupAt && String(followupAt) <= String(performedAt))
-    draft.problems.push(fieldProblem('followup_at', 'OUT_OF_RANGE', 'must be after performed_at'));
+    draft.problems.push(buildFieldProblem('followup_at', 'OUT_OF_RANGE', 'must be after performed_at'));
 }

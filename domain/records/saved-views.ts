@@ -3,7 +3,7 @@ import type { FieldProblem } from '../objects/field-values.ts';
 import { type GivenFilter, parseFilter, type RelationContext, readFilter } from '../objects/filter.ts';
 import { parseSort, type SortKey } from '../objects/sort.ts';
 import type { WorkspaceObject } from '../objects/workspace.ts';
-import { unknownFields } from './reading.ts';
+import { findUnknownFieldProblems } from './reading.ts';
 
 /** What a view applies to a list. */
 export interface ViewQuery {
@@ -26,7 +26,7 @@ export function findOrderProblems(
   { sort, fields }: { sort?: string | null | undefined; fields?: readonly string[] | null | undefined },
   object: WorkspaceObject,
 ): FieldProblem[] {
-  return [...parseSort(sort ?? undefined, object).problems, ...unknownFields(fields ?? [], object)];
+  return [...parseSort(sort ?? undefined, object).problems, ...findUnknownFieldProblems(fields ?? [], object)];
 }
 
 /** Returns everything in a view that does not fit the object. */
@@ -117,7 +117,7 @@ export function readExportQuery(
     filter: both ?? filter ?? ofView,
     fields: fields ?? view?.fields ?? null,
     inFilter: [...inFilter, ...findFilterProblems(both, object, context)],
-    inFields: unknownFields(fields ?? [], object),
+    inFields: findUnknownFieldProblems(fields ?? [], object),
     inView,
   };
 }

@@ -1,6 +1,6 @@
 // The kinds of items in the timeline of a record, and the scope that each requires.
 import type { components } from '../../generated/api.ts';
-import { type FieldProblem, fieldProblem } from '../objects/field-values.ts';
+import { buildFieldProblem, type FieldProblem } from '../objects/field-values.ts';
 import { findClosest } from '../objects/suggestions.ts';
 
 export type TimelineKind = components['schemas']['TimelineKind'];
@@ -19,7 +19,7 @@ const scopes: Readonly<Record<TimelineKind, string | null>> = {
 
 export const timelineKinds = Object.keys(scopes) as TimelineKind[];
 
-export const scopeOfKind = (kind: TimelineKind): string | null => scopes[kind];
+export const getKindScope = (kind: TimelineKind): string | null => scopes[kind];
 
 /** Reads the parameter `kinds`. @returns undefined for kinds if it names none */
 export function parseKinds(text: string | undefined): { kinds: TimelineKind[] | undefined; problems: FieldProblem[] } {
@@ -29,7 +29,7 @@ export function parseKinds(text: string | undefined): { kinds: TimelineKind[] | 
   for (const name of names) {
     if (timelineKinds.some((kind) => kind === name)) continue;
     const meant = findClosest(name, timelineKinds);
-    problems.push(fieldProblem('kinds', 'INVALID_OPTION', rule, { allowed: timelineKinds, meant }));
+    problems.push(buildFieldProblem('kinds', 'INVALID_OPTION', rule, { allowed: timelineKinds, meant }));
   }
   const kinds = timelineKinds.filter((kind) => names.has(kind));
   return { kinds: names.size > 0 ? kinds : undefined, problems: problems.slice(0, 1) };

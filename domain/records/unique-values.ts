@@ -1,7 +1,7 @@
 // Values of unique fields: the values that a write takes, and conflicts in a batch.
 import type { FieldType } from '../objects/builtin.ts';
 import type { StoredValue } from '../objects/field-values.ts';
-import { textForm } from '../objects/filter-values.ts';
+import { toTextForm } from '../objects/filter-values.ts';
 import type { WorkspaceObject } from '../objects/workspace.ts';
 
 type Values = Readonly<Record<string, StoredValue>>;
@@ -23,11 +23,11 @@ export interface ValueHolder extends UniqueValue {
  * Returns the values of unique fields that a record has.
  * @param other fields with the same value in these are omitted
  */
-export function uniqueValues({ fields }: WorkspaceObject, custom: Values, other: Values = {}): UniqueValue[] {
+export function listUniqueValues({ fields }: WorkspaceObject, custom: Values, other: Values = {}): UniqueValue[] {
   const values: UniqueValue[] = [];
   for (const { name, unique } of fields.values()) {
     const value = custom[name] ?? null;
-    if (unique && value !== null && value !== other[name]) values.push({ field: name, value: textForm(value) });
+    if (unique && value !== null && value !== other[name]) values.push({ field: name, value: toTextForm(value) });
   }
   return values;
 }
@@ -64,18 +64,18 @@ export function findConflicts(
   writes: readonly UniqueWrite[],
   holders: readonly ValueHolder[],
 ): ReadonlyMap<number, Conflict> {
-  const held = new Map<string, BatchHolder>(holders.map((holder) => [keyOf(holder), holder]));
+  const held = new Map<string, BatchHolder>(holders.map((holder) => [toKey(holder), holder]));
   const conflicts = new Map<number, Conflict>();
   for (const { id, index, takes, releases } of writes.toSorted((a, b) => a.index - b.index)) {
     const others = takes.flatMap((each) => {
-      const holder = held.get(keyOf(each));
+      const holder = held.get(toKey(each));
       return holder && holder.id !== id ? [holder] : [];
     });
     const conflict = conflictWith(others);
     if (conflict) conflicts.set(index, conflict);
     else {
-      for (const each of releases) if (held.get(keyOf(each))?.id === id) held.delete(keyOf(each));
-      for (const each of takes) held.set(keyOf(each), { ...each, id, visible: true, index });
+      for (const each of releases) if (held.get(toKey(each))?.id === id) held.delete(toKey(each));
+      for (const each of takes) held.set(toKey(each), { ...each, id, visible: true, index });
     }
   }
   return conflicts;
@@ -89,7 +89,7 @@ function conflictWith(others: readonly BatchHolder[]): Conflict | undefined {
   return { kind: 'taken', fields, existingId: named.visible ? named.id : null };
 }
 
-const keyOf = ({ field, value }: UniqueValue): string => `${field}\n${value}`;
+const toKey = ({ field, value }: UniqueValue): string => `${field}\n${value}`;
 
 /** A value that several records have. */
 export interface RepeatedValue {

@@ -1,16 +1,16 @@
 // Validates a record's body for a tenant's object: problems, and values in stored form.
 
-import { type BuiltinField, builtinObject, commonFields } from '../objects/builtin.ts';
+import { type BuiltinField, commonFields, findBuiltinObject } from '../objects/builtin.ts';
 import {
+  buildFieldProblem,
   checkValue,
   type FieldProblem,
-  fieldProblem,
   isNoValue,
   type StoredValue,
   toUuid,
 } from '../objects/field-values.ts';
 import { findClosest } from '../objects/suggestions.ts';
-import { type Field, findByName, type Workspace, type WorkspaceObject, withItems } from '../objects/workspace.ts';
+import { type Field, findByName, replaceItems, type Workspace, type WorkspaceObject } from '../objects/workspace.ts';
 import { sendAtLeastOneOf, sendOnlyOneOf } from '../service/messages.ts';
 import { findFirstStatus, getDefaultPipeline, listStages } from '../settings/pipelines.ts';
 import { readTagNames } from '../settings/record-tags.ts';
@@ -57,7 +57,7 @@ export function checkRecord(
   }
   keepExtension(draft);
   if (mode === 'create') complete(draft);
-  checkOneOf(draft);
+  requireAnyField(draft);
   checkRules(draft);
   const { values, custom, references, problems, defaulted, tagIds } = draft;
   return { values, custom, references, problems, defaulted, ...(tagIds ? { tagIds } : {}) };
@@ -80,7 +80,7 @@ function findPipelineId(
 function limitToPipeline(field: Field, { object, workspace, pipelineId }: Draft): Field {
   const isStage = object.object === 'deals' && field.name === 'stage';
   if (!isStage || pipelineId === undefined || workspace.pipelines.length === 1) return field;
-  return withItems(field, listStages(pipelineId, workspace));
+  return replaceItems(field, listStages(pipelineId, workspace));
 }
 
 function checkTags(draft: Draft, given: unknown): void {
@@ -109,12 +109,12 @@ export function checkCustomFields(
     }
     const checked = checkValue(field, given);
     if ('fault' in checked)
-      problems.push(fieldProblem(`${prefix}.${name}`, checked.fault.code, checked.fault.rule, checked.fault));
+      problems.push(buildFieldProblem(`${prefix}.${name}`, checked.fault.code, checked.fault.rule, checked.fault));
     else if (checked.value !== null) custom[name] = checked.value;
   }
   for (const [name, field] of fields) {
     if (field.required && !(Object.hasOwn(body, name) && !isNoValue(body[name])))
-      problems.push(fieldProblem(`${prefix}.${name}`, 'REQUIRED', 'is required'));
+      problems.push(buildFieldProblem(`${prefix}.${name}`, 'REQUIRED', 'is required'));
   }
   return { custom, problems };
 }
@@ -132,7 +132,7 @@ function checkField(draft: Draft, name: string, given: unknown): void {
     const hint = object.fields.get(name.replace(/_id$/, ''))?.lookup
       ? `Send ${name.replace(/_id$/, '')} with the name instead.`
       : 'Omit this field. It is set automatically.';
-    problems.push(fieldProblem(name, 'READ_ONLY', 'is read-only', { hint }));
+    problems.push(buildFieldProblem(name, 'READ_ONLY', 'is read-only', { hint }));
     return;
   }
   if (!field) {
@@ -140,7 +140,7 @@ function checkField(draft: Draft, name: string, given: unknown): void {
     return;
   }
   if (mode === 'update' && field.immutable) {
-    problems.push(fieldProblem(name, 'IMMUTABLE', 'cannot be changed'));
+    problems.push(buildFieldProblem(name, 'IMMUTABLE', 'cannot be changed'));
     return;
   }
   const limited = limitToPipeline(field, draft);
@@ -148,20 +148,20 @@ function checkField(draft: Draft, name: string, given: unknown): void {
   if ('fault' in checked) {
     const isElsewhere = limited !== field && !draft.sent.has('pipeline') && !('fault' in checkValue(field, given));
     const hint = isElsewhere ? { hint: 'Also send pipeline to name a stage of another pipeline.' } : {};
-    problems.push(fieldProblem(name, checked.fault.code, checked.fault.rule, { ...checked.fault, ...hint }));
+    problems.push(buildFieldProblem(name, checked.fault.code, checked.fault.rule, { ...checked.fault, ...hint }));
     return;
   }
   const { value, extension } = checked;
   if (extension !== undefined) draft.extensions.set(name, extension);
   if (value === null && mode === 'create') return;
-  if (value === null && (field.required || defaultOf(draft, field) !== null)) {
-    problems.push(fieldProblem(name, 'REQUIRED', 'cannot be cleared'));
+  if (value === null && (field.required || findDefault(draft, field) !== null)) {
+    problems.push(buildFieldProblem(name, 'REQUIRED', 'cannot be cleared'));
     return;
   }
   if (value !== null && field.reference) {
     const id = toUuid(String(value));
     const what = field.reference === 'user' ? 'a user' : 'a record';
-    if (id === undefined) problems.push(fieldProblem(name, 'INVALID_FORMAT', `must be the id of ${what}, a UUID`));
+    if (id === undefined) problems.push(buildFieldProblem(name, 'INVALID_FORMAT', `must be the id of ${what}, a UUID`));
     else {
       draft.references.push({ field: name, kind: field.reference, value: id });
       draft.values[name] = id;
@@ -180,7 +180,7 @@ function keepExtension({ extensions, values, problems }: Draft): void {
     if (!('extension' in values)) values.extension = extension;
     if (values.extension === extension || problems.some(({ field }) => field === 'extension')) continue;
     problems.push(
-      fieldProblem(name, 'CONFLICTING_FIELDS', 'must not have another extension than the record', {
+      buildFieldProblem(name, 'CONFLICTING_FIELDS', 'must not have another extension than the record', {
         hint: 'A record has one extension. Send it with one number, or as the field extension.',
       }),
     );
@@ -191,7 +191,7 @@ function checkAssigneeEmail(draft: Draft, given: unknown, assignedTo: unknown): 
   const address: Field = { name: assigneeEmail, label: '', type: 'email', custom: false, required: false };
   const checked = checkValue(address, given);
   if ('fault' in checked) {
-    draft.problems.push(fieldProblem(assigneeEmail, checked.fault.code, checked.fault.rule, checked.fault));
+    draft.problems.push(buildFieldProblem(assigneeEmail, checked.fault.code, checked.fault.rule, checked.fault));
   } else if (checked.value === null) {
     if (isNoValue(assignedTo)) checkField(draft, 'assigned_to', null);
   } else if (!isNoValue(assignedTo)) {
@@ -209,9 +209,9 @@ function checkAssigneeEmail(draft: Draft, given: unknown, assignedTo: unknown): 
 function complete(draft: Draft): void {
   const { object, values, custom, problems } = draft;
   // A disabled field still gets its default: the record needs its status, visible or not.
-  for (const field of builtinObject(object.object)?.fields ?? []) {
+  for (const field of findBuiltinObject(object.object)?.fields ?? []) {
     if (field.name in values || problems.some((problem) => problem.field === field.name)) continue;
-    const value = defaultOf(draft, field);
+    const value = findDefault(draft, field);
     if (value === null) continue;
     values[field.name] = value;
     draft.defaulted.add(field.name);
@@ -221,11 +221,11 @@ function complete(draft: Draft): void {
     if (!field.required || field.readOnly || problems.some((problem) => problem.field === name)) continue;
     if (name === 'assigned_to' && (assigneeNamed || problems.some((problem) => problem.field === assigneeEmail)))
       continue;
-    if (!(name in (field.custom ? custom : values))) problems.push(fieldProblem(name, 'REQUIRED', 'is required'));
+    if (!(name in (field.custom ? custom : values))) problems.push(buildFieldProblem(name, 'REQUIRED', 'is required'));
   }
 }
 
-function defaultOf(draft: Draft, field: BuiltinField): StoredValue {
+function findDefault(draft: Draft, field: BuiltinField): StoredValue {
   if (field.default !== undefined) return field.default;
   const { workspace } = draft;
   switch (`${draft.object.object}.${field.name}`) {
@@ -243,7 +243,7 @@ function defaultOf(draft: Draft, field: BuiltinField): StoredValue {
   }
 }
 
-function checkOneOf(draft: Draft): void {
+function requireAnyField(draft: Draft): void {
   const names = draft.object.oneOf.filter((name) => draft.object.fields.has(name));
   const [first] = names;
   if (first === undefined || (draft.mode === 'update' && !names.some((name) => draft.sent.has(name)))) return;
@@ -259,7 +259,7 @@ function unknownField(
 ): FieldProblem {
   const writable = [...fields.values()].filter((field) => !field.readOnly).map((field) => field.name);
   const meant = findClosest(name, writable);
-  return fieldProblem(path, 'UNKNOWN_FIELD', `is not a field of ${object.object}`, {
+  return buildFieldProblem(path, 'UNKNOWN_FIELD', `is not a field of ${object.object}`, {
     ...(meant === undefined ? {} : { allowed: [meant], meant }),
     hint: `GET /v1/objects/${encodeURIComponent(object.object)}/schema lists the fields.`,
   });

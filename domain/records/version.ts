@@ -21,6 +21,6 @@ export function isMatch(ifMatch: string | undefined, version: number): boolean {
  * @param before the record, locked
  * @param now read after it was locked
  */
-export function changeTime(before: { updatedAt: Date }, now: Date): Date {
+export function computeChangeTime(before: { updatedAt: Date }, now: Date): Date {
   return new Date(Math.max(now.getTime(), before.updatedAt.getTime() + 1));
 }

@@ -13,7 +13,7 @@ export interface ShownRecord {
 
 /** Returns every published field of the object, null without a value. Nothing else is returned. */
 export function showRecord(object: WorkspaceObject, record: StoredRecord): ShownRecord {
-  const shown = { ...blankOf(object) };
+  const shown = { ...getBlankRecord(object) };
   shown.id = record.id;
   shown.created_at = record.createdAt.toISOString();
   shown.updated_at = record.updatedAt.toISOString();
@@ -27,7 +27,7 @@ const blanks = new WeakMap<WorkspaceObject, Readonly<ShownRecord>>();
  * Returns a record without values, to be copied and filled. Adding names one by one is slower, also
  * for JSON.
  */
-function blankOf(object: WorkspaceObject): Readonly<ShownRecord> {
+function getBlankRecord(object: WorkspaceObject): Readonly<ShownRecord> {
   const known = blanks.get(object);
   if (known) return known;
   const names = ['id', 'created_at', 'updated_at', ...object.fields.keys()];
@@ -47,7 +47,7 @@ function storedValue(record: StoredRecord, field: Field): StoredValue {
  * Returns the built-in values of a stored record, from columns and custom values, for rules about
  * several fields.
  */
-export function builtinValues(object: WorkspaceObject, record: StoredRecord): Record<string, StoredValue> {
+export function readBuiltinValues(object: WorkspaceObject, record: StoredRecord): Record<string, StoredValue> {
   const values: Record<string, StoredValue> = { ...record.values };
   for (const field of object.fields.values()) if (!field.custom) values[field.name] = storedValue(record, field);
   return values;
@@ -62,7 +62,7 @@ export type Changes = Record<string, { from: ChangedValue; to: ChangedValue }>;
  * Returns published fields that differ between two states of a record, with both values; empty if
  * nothing changed.
  */
-export function changesBetween(
+export function diffRecords(
   object: WorkspaceObject,
   before: Readonly<Record<string, StoredValue>>,
   after: Readonly<Record<string, StoredValue>>,
@@ -101,7 +101,7 @@ const singular: Readonly<Record<string, string>> = {
  * Returns the name of an action in the audit log: `lead.create`; for custom objects
  * `record.create`.
  */
-export function auditActionName(
+export function buildAuditActionName(
   object: WorkspaceObject,
   verb: 'create' | 'update' | 'delete' | 'restore' | 'purge' | 'merge' | 'unmerge',
 ): string {
@@ -112,7 +112,7 @@ export function auditActionName(
 export function describeCreation(object: WorkspaceObject, id: string, now: Date) {
   const data = { object: object.object, record_id: id, occurred_at: now.toISOString() };
   return {
-    action: auditActionName(object, 'create'),
+    action: buildAuditActionName(object, 'create'),
     object: object.object,
     recordId: id,
     event: { name: 'record.created', data },
@@ -138,7 +138,7 @@ export function describeUpdate(
   };
   const previousOwnership = changes.assigned_to && ownershipBefore(changes.assigned_to.from, createdBy);
   return {
-    action: auditActionName(object, 'update'),
+    action: buildAuditActionName(object, 'update'),
     object: object.object,
     recordId: id,
     changes: auditable(object, changes),
@@ -200,7 +200,7 @@ export function describeDeletion(
     previousOwnership,
   });
   return {
-    action: auditActionName(object, 'delete'),
+    action: buildAuditActionName(object, 'delete'),
     object: object.object,
     recordId: id,
     metadata: { ...gone },
@@ -222,7 +222,7 @@ export function describeRestoration(
     data: { object: name, record_id: recordId, occurred_at: now.toISOString() },
   });
   return {
-    action: auditActionName(object, 'restore'),
+    action: buildAuditActionName(object, 'restore'),
     object: object.object,
     recordId: id,
     ...(Object.keys(changes).length > 0 ? { changes: auditable(object, changes) } : {}),
@@ -261,7 +261,7 @@ export function describeMerge(
   const [from, to] = verb === 'merge' ? [sourceId, targetId] : [targetId, sourceId];
   const data = { object: object.object, record_id: sourceId, into_id: targetId, occurred_at: now.toISOString() };
   return {
-    action: auditActionName(object, verb),
+    action: buildAuditActionName(object, verb),
     object: object.object,
     recordId: sourceId,
     metadata: { merge_id: mergeId, into_id: targetId, ...metadata },

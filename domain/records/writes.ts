@@ -2,11 +2,11 @@
 
 import { type StoredValue, toUuid } from '../objects/field-values.ts';
 import type { Workspace, WorkspaceObject } from '../objects/workspace.ts';
-import { manualTagsOfNew } from '../settings/record-tags.ts';
-import { enteredStatus, statusEffects } from '../settings/status-effects.ts';
+import { pickManualTags } from '../settings/record-tags.ts';
+import { computeStatusEffects, findEnteredStatus } from '../settings/status-effects.ts';
 import type { CheckedRecord, NeededReference, NewRecord } from './draft.ts';
 import type { EntityType } from './entity-types.ts';
-import { changeTime } from './version.ts';
+import { computeChangeTime } from './version.ts';
 
 type Values = Readonly<Record<string, StoredValue>>;
 
@@ -36,9 +36,9 @@ export function newRecord(
   workspace: Workspace,
   now: Date,
 ): NewRecord {
-  const entered = enteredStatus(object.object, undefined, checked.values);
-  const values = { ...checked.values, ...statusEffects(object.object, entered, workspace, now) };
-  const manualTagIds = manualTagsOfNew(object, checked.tagIds);
+  const entered = findEnteredStatus(object.object, undefined, checked.values);
+  const values = { ...checked.values, ...computeStatusEffects(object.object, entered, workspace, now) };
+  const manualTagIds = pickManualTags(object, checked.tagIds);
   return { id, values, custom: checked.custom, ...(manualTagIds.length > 0 ? { manualTagIds } : {}) };
 }
 
@@ -49,7 +49,7 @@ export function newRecord(
  * @param isRetagged true if tags change, too
  * @returns undefined if nothing would change
  */
-export function mergedRecord<Stored extends { values: Values; custom: Values; updatedAt: Date }>(
+export function mergeUpdate<Stored extends { values: Values; custom: Values; updatedAt: Date }>(
   object: WorkspaceObject,
   before: Stored,
   checked: Pick<CheckedRecord, 'values' | 'custom'>,
@@ -63,12 +63,12 @@ export function mergedRecord<Stored extends { values: Values; custom: Values; up
   const stored = { ...before.custom, ...before.values };
   if (!isRetagged && !differs(checked.values, stored) && !differs(checked.custom, before.custom)) return undefined;
   const values = { ...before.values, ...checked.values };
-  const entered = enteredStatus(object.object, before.values, values);
-  const updatedAt = changeTime(before, now);
+  const entered = findEnteredStatus(object.object, before.values, values);
+  const updatedAt = computeChangeTime(before, now);
   return {
     ...before,
     updatedAt,
-    values: { ...values, ...statusEffects(object.object, entered, workspace, updatedAt) },
+    values: { ...values, ...computeStatusEffects(object.object, entered, workspace, updatedAt) },
     custom: { ...before.custom, ...checked.custom },
   };
 }
@@ -92,11 +92,11 @@ export function toLoggedContact(values: Values): LoggedContact {
   return {
     entityType: values.entity_type as EntityType,
     entityId: String(values.entity_id),
-    contactedAt: textOf(values.performed_at),
+    contactedAt: toText(values.performed_at),
     activityTypeId: String(values.activity_type),
     previousTypeId: String(values.activity_type),
-    performedAt: textOf(values.performed_at),
-    followupAt: textOf(values.followup_at),
+    performedAt: toText(values.performed_at),
+    followupAt: toText(values.followup_at),
   };
 }
 
@@ -106,7 +106,7 @@ export interface ChangedContact extends LoggedContact {
 }
 
 /** Returns the parts of the contact that an update of the activity changed. */
-export function changedContact(before: Values, after: Values): ChangedContact {
+export function toChangedContact(before: Values, after: Values): ChangedContact {
   const contact = toLoggedContact(after);
   return {
     ...contact,
@@ -117,13 +117,13 @@ export function changedContact(before: Values, after: Values): ChangedContact {
   };
 }
 
-const textOf = (value: StoredValue | undefined): string | null => (typeof value === 'string' ? value : null);
+const toText = (value: StoredValue | undefined): string | null => (typeof value === 'string' ? value : null);
 
 /**
  * Returns the references to records in a body that can be read, for locks that come before the
  * check of the body. The check reports problems of the body.
  */
-export function namedReferences(object: WorkspaceObject, body: unknown): NeededReference[] {
+export function listNamedReferences(object: WorkspaceObject, body: unknown): NeededReference[] {
   if (typeof body !== 'object' || body === null) return [];
   const fields = body as Readonly<Record<string, unknown>>;
   const references: NeededReference[] = [];

@@ -1,10 +1,10 @@
 // The body of a report: fields, buckets and window, with all problems.
 
 import type { FieldType } from '../objects/builtin.ts';
-import { type FieldProblem, fieldProblem } from '../objects/field-values.ts';
+import { buildFieldProblem, type FieldProblem } from '../objects/field-values.ts';
 import { type Filter, type RelationContext, readFilter } from '../objects/filter.ts';
 import { isRelated, listLeaves } from '../objects/filter-tree.ts';
-import { tagsField } from '../objects/queryable.ts';
+import { getTagsField } from '../objects/queryable.ts';
 import { type Clock, resolveRelativeDates } from '../objects/relative-dates.ts';
 import type { Field, WorkspaceObject } from '../objects/workspace.ts';
 
@@ -62,16 +62,17 @@ export function readReport(
   const isList = typeof body.group_by === 'object';
   const groupBy = names.flatMap((name, index) => {
     const place = isList ? `group_by[${index}]` : 'group_by';
-    if (names.indexOf(name) < index) problems.push(fieldProblem(place, 'DUPLICATE', 'must not name a field twice'));
+    if (names.indexOf(name) < index)
+      problems.push(buildFieldProblem(place, 'DUPLICATE', 'must not name a field twice'));
     return findField(name, place, object, problems) ?? [];
   });
   const isTemporal = groupBy.some(({ type }) => temporal.has(type));
   if (body.bucket && !isTemporal && groupBy.length === names.length)
     problems.push(
-      fieldProblem('bucket', 'CONFLICTING_FIELDS', 'is only allowed if group_by is a date or datetime field'),
+      buildFieldProblem('bucket', 'CONFLICTING_FIELDS', 'is only allowed if group_by is a date or datetime field'),
     );
   const { from, to } = body;
-  if (from && to && from > to) problems.push(fieldProblem('to', 'OUT_OF_RANGE', 'must not be before from'));
+  if (from && to && from > to) problems.push(buildFieldProblem('to', 'OUT_OF_RANGE', 'must not be before from'));
   const filter = body.filter ? readFilter(body.filter, object, relations) : { filter: undefined, problems: [] };
   const bucket = isTemporal ? (body.bucket ?? 'day') : undefined;
   const dateField = findWindowField(body.date_field, object, problems);
@@ -90,7 +91,7 @@ function findWindowField(name: string | null | undefined, object: WorkspaceObjec
   if (!field) return created;
   if (temporal.has(field.type)) return field;
   const rule = `must be a date or datetime field; ${field.name} has the type ${field.type}`;
-  problems.push(fieldProblem('date_field', 'CONFLICTING_FIELDS', rule));
+  problems.push(buildFieldProblem('date_field', 'CONFLICTING_FIELDS', rule));
   return created;
 }
 
@@ -123,13 +124,13 @@ function findField(
   problems: FieldProblem[],
 ): Field | undefined {
   if (name === null || name === undefined) return undefined;
-  const tags = place.startsWith('group_by') ? tagsField(object) : undefined;
+  const tags = place.startsWith('group_by') ? getTagsField(object) : undefined;
   const further = new Map([created, ...(tags ? [tags] : [])].map((each) => [each.name, each]));
   const field = further.get(name) ?? object.fields.get(name);
   if (!field) {
     const allowed = [...object.fields.keys(), ...further.keys()].slice(0, 50);
     problems.push(
-      fieldProblem(place, 'UNKNOWN_FIELD', `must be the name of a field of ${object.object}`, {
+      buildFieldProblem(place, 'UNKNOWN_FIELD', `must be the name of a field of ${object.object}`, {
         allowed,
       }),
     );
@@ -144,13 +145,13 @@ function checkMeasure(
   problems: FieldProblem[],
 ): void {
   if (name === null || name === undefined) {
-    problems.push(fieldProblem('field', 'REQUIRED', `is required if metric is ${metric}`));
+    problems.push(buildFieldProblem('field', 'REQUIRED', `is required if metric is ${metric}`));
     return;
   }
   const takesDates = metric === 'min' || metric === 'max';
   if (!field || numeric.has(field.type) || (takesDates && temporal.has(field.type))) return;
   const rule = `must be a number${takesDates ? ' or date' : ''} field if metric is ${metric}; ${field.name} has the type ${field.type}`;
-  problems.push(fieldProblem('field', 'CONFLICTING_FIELDS', rule));
+  problems.push(buildFieldProblem('field', 'CONFLICTING_FIELDS', rule));
 }
 
 const textual: ReadonlySet<FieldType> = new Set<FieldType>(['text', 'textarea', 'email', 'phone', 'url']);

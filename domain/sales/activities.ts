@@ -1,13 +1,13 @@
 // Activities in the format of their own operations.
 import type { components } from '../../generated/api.ts';
-import { type FieldProblem, fieldProblem, type StoredValue, toUuid } from '../objects/field-values.ts';
+import { buildFieldProblem, type FieldProblem, type StoredValue, toUuid } from '../objects/field-values.ts';
 import type { Filter } from '../objects/filter.ts';
 import { findClosest } from '../objects/suggestions.ts';
 import { findByName, type Workspace, type WorkspaceObject } from '../objects/workspace.ts';
 import type { CheckedRecord, StoredRecord } from '../records/draft.ts';
 import type { EntityType } from '../records/entity-types.ts';
 import { checkRecord } from '../records/values.ts';
-import { builtinValues } from '../records/view.ts';
+import { readBuiltinValues } from '../records/view.ts';
 
 /** Fields that a change may contain. A new activity also names its record. */
 const updatable = ['activity_type', 'summary', 'details', 'performed_at', 'followup_at'];
@@ -44,7 +44,7 @@ export function checkActivityChange(
   now: Date,
 ): CheckedRecord {
   const object = getActivityObject(workspace);
-  const stored = builtinValues(object, before);
+  const stored = readBuiltinValues(object, before);
   const checked = checkRecord(object, picked(body, updatable), 'update', workspace, now, stored);
   return { ...checked, problems: checked.problems.filter(isOurs) };
 }
@@ -73,7 +73,7 @@ export interface ActivityQuery {
 }
 
 /** Converts a query to a filter, and returns the problems. */
-export function activityFilter(
+export function toActivityFilter(
   query: ActivityQuery,
   workspace: Workspace,
 ): { filter: Filter | undefined; problems: FieldProblem[] } {
@@ -95,12 +95,15 @@ export function activityFilter(
     else {
       const meant = findClosest(query.activity_type, allowed);
       problems.push(
-        fieldProblem('activity_type', 'INVALID_OPTION', 'must be the name of an activity type', { allowed, meant }),
+        buildFieldProblem('activity_type', 'INVALID_OPTION', 'must be the name of an activity type', {
+          allowed,
+          meant,
+        }),
       );
     }
   }
   if (from !== undefined && to !== undefined && Date.parse(to) < Date.parse(from))
-    problems.push(fieldProblem('performed_to', 'OUT_OF_RANGE', 'must not be before performed_from'));
+    problems.push(buildFieldProblem('performed_to', 'OUT_OF_RANGE', 'must not be before performed_from'));
   return { filter: conditions.length > 0 ? { and: conditions } : undefined, problems };
 }
 

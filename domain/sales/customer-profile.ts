@@ -96,7 +96,7 @@ export function showCustomer(
     ...(Object.fromEntries(published) as Partial<Customer>),
     full_name: fullName(object, self),
     tags: profile.tags,
-    ...(profile.contacts === null ? {} : { contacts: contactsOf(object, self, profile.contacts) }),
+    ...(profile.contacts === null ? {} : { contacts: buildContacts(object, self, profile.contacts) }),
     ...(profile.dealsCount === null ? {} : { deals_count: profile.dealsCount }),
     ...(profile.leadsCount === null ? {} : { leads_count: profile.leadsCount }),
     ...(profile.activitiesCount === null ? {} : { activities_count: profile.activitiesCount }),
@@ -116,7 +116,7 @@ function customFields(
 }
 
 /** Returns the customer itself as the primary contact, then the others of its account. */
-function contactsOf(object: WorkspaceObject, self: Contact, others: readonly Contact[]) {
+function buildContacts(object: WorkspaceObject, self: Contact, others: readonly Contact[]) {
   const value = (person: Contact, name: keyof Contact) => (object.fields.has(name) ? person[name] : null);
   return [self, ...others].map((person) => ({
     id: person.id,

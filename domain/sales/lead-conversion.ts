@@ -1,12 +1,12 @@
 // Lead conversion: the customer, the account and the deal that a lead becomes.
 
 import type { Status } from '../objects/configuration.ts';
-import { type FieldProblem, fieldProblem, type StoredValue, toResponseValue } from '../objects/field-values.ts';
+import { buildFieldProblem, type FieldProblem, type StoredValue, toResponseValue } from '../objects/field-values.ts';
 import { foldName } from '../objects/name-folding.ts';
 import { getBuiltinObject, type Workspace, type WorkspaceObject } from '../objects/workspace.ts';
 import type { CheckedRecord, StoredRecord } from '../records/draft.ts';
 import { checkRecord } from '../records/values.ts';
-import { listStatuses, statusItem } from '../settings/status-effects.ts';
+import { findStatusItem, listStatuses } from '../settings/status-effects.ts';
 
 /** The values that identify an existing customer and account of a lead. */
 export interface MatchKeys {
@@ -20,8 +20,8 @@ export interface MatchKeys {
   companyKey: string | null;
 }
 
-export function matchKeys(lead: StoredRecord, workspace: Workspace): MatchKeys {
-  const text = textsOf(lead, getBuiltinObject('leads', workspace));
+export function buildMatchKeys(lead: StoredRecord, workspace: Workspace): MatchKeys {
+  const text = createTextReader(lead, getBuiltinObject('leads', workspace));
   const [email, company] = [text('email'), text('company_name')];
   return {
     customerId: lead.values.converted_customer_id as string | null,
@@ -36,8 +36,8 @@ export function matchKeys(lead: StoredRecord, workspace: Workspace): MatchKeys {
  * Returns the status for a converted lead: the current one if its outcome is converted, otherwise
  * the first active one with that outcome.
  */
-export function convertedStatus(lead: StoredRecord, workspace: Workspace): Status | undefined {
-  const present = statusItem('leads', lead.values.lead_status, workspace);
+export function findConvertedStatus(lead: StoredRecord, workspace: Workspace): Status | undefined {
+  const present = findStatusItem('leads', lead.values.lead_status, workspace);
   if (present?.outcome === 'converted') return present;
   return listStatuses('leads', workspace).find((status) => status.isActive && status.outcome === 'converted');
 }
@@ -127,18 +127,22 @@ export function checkDeal(lead: StoredRecord, given: unknown, workspace: Workspa
   const fields = isObject(given) ? given : {};
   const links = linksOfDeal.filter((name) => Object.hasOwn(fields, name));
   const own = Object.fromEntries(Object.entries(fields).filter(([name]) => !links.includes(name)));
-  const change = checkRecord(deals, { ...defaultsOf(lead, own, workspace), ...own }, 'create', workspace, now);
+  const change = checkRecord(deals, { ...buildDefaults(lead, own, workspace), ...own }, 'create', workspace, now);
   // The body did not name the lead's assignee, who stays even if no longer active.
   if (!('assigned_to' in own)) change.references = change.references.filter(({ kind }) => kind !== 'user');
   const problems = links.map((name) =>
-    fieldProblem(`deal.${name}`, 'CONFLICTING_FIELDS', 'is set by the conversion and cannot be sent'),
+    buildFieldProblem(`deal.${name}`, 'CONFLICTING_FIELDS', 'is set by the conversion and cannot be sent'),
   );
   return { change, problems };
 }
 
-function defaultsOf(lead: StoredRecord, own: Record<string, unknown>, workspace: Workspace): Record<string, unknown> {
+function buildDefaults(
+  lead: StoredRecord,
+  own: Record<string, unknown>,
+  workspace: Workspace,
+): Record<string, unknown> {
   const [leads, deals] = [getBuiltinObject('leads', workspace), getBuiltinObject('deals', workspace)];
-  const text = textsOf(lead, leads);
+  const text = createTextReader(lead, leads);
   const person = [text('first_name'), text('last_name')].filter((name) => name !== null).join(' ');
   const defaults: Record<string, unknown> = {
     name: text('company_name') ?? (person === '' ? (text('email') ?? text('mobile') ?? 'Deal') : person),
@@ -153,7 +157,7 @@ function defaultsOf(lead: StoredRecord, own: Record<string, unknown>, workspace:
 }
 
 /** Returns the texts of published fields; null for missing ones. */
-function textsOf(record: StoredRecord, object: WorkspaceObject): (name: string) => string | null {
+function createTextReader(record: StoredRecord, object: WorkspaceObject): (name: string) => string | null {
   return (name) => (object.fields.has(name) ? ((record.values[name] ?? null) as string | null) : null);
 }
 

@@ -1,9 +1,9 @@
 // The body of lead intake: names instead of ids, with the same rules as for every lead.
 
-import { fieldProblem } from '../objects/field-values.ts';
+import { buildFieldProblem } from '../objects/field-values.ts';
 import type { Workspace, WorkspaceObject } from '../objects/workspace.ts';
 import type { CheckedRecord } from '../records/draft.ts';
-import { type DuplicateField, duplicateSets } from '../records/duplicates.ts';
+import { buildDuplicateSets, type DuplicateField } from '../records/duplicates.ts';
 import { checkCustomFields, checkRecord } from '../records/values.ts';
 import { readTagNames } from '../settings/record-tags.ts';
 
@@ -55,7 +55,7 @@ function misplaced(body: Record<string, unknown>, leads: WorkspaceObject): Check
     const hint = field.custom
       ? `Send this field as custom_fields.${name}.`
       : 'Use POST /v1/objects/leads/records to set this field.';
-    return [fieldProblem(name, 'UNKNOWN_FIELD', 'is not a field of this request', { hint })];
+    return [buildFieldProblem(name, 'UNKNOWN_FIELD', 'is not a field of this request', { hint })];
   });
 }
 
@@ -75,7 +75,7 @@ export function checkLead(body: Record<string, unknown>, workspace: Workspace, n
     custom: intake.custom,
     // The only one is the assignee's address.
     references: [],
-    duplicates: duplicateSets(leads, workspace, checked.values, intake.custom, 'email'),
+    duplicates: buildDuplicateSets(leads, workspace, checked.values, intake.custom, 'email'),
     problems: [
       ...checked.problems.filter(({ field, code }) => intakeFields.has(field) || code === 'READ_ONLY'),
       ...misplaced(fields, leads),

@@ -1,13 +1,13 @@
 // Moves of a deal to a stage, or of a lead to a status: the target, and the fields that are set.
 
 import type { Status } from '../objects/configuration.ts';
-import { type FieldProblem, fieldProblem, isNoValue, toUuid } from '../objects/field-values.ts';
+import { buildFieldProblem, type FieldProblem, isNoValue, toUuid } from '../objects/field-values.ts';
 import { findClosest } from '../objects/suggestions.ts';
 import { findByName, type Workspace, type WorkspaceObject } from '../objects/workspace.ts';
 import type { CheckedRecord, StoredRecord } from '../records/draft.ts';
 import { checkProbability } from '../records/rules.ts';
 import { checkRecord } from '../records/values.ts';
-import { builtinValues } from '../records/view.ts';
+import { readBuiltinValues } from '../records/view.ts';
 import { sendOneOf, sendOnlyOneOf } from '../service/messages.ts';
 import { getDefaultPipeline } from '../settings/pipelines.ts';
 import { listStatuses } from '../settings/status-effects.ts';
@@ -45,7 +45,7 @@ export function checkMove(
   for (const name of field === 'stage' ? [field, 'pipeline'] : [field]) {
     if (fields[name] !== undefined)
       problems.push(
-        fieldProblem(`fields.${name}`, 'CONFLICTING_FIELDS', `is not allowed. Send ${name} outside of fields`),
+        buildFieldProblem(`fields.${name}`, 'CONFLICTING_FIELDS', `is not allowed. Send ${name} outside of fields`),
       );
     delete fields[name];
   }
@@ -59,7 +59,7 @@ export function checkMove(
         message: sendOnlyOneOf(['reason', 'fields.lost_reason']),
       });
   }
-  const change = checkRecord(object, fields, 'update', workspace, now, builtinValues(object, before));
+  const change = checkRecord(object, fields, 'update', workspace, now, readBuiltinValues(object, before));
   if (status) change.values[field] = status.id;
   if (object.object === 'deals') checkProbability(change, before.values, workspace);
   return { status, change, problems, shape };
@@ -90,7 +90,7 @@ function namedStatus(
     const isElsewhere = body.pipeline === undefined && findByName(listStatuses(object.object, workspace), name);
     const hint = isElsewhere ? { hint: 'Also send pipeline to name a stage of another pipeline.' } : {};
     const more = { allowed, meant, ...hint };
-    const unknown = fieldProblem(field, 'INVALID_OPTION', 'must be one of the allowed values', more);
+    const unknown = buildFieldProblem(field, 'INVALID_OPTION', 'must be one of the allowed values', more);
     return { status, problems: status ? [] : [unknown], shape: [] };
   }
   const wanted = typeof id === 'string' ? toUuid(id) : undefined;
@@ -98,7 +98,7 @@ function namedStatus(
   if (wanted === undefined) return { status: undefined, problems: [], shape: [] };
   const status = statuses.find((each) => each.id === wanted);
   const allowed = active.map((each) => each.id);
-  const unknown = fieldProblem(`${field}_id`, 'INVALID_OPTION', 'must be one of the allowed values', { allowed });
+  const unknown = buildFieldProblem(`${field}_id`, 'INVALID_OPTION', 'must be one of the allowed values', { allowed });
   return { status, problems: status ? [] : [unknown], shape: [] };
 }
 
@@ -121,7 +121,7 @@ function listTargets(
     if (pipeline) return { statuses: ofPipeline(pipeline.id), problems: [] };
     const allowed = workspace.pipelines.map((each) => each.name);
     const more = { allowed, meant: findClosest(given, allowed) };
-    return { problems: [fieldProblem('pipeline', 'INVALID_OPTION', 'must be one of the allowed values', more)] };
+    return { problems: [buildFieldProblem('pipeline', 'INVALID_OPTION', 'must be one of the allowed values', more)] };
   }
   if (body.stage_id !== undefined) return { statuses, problems: [] };
   return { statuses: ofPipeline(before.values.pipeline ?? getDefaultPipeline(workspace).id), problems: [] };

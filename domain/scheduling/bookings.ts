@@ -10,7 +10,7 @@ export interface Meeting {
 }
 
 /** Returns the URL of a video call: its location, if that is a web address. */
-export function meetingUrl({ locationKind, location }: Meeting): string | null {
+export function getMeetingUrl({ locationKind, location }: Meeting): string | null {
   if (locationKind !== 'video' || location === null || !URL.canParse(location)) return null;
   const { protocol } = new URL(location);
   return protocol === 'https:' || protocol === 'http:' ? location : null;
@@ -56,7 +56,7 @@ export interface StoredBooking {
 }
 
 /** Builds the event of a booking change. */
-export function appointmentEvent(
+export function buildAppointmentEvent(
   name: 'scheduled' | 'rescheduled' | 'cancelled',
   booking: Pick<StoredBooking, 'id' | 'object' | 'recordId' | 'startAt' | 'endAt' | 'userId'>,
   more: Record<string, unknown>,

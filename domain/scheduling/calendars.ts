@@ -1,5 +1,5 @@
 // The interface of external calendars, independent of their provider.
-import { type Interval, subtract, union } from '../service/intervals.ts';
+import { type Interval, subtract, unite } from '../service/intervals.ts';
 
 /** The calendar of a user, with credentials. */
 export type Connection = { userId: string } & (
@@ -75,7 +75,7 @@ export interface CalendarTimes {
  * @param bookingTimes by booking id; an event of an unknown booking counts like one written by
  * others
  */
-export function blockedTimes(
+export function computeBlockedTimes(
   { external, own }: CalendarTimes,
   bookingTimes: ReadonlyMap<string, Interval>,
 ): Interval[] {
@@ -84,7 +84,7 @@ export function blockedTimes(
     const booked = bookingTimes.get(bookingId);
     return booked ? subtract([{ start, end }], [roundToSeconds(booked)]) : [{ start, end }];
   });
-  return union([...external, ...moved]);
+  return unite([...external, ...moved]);
 }
 
 /** Calendars do not store milliseconds. */
@@ -119,7 +119,7 @@ export interface Calendars {
   /**
    * Returns why a URL must not be requested, as words that follow its name; undefined if it may be.
    */
-  refusalOf(url: string): Promise<string | undefined>;
+  findUrlRejection(url: string): Promise<string | undefined>;
   /** Verifies that the credentials can read and write the calendar. */
   verify(connection: Connection): Promise<void>;
   /** Returns the busy intervals of the owner, cut to the requested interval. */
@@ -137,12 +137,12 @@ export interface Calendars {
  * Returns the UID of a booking's event. It includes the user, because in a shared calendar another
  * user's booking counts as busy time.
  */
-export const eventUid = (bookingId: string, userId: string): string => `${bookingId}@${userId}`;
+export const buildEventUid = (bookingId: string, userId: string): string => `${bookingId}@${userId}`;
 
 /** Returns the booking id of an event; undefined if it is not an event of this user's bookings. */
 export function parseEventUid(uid: string, userId: string): string | undefined {
   const bookingId = uid.slice(0, 36);
-  return uid === eventUid(bookingId, userId) && isUuid.test(bookingId) ? bookingId : undefined;
+  return uid === buildEventUid(bookingId, userId) && isUuid.test(bookingId) ? bookingId : undefined;
 }
 
 const isUuid = /^[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}$/;

@@ -11,10 +11,10 @@ export interface InvitationFile {
 }
 
 /**
- * @param data from invitationOf; names chosen by others are cleaned as in the mail's text
+ * @param data from buildInvitation; names chosen by others are cleaned as in the mail's text
  * @param from the sender address
  */
-export function invitationFile(
+export function buildInvitationFile(
   template: InvitationTemplate,
   recipient: string,
   data: Readonly<Record<string, string>>,

@@ -27,7 +27,7 @@ export interface PolicySettings {
 }
 
 /** Returns the initial policy of a workspace. @param timezone the company's */
-export function standardPolicy(timezone: string): PolicySettings {
+export function buildStandardPolicy(timezone: string): PolicySettings {
   return {
     name: 'Standard',
     isDefault: true,
@@ -57,7 +57,7 @@ export interface SettingProblem {
 
 export function findPolicyProblems(policy: PolicySettings): SettingProblem[] {
   const problems = [
-    ...timezoneProblems('timezone', policy.timezone),
+    ...findTimezoneProblems('timezone', policy.timezone),
     ...findWindowProblems('working_hours', policy.workingHours ?? []),
   ];
   if (policy.reservationHardCapSeconds < policy.reservationTtlSeconds) {
@@ -67,7 +67,7 @@ export function findPolicyProblems(policy: PolicySettings): SettingProblem[] {
   return problems;
 }
 
-export function timezoneProblems(field: string, timezone: string): SettingProblem[] {
+export function findTimezoneProblems(field: string, timezone: string): SettingProblem[] {
   if (isTimezone(timezone)) return [];
   return [{ field, code: 'INVALID_FORMAT', message: `${field} must be an IANA time zone, e.g. Europe/Berlin.` }];
 }

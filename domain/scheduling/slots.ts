@@ -2,13 +2,13 @@
 import { type Interval, Occupied } from '../service/intervals.ts';
 import { day, findDate, minute, type Stretch, type WallDay, ZoneClocks } from '../service/zone-clocks.ts';
 import {
+  computeDaysOff,
+  computeWorkingTime,
   type DayOff,
   type DayOffReason,
-  daysOff,
   groupByWeekday,
   type WindowOfDay,
   type WorkingHours,
-  workingTime,
 } from './working-time.ts';
 
 /** What occupies a person's time. */
@@ -133,7 +133,7 @@ export function canTake(
   clocks = new ZoneClocks(),
 ): SlotRejection | undefined {
   const slot = { start, end: start + demand.durationMinutes * minute };
-  const working = new Occupied(workingTime(member.hours, slot, clocks));
+  const working = new Occupied(computeWorkingTime(member.hours, slot, clocks));
   if (!isWithin(working, slot)) return 'outside_working_hours';
   return findRejection(prepareCalendar(member, demand, slot, clocks), start);
 }
@@ -150,7 +150,7 @@ function findShift(hours: WorkingHours, shifts: Map<string, Shift>, within: Inte
   const key = JSON.stringify(hours);
   const known = shifts.get(key);
   if (known) return known;
-  const working = new Occupied(workingTime(hours, within, clocks));
+  const working = new Occupied(computeWorkingTime(hours, within, clocks));
   const shift = { timezone: hours.timezone, windows: groupByWeekday(hours), working };
   shifts.set(key, shift);
   return shift;
@@ -162,7 +162,7 @@ function prepareCalendar(member: Member, demand: SlotDemand, within: Interval, c
     duration: demand.durationMinutes * minute,
     before: demand.bufferBeforeMinutes * minute,
     after: demand.bufferAfterMinutes * minute,
-    off: new Occupied(daysOff(member.daysOff, member.daysOffTimezone, within, clocks)),
+    off: new Occupied(computeDaysOff(member.daysOff, member.daysOffTimezone, within, clocks)),
     busy: new Occupied(member.busy),
     daily: countPerDay(member, demand, within, clocks),
   };

@@ -2,7 +2,13 @@
 import { type Interval, Occupied, subtract } from '../service/intervals.ts';
 import { ZoneClocks } from '../service/zone-clocks.ts';
 import type { Busy, BusyReason } from './slots.ts';
-import { type DayOff, type DayOffReason, daysOff, type WorkingHours, workingTime } from './working-time.ts';
+import {
+  computeDaysOff,
+  computeWorkingTime,
+  type DayOff,
+  type DayOffReason,
+  type WorkingHours,
+} from './working-time.ts';
 
 /** `not_read`: connected, but its events were not read yet. */
 export type CalendarStatus = 'connected' | 'not_connected' | 'not_read' | 'error';
@@ -62,8 +68,8 @@ export interface Availability {
  * @param clocks shared if the call covers several people
  */
 export function describeAvailability(person: Person, within: Interval, clocks = new ZoneClocks()): Availability {
-  const workingHours = workingTime(person.hours, within, clocks);
-  const off = daysOff(person.daysOff, person.daysOffTimezone, within, clocks);
+  const workingHours = computeWorkingTime(person.hours, within, clocks);
+  const off = computeDaysOff(person.daysOff, person.daysOffTimezone, within, clocks);
   const busy = [...off, ...clip(person.busy, within)].sort((a, b) => a.start - b.start);
   const free = subtract(workingHours, busy);
   const found = new Set<UnavailableReason>();

@@ -1,5 +1,5 @@
 // Converts weekly hours and days off, in local time, to intervals.
-import { type Interval, union } from '../service/intervals.ts';
+import { type Interval, unite } from '../service/intervals.ts';
 import { day, ZoneClocks } from '../service/zone-clocks.ts';
 import { parseTimeOfDay } from '../settings/sla-clock.ts';
 
@@ -52,14 +52,14 @@ export function groupByWeekday({ weekly }: WorkingHours): readonly (readonly Win
  * @param clocks shared if the call covers several people
  * @returns ordered, disjoint intervals
  */
-export function workingTime(hours: WorkingHours, within: Interval, clocks = new ZoneClocks()): Interval[] {
+export function computeWorkingTime(hours: WorkingHours, within: Interval, clocks = new ZoneClocks()): Interval[] {
   const windows = groupByWeekday(hours);
   const found: Interval[] = [];
   for (const { start, end, midnight, weekday } of clocks.days(hours.timezone, within)) {
     for (const window of windows[weekday] ?? [])
       found.push({ start: Math.max(midnight + window.start, start), end: Math.min(midnight + window.end, end) });
   }
-  return union(found);
+  return unite(found);
 }
 
 /**
@@ -69,7 +69,7 @@ export function workingTime(hours: WorkingHours, within: Interval, clocks = new 
  * @param clocks shared if the call covers several people
  * @returns intervals ordered by start; they overlap if the days do
  */
-export function daysOff(
+export function computeDaysOff(
   days: readonly DayOff[],
   timezone: string,
   within: Interval,
@@ -81,7 +81,7 @@ export function daysOff(
     .flatMap(({ from, to, reason }) => {
       const [first, last] = [Date.parse(from) / day, Date.parse(to) / day];
       const off = dates.filter(({ date }) => first <= date && date <= last);
-      return union(off).map((interval) => ({ ...interval, reason }));
+      return unite(off).map((interval) => ({ ...interval, reason }));
     })
     .sort((a, b) => a.start - b.start);
 }

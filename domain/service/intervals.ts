@@ -7,7 +7,7 @@ export interface Interval {
 }
 
 /** Returns the union in order of start, without empty, overlapping or adjacent intervals. */
-export function union(list: readonly Interval[]): Interval[] {
+export function unite(list: readonly Interval[]): Interval[] {
   const joined: Interval[] = [];
   for (const { start, end } of sortByStart(list)) {
     const last = joined.at(-1);
@@ -19,7 +19,7 @@ export function union(list: readonly Interval[]): Interval[] {
 
 /** Returns the intersection of two lists. */
 export function intersect(first: readonly Interval[], second: readonly Interval[]): Interval[] {
-  const [a, b] = [union(first), union(second)];
+  const [a, b] = [unite(first), unite(second)];
   const common: Interval[] = [];
   for (let [i, j] = [0, 0]; ; ) {
     const [one, other] = [a[i], b[j]];
@@ -35,7 +35,7 @@ export function intersect(first: readonly Interval[], second: readonly Interval[
 export function subtract(from: readonly Interval[], taken: readonly Interval[]): Interval[] {
   const gaps: Interval[] = [];
   let free = Number.NEGATIVE_INFINITY;
-  for (const { start, end } of union(taken)) {
+  for (const { start, end } of unite(taken)) {
     gaps.push({ start: free, end: start });
     free = end;
   }

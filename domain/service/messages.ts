@@ -1,7 +1,7 @@
 // Sentences that error messages of several operations share.
 
 /** Ends a message with a period, unless it already ends with punctuation. */
-export const asSentence = (text: string): string => (/[.?!]$/.test(text) ? text : `${text}.`);
+export const toSentence = (text: string): string => (/[.?!]$/.test(text) ? text : `${text}.`);
 
 export const sendAtLeastOneOf = (names: readonly string[]): string => `Send at least one of ${names.join(', ')}.`;
 

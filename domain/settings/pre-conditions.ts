@@ -2,14 +2,14 @@
 
 import { type ComparedRecord, matchesCondition } from '../objects/comparisons.ts';
 import type { SingleRule, Status } from '../objects/configuration.ts';
-import { type FieldProblem, fieldProblem } from '../objects/field-values.ts';
+import { buildFieldProblem, type FieldProblem } from '../objects/field-values.ts';
 import { matchesTree } from '../objects/filter-tree.ts';
 import { toCondition, toResponseComparisonValue } from '../objects/kept-conditions.ts';
-import { queryableField } from '../objects/queryable.ts';
+import { findQueryableField } from '../objects/queryable.ts';
 import { resolveRelativeDates } from '../objects/relative-dates.ts';
 import type { Workspace, WorkspaceObject } from '../objects/workspace.ts';
-import { asSentence } from '../service/messages.ts';
-import { enteredStatus, statusItem } from './status-effects.ts';
+import { toSentence } from '../service/messages.ts';
+import { findEnteredStatus, findStatusItem } from './status-effects.ts';
 
 type FieldRule = Extract<SingleRule, { field: string }>;
 type ActivityRule = Extract<SingleRule, { kind: 'activity' }>;
@@ -38,7 +38,7 @@ export interface Facts {
 export const noFacts: Facts = { activities: [], attachments: 0, openTasks: 0 };
 
 /** Returns the facts that the rules of a status need; undefined if the record alone is enough. */
-export function neededFacts(status: Status, workspace: Workspace, now: Date): NeededFacts | undefined {
+export function findNeededFacts(status: Status, workspace: Workspace, now: Date): NeededFacts | undefined {
   const rules = listSingleRules(status);
   const activities = listActivityCounts(rules, workspace, now);
   const attachments = rules.some((rule) => rule.kind === 'attachment');
@@ -51,7 +51,7 @@ export function neededFacts(status: Status, workspace: Workspace, now: Date): Ne
  * fits the configuration, such as one with a disabled field, is ignored, because no record could
  * meet it.
  */
-export function unmetPreConditions(
+export function findUnmetPreConditions(
   object: WorkspaceObject,
   status: Status,
   record: ComparedRecord,
@@ -61,7 +61,8 @@ export function unmetPreConditions(
 ): FieldProblem[] {
   const empty = status.preConditionFields.filter(
     (name) =>
-      queryableField(object, name) && matchesCondition({ field: name, op: 'is_null', isNull: true }, object, record),
+      findQueryableField(object, name) &&
+      matchesCondition({ field: name, op: 'is_null', isNull: true }, object, record),
   );
   const asked = {
     object,
@@ -77,25 +78,28 @@ export function unmetPreConditions(
     const [first, ...others] = verdicts;
     return first ? [{ field: first.field, code: 'RULE_FAILED' as const, message: joinMessages(first, others) }] : [];
   });
-  return [...empty.map((name) => fieldProblem(name, 'REQUIRED', `is required to enter ${status.name}`)), ...failed];
+  return [
+    ...empty.map((name) => buildFieldProblem(name, 'REQUIRED', `is required to enter ${status.name}`)),
+    ...failed,
+  ];
 }
 
 /**
  * Returns the conditions that a new record does not meet. A record that starts in the first status
  * because the caller named none is not checked.
  */
-export function unmetByNew(
+export function findUnmetByNew(
   object: WorkspaceObject,
   record: Pick<ComparedRecord, 'id' | 'values' | 'custom'>,
   { defaulted }: { defaulted: ReadonlySet<string> },
   workspace: Workspace,
   now: Date,
 ): FieldProblem[] {
-  const entered = enteredStatus(object.object, undefined, record.values);
-  const status = statusItem(object.object, entered, workspace);
+  const entered = findEnteredStatus(object.object, undefined, record.values);
+  const status = findStatusItem(object.object, entered, workspace);
   if (!status || defaulted.has(object.object === 'leads' ? 'lead_status' : 'stage')) return [];
   const compared = { ...record, createdAt: now, updatedAt: now };
-  return unmetPreConditions(object, status, compared, noFacts, workspace, now);
+  return findUnmetPreConditions(object, status, compared, noFacts, workspace, now);
 }
 
 function listSingleRules(status: Status): SingleRule[] {
@@ -143,7 +147,7 @@ interface Verdict {
 const joinMessages = (first: Verdict, others: readonly Verdict[]): string =>
   others.length === 0
     ? first.message
-    : asSentence([first, ...others].map(({ message }) => message.replace(/\.$/, '')).join(', or '));
+    : toSentence([first, ...others].map(({ message }) => message.replace(/\.$/, '')).join(', or '));
 
 /** @returns undefined if the rule no longer fits the configuration */
 function evaluateRule(rule: SingleRule, asked: Asked): Verdict | undefined {

@@ -1,5 +1,5 @@
 // Tags of a record in a write: the ones that are added by hand, and the resulting changes.
-import { type FieldProblem, fieldProblem } from '../objects/field-values.ts';
+import { buildFieldProblem, type FieldProblem } from '../objects/field-values.ts';
 import { findClosest } from '../objects/suggestions.ts';
 import { findByName, type WorkspaceObject } from '../objects/workspace.ts';
 import { mostTagNames } from '../service/request-limits.ts';
@@ -27,9 +27,9 @@ export function readTagNames(
   given: unknown,
 ): { tagIds: string[]; problems: FieldProblem[] } {
   if (!Array.isArray(given))
-    return { tagIds: [], problems: [fieldProblem('tags', 'INVALID_TYPE', 'must be a list of names of tags')] };
+    return { tagIds: [], problems: [buildFieldProblem('tags', 'INVALID_TYPE', 'must be a list of names of tags')] };
   if (given.length > mostTagNames)
-    return { tagIds: [], problems: [fieldProblem('tags', 'TOO_LONG', `must have at most ${mostTagNames} names`)] };
+    return { tagIds: [], problems: [buildFieldProblem('tags', 'TOO_LONG', `must have at most ${mostTagNames} names`)] };
   const problems: FieldProblem[] = [];
   const named = new Set<string>();
   const allowed = tags.map(({ name }) => name);
@@ -37,11 +37,11 @@ export function readTagNames(
     const tag = typeof name === 'string' ? findByName(tags, name) : undefined;
     if (tag) named.add(tag.id);
     else if (typeof name !== 'string')
-      problems.push(fieldProblem(`tags[${index}]`, 'INVALID_TYPE', 'must be a string'));
+      problems.push(buildFieldProblem(`tags[${index}]`, 'INVALID_TYPE', 'must be a string'));
     else {
       const rule = `must be the name of a tag of ${object}`;
       problems.push(
-        fieldProblem(`tags[${index}]`, 'INVALID_OPTION', rule, { allowed, meant: findClosest(name, allowed) }),
+        buildFieldProblem(`tags[${index}]`, 'INVALID_OPTION', rule, { allowed, meant: findClosest(name, allowed) }),
       );
     }
   }
@@ -55,7 +55,7 @@ const isAutomatic = ({ tags = [] }: WorkspaceObject, tagId: string): boolean =>
  * Returns the tags of a new record that are added by hand. Tags with conditions are never added by
  * hand.
  */
-export function manualTagsOfNew(object: WorkspaceObject, named: readonly string[] = []): string[] {
+export function pickManualTags(object: WorkspaceObject, named: readonly string[] = []): string[] {
   return named.filter((id) => !isAutomatic(object, id));
 }
 
@@ -64,7 +64,7 @@ export function manualTagsOfNew(object: WorkspaceObject, named: readonly string[
  * it was added by hand before, but naming it does not add it.
  * @returns undefined if they stay the same
  */
-export function changedManualTags(
+export function mergeManualTags(
   object: WorkspaceObject,
   before: readonly AppliedTag[] = [],
   named: readonly string[] | undefined,
@@ -96,7 +96,7 @@ export interface TagNames {
 /**
  * Returns the names before and after, for the audit log and events; undefined if nothing changed.
  */
-export function changedTagNames(object: WorkspaceObject, { before, after }: TagChange): TagNames | undefined {
+export function diffTagNames(object: WorkspaceObject, { before, after }: TagChange): TagNames | undefined {
   const isSame = ({ tagId, isManual }: AppliedTag): boolean =>
     after.some((tag) => tag.tagId === tagId && tag.isManual === isManual);
   if (before.length === after.length && before.every(isSame)) return undefined;

@@ -8,7 +8,7 @@ export type SettingChanges = Record<string, { from: unknown; to: unknown }>;
  * Returns the fields that differ between two states of a setting in the API's format; undefined if
  * it does not exist before or after.
  */
-export function settingChanges(before: object | undefined, after: object | undefined): SettingChanges {
+export function diffSettings(before: object | undefined, after: object | undefined): SettingChanges {
   const [from, to] = [listEntries(before), listEntries(after)];
   const names = new Set([...from.keys(), ...to.keys()]);
   return Object.fromEntries(
@@ -52,7 +52,7 @@ const isOption = (item: ListItem | undefined): boolean =>
  * @param before undefined if it is created
  * @param after undefined if it is deleted
  */
-export function objectsWithOtherOptions(
+export function findObjectsWithOtherOptions(
   noun: string,
   object: string | undefined,
   before: ListItem | undefined,

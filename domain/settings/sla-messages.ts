@@ -25,7 +25,7 @@ const titles: Readonly<Record<string, string>> = {
   resolution: 'Resolution',
 };
 
-export function reminderText(kind: string, values: MessageValues): string {
+export function buildReminderText(kind: string, values: MessageValues): string {
   const { record_name: name, entity_type: type, deadline, policy_name: policy } = values;
   return `${titles[kind]} for the ${type} ${name} is due at ${deadline} (${policy}).`;
 }
@@ -41,7 +41,7 @@ const shown: Intl.DateTimeFormatOptions = {
 };
 
 /** Formats a time for people in a time zone: 2026-11-20 23:55 GMT+1. */
-export function readableTime(moment: Date, timezone: string): string {
+export function formatReadableTime(moment: Date, timezone: string): string {
   const parts = new Intl.DateTimeFormat('en', { ...shown, timeZone: timezone }).formatToParts(moment);
   const { year, month, day, hour, minute, timeZoneName } = Object.fromEntries(
     parts.map(({ type, value }) => [type, value]),
@@ -49,6 +49,6 @@ export function readableTime(moment: Date, timezone: string): string {
   return `${year}-${month}-${day} ${hour}:${minute} ${timeZoneName}`;
 }
 
-export function overdueMinutes(dueAt: Date, now: Date): number {
+export function countOverdueMinutes(dueAt: Date, now: Date): number {
   return Math.floor((now.getTime() - dueAt.getTime()) / 60_000);
 }

@@ -1,6 +1,6 @@
 // SLA policies of a workspace: the policy that applies to a record, and validation.
 import type { Escalation, Reminder, SlaPolicy } from '../objects/configuration.ts';
-import { type FieldProblem, fieldProblem } from '../objects/field-values.ts';
+import { buildFieldProblem, type FieldProblem } from '../objects/field-values.ts';
 import { isTimezone } from '../service/zones-and-currencies.ts';
 import { countMinutesOfWeek, parseTimeOfDay } from './sla-clock.ts';
 import { placeholders } from './sla-messages.ts';
@@ -60,20 +60,24 @@ export function findPolicyProblems(policy: PolicySettings, before?: PolicySettin
   const times = [policy.firstResponseTime, policy.everyResponseTime, policy.resolutionTime];
   if (times.every((time) => time === null))
     problems.push(
-      fieldProblem(
+      buildFieldProblem(
         'first_response_time',
         'REQUIRED',
         'is required unless every_response_time or resolution_time is sent',
       ),
     );
   if (!isTimezone(policy.timezone))
-    problems.push(fieldProblem('timezone', 'INVALID_FORMAT', 'must be an IANA time zone, e.g. Europe/Berlin'));
+    problems.push(buildFieldProblem('timezone', 'INVALID_FORMAT', 'must be an IANA time zone, e.g. Europe/Berlin'));
   if (policy.mode === 'business_hours') problems.push(...findHoursProblems(policy, times));
   problems.push(...findReminderProblems(policy, before));
   for (const [index, escalation] of policy.escalations.entries()) {
     if (policy.escalations.findIndex((each) => each.level === escalation.level) < index)
       problems.push(
-        fieldProblem(`escalations[${index}].level`, 'DUPLICATE', 'must differ from the levels of earlier escalations'),
+        buildFieldProblem(
+          `escalations[${index}].level`,
+          'DUPLICATE',
+          'must differ from the levels of earlier escalations',
+        ),
       );
     problems.push(...findTemplateProblems(`escalations[${index}].message_template`, escalation.message_template));
   }
@@ -101,24 +105,24 @@ function findReminderProblems(policy: PolicySettings, before: PolicySettings | u
   return policy.reminders.flatMap((reminder, index) => {
     if (!lacks(policy, reminder) || isKept(reminder)) return [];
     const rule = `must be a clock of this policy. Set ${reminder.type}_time, or choose another type`;
-    return [fieldProblem(`reminders[${index}].type`, 'CONFLICTING_FIELDS', rule, { allowed })];
+    return [buildFieldProblem(`reminders[${index}].type`, 'CONFLICTING_FIELDS', rule, { allowed })];
   });
 }
 
 function findHoursProblems(policy: PolicySettings, times: readonly (number | null)[]): FieldProblem[] {
   const { businessHoursStart: start, businessHoursEnd: end, businessDays: days } = policy;
   const problems: FieldProblem[] = [];
-  const required = (field: string) => fieldProblem(field, 'REQUIRED', 'is required if mode is business_hours');
+  const required = (field: string) => buildFieldProblem(field, 'REQUIRED', 'is required if mode is business_hours');
   if (start === null) problems.push(required('business_hours_start'));
   if (end === null) problems.push(required('business_hours_end'));
   if (days === null || days.length === 0) problems.push(required('business_days'));
   if (start === null || end === null || days === null || days.length === 0) return problems;
   if (parseTimeOfDay(start) >= parseTimeOfDay(end))
-    return [fieldProblem('business_hours_end', 'OUT_OF_RANGE', 'must be after business_hours_start')];
+    return [buildFieldProblem('business_hours_end', 'OUT_OF_RANGE', 'must be after business_hours_start')];
   const most = mostWeeks * countMinutesOfWeek({ start, end, days });
   for (const [index, field] of ['first_response_time', 'every_response_time', 'resolution_time'].entries())
     if ((times[index] ?? 0) > most)
-      problems.push(fieldProblem(field, 'OUT_OF_RANGE', 'must not exceed ten years of business hours'));
+      problems.push(buildFieldProblem(field, 'OUT_OF_RANGE', 'must not exceed ten years of business hours'));
   return problems;
 }
 
@@ -129,6 +133,8 @@ function findTemplateProblems(field: string, template: string): FieldProblem[] {
   const allowed = placeholders.map((name) => `{{${name}}}`);
   if (unknown.length === 0) return [];
   return [
-    fieldProblem(field, 'INVALID_FORMAT', `must contain no placeholders other than ${allowed.join(', ')}`, { allowed }),
+    buildFieldProblem(field, 'INVALID_FORMAT', `must contain no placeholders other than ${allowed.join(', ')}`, {
+      allowed,
+    }),
   ];
 }

@@ -131,7 +131,7 @@ export interface ClockChange {
  * Returns the change of clocks: none for a record that reaches a final status, new ones for a
  * record that is reopened, and those of another policy if the priority changes it.
  */
-export function clockChange(
+export function computeClockChange(
   object: string,
   before: RecordState,
   after: RecordState,
@@ -164,7 +164,7 @@ export function clockChange(
 }
 
 /** Ends the clocks of a deleted record. */
-export function clocksEndedWith(object: string, recordId: string, workspace: Workspace): ClockChange | undefined {
+export function endClocks(object: string, recordId: string, workspace: Workspace): ClockChange | undefined {
   if (workspace.slaPolicies.length === 0 || toEntityType(object) === undefined) return undefined;
   return { object, recordId, keptPolicyId: null, isResolved: false, startedAfter: () => [] };
 }
@@ -201,7 +201,7 @@ export interface DueSteps {
  * matter how soon after. A reminder that comes after the deadline is omitted, because it would only
  * repeat the breach.
  */
-export function dueSteps(policy: SlaPolicy, clock: DueClock, now: Date): DueSteps {
+export function findDueSteps(policy: SlaPolicy, clock: DueClock, now: Date): DueSteps {
   const { kind, dueAt, handledAt } = clock;
   const stoppedAt = clock.satisfiedAt ?? clock.endedAt;
   const breach = clock.breachedAt === null && dueAt <= now && (stoppedAt === null || stoppedAt > dueAt);

@@ -51,14 +51,14 @@ const statusFields: Readonly<
  * status apply to exactly these writes.
  * @param before undefined for a new record
  */
-export function enteredStatus(object: string, before: Values | undefined, after: Values): string | undefined {
+export function findEnteredStatus(object: string, before: Values | undefined, after: Values): string | undefined {
   const field = statusFields[object]?.field;
   const status = field === undefined ? null : (after[field] ?? null);
   return field === undefined || status === null || status === (before?.[field] ?? null) ? undefined : String(status);
 }
 
 /** Returns the fields that entering a status sets and clears. */
-export function statusEffects(
+export function computeStatusEffects(
   object: string,
   status: string | undefined,
   workspace: Workspace,
@@ -66,7 +66,7 @@ export function statusEffects(
 ): Record<string, StoredValue> {
   const rule = statusFields[object];
   if (!rule || status === undefined) return {};
-  const pipelineId = statusItem(object, status, workspace)?.pipelineId ?? null;
+  const pipelineId = findStatusItem(object, status, workspace)?.pipelineId ?? null;
   return {
     ...rule.effects(findOutcome(object, status, workspace), now.toISOString()),
     // The stage determines the pipeline of a deal.
@@ -78,7 +78,7 @@ export function statusEffects(
  * Returns the event of a lead or deal that moved to another status; undefined if it stays, and for
  * other objects.
  */
-export function moveEvent(
+export function buildMoveEvent(
   object: string,
   { id, values: before }: { id: string; values: Values },
   after: { values: Values },
@@ -86,10 +86,10 @@ export function moveEvent(
   now: Date,
 ): { name: string; data: Record<string, unknown> } | undefined {
   const name = moveEvents[object];
-  const entered = enteredStatus(object, before, after.values);
+  const entered = findEnteredStatus(object, before, after.values);
   if (name === undefined || entered === undefined) return undefined;
-  const from = statusItem(object, before[statusFields[object]?.field ?? ''], workspace);
-  const to = statusItem(object, entered, workspace);
+  const from = findStatusItem(object, before[statusFields[object]?.field ?? ''], workspace);
+  const to = findStatusItem(object, entered, workspace);
   const moved = { from: from?.name ?? null, from_id: from?.id ?? null, to: to?.name ?? null, to_id: entered };
   return { name, data: { object, record_id: id, ...moved, occurred_at: now.toISOString() } };
 }
@@ -105,7 +105,7 @@ export function isSettled(object: string, values: Values, workspace: Workspace):
 
 /** Returns the outcome of a configured status. The status of a task is its own outcome. */
 function findOutcome(object: string, status: string, workspace: Workspace): string {
-  return object === 'tasks' ? status : (statusItem(object, status, workspace)?.outcome ?? 'open');
+  return object === 'tasks' ? status : (findStatusItem(object, status, workspace)?.outcome ?? 'open');
 }
 
 /** Returns the statuses of leads, or the stages of deals in all pipelines, in their order. */
@@ -114,6 +114,6 @@ export function listStatuses(object: string, workspace: Workspace): readonly Sta
 }
 
 /** Returns a configured status; undefined for objects without configurable statuses. */
-export function statusItem(object: string, id: StoredValue | undefined, workspace: Workspace): Status | undefined {
+export function findStatusItem(object: string, id: StoredValue | undefined, workspace: Workspace): Status | undefined {
   return listStatuses(object, workspace).find((status) => status.id === id);
 }

@@ -1,6 +1,6 @@
 // Statuses of leads and stages of deals: order, outcomes and pre-conditions.
 import type { SingleRule } from '../objects/configuration.ts';
-import { type FieldProblem, fieldProblem, toUuid } from '../objects/field-values.ts';
+import { buildFieldProblem, type FieldProblem, toUuid } from '../objects/field-values.ts';
 import { checkComparison, toResponseComparisonValue } from '../objects/kept-conditions.ts';
 import { findByName, type Workspace, type WorkspaceObject } from '../objects/workspace.ts';
 import { getDefaultPipeline } from './pipelines.ts';
@@ -19,7 +19,9 @@ export function findOutcomeProblem(object: 'leads' | 'deals', given: unknown): F
   const known = Object.values(outcomes).some((each: readonly unknown[]) => each.includes(given));
   // The OpenAPI document rejects unknown outcomes.
   if (!known || allowed.includes(given as string)) return undefined;
-  return fieldProblem('outcome', 'INVALID_OPTION', `must be one of ${allowed.join(', ')} for ${object}`, { allowed });
+  return buildFieldProblem('outcome', 'INVALID_OPTION', `must be one of ${allowed.join(', ')} for ${object}`, {
+    allowed,
+  });
 }
 
 /**
@@ -35,14 +37,17 @@ export function readPipelineId(
   if (object === 'leads') {
     if (!isGiven) return { pipelineId: null };
     const rule = 'is not allowed for leads, whose statuses belong to no pipeline';
-    return { pipelineId: null, problem: fieldProblem('pipeline_id', 'CONFLICTING_FIELDS', rule) };
+    return { pipelineId: null, problem: buildFieldProblem('pipeline_id', 'CONFLICTING_FIELDS', rule) };
   }
   const { id: defaultId } = getDefaultPipeline(workspace);
   // The OpenAPI document rejects a value that is not an id.
   const wanted = isGiven && typeof given === 'string' ? toUuid(given) : defaultId;
   if (wanted === undefined || workspace.pipelines.some(({ id }) => id === wanted))
     return { pipelineId: wanted ?? defaultId };
-  return { pipelineId: defaultId, problem: fieldProblem('pipeline_id', 'NOT_FOUND', 'must be the id of a pipeline') };
+  return {
+    pipelineId: defaultId,
+    problem: buildFieldProblem('pipeline_id', 'NOT_FOUND', 'must be the id of a pipeline'),
+  };
 }
 
 /** Returns problems with names of fields that records must have values in to enter the status. */
@@ -52,7 +57,7 @@ export function findPreConditionFieldProblems(object: WorkspaceObject, given: un
     if (typeof name !== 'string' || object.fields.has(name)) return [];
     const allowed = [...object.fields.keys()];
     const path = `pre_condition_fields[${index}]`;
-    return [fieldProblem(path, 'UNKNOWN_FIELD', `must be the name of a field of ${object.object}`, { allowed })];
+    return [buildFieldProblem(path, 'UNKNOWN_FIELD', `must be the name of a field of ${object.object}`, { allowed })];
   });
 }
 
@@ -95,7 +100,7 @@ function readRule(reading: Reading, given: unknown, path: string): KeptRule | un
   const { problems, missing } = reading.checked;
   if (rule.or !== undefined) {
     for (const name of Object.keys(rule).filter((each) => each !== 'or'))
-      problems.push(fieldProblem(`${path}.${name}`, 'UNKNOWN_FIELD', 'is not allowed together with or'));
+      problems.push(buildFieldProblem(`${path}.${name}`, 'UNKNOWN_FIELD', 'is not allowed together with or'));
     if (!Array.isArray(rule.or)) return undefined;
     return { or: rule.or.flatMap((each, index) => readRule(reading, each, `${path}.or[${index}]`) ?? []) };
   }
@@ -105,10 +110,10 @@ function readRule(reading: Reading, given: unknown, path: string): KeptRule | un
   const known = Object.values(partsOf).flatMap((each) => Object.keys(each));
   for (const name of Object.keys(rule)) {
     if (known.includes(name) && !(name in parts))
-      problems.push(fieldProblem(`${path}.${name}`, 'UNKNOWN_FIELD', `is not allowed if kind is ${kind}`));
+      problems.push(buildFieldProblem(`${path}.${name}`, 'UNKNOWN_FIELD', `is not allowed if kind is ${kind}`));
   }
   const absent = Object.keys(parts).filter((name) => parts[name] && rule[name] === undefined);
-  missing.push(...absent.map((name) => fieldProblem(`${path}.${name}`, 'REQUIRED', 'is required')));
+  missing.push(...absent.map((name) => buildFieldProblem(`${path}.${name}`, 'REQUIRED', 'is required')));
   return absent.length > 0 ? undefined : readSingleRule(reading, kind as string, rule, path);
 }
 
@@ -128,7 +133,7 @@ function readSingleRule(reading: Reading, kind: string, rule: Given, path: strin
       if (typeof rule.activity_type === 'string' && !type) {
         const allowed = workspace.activityTypes.map((each) => each.name);
         const message = 'must be the name of an activity type';
-        checked.problems.push(fieldProblem(`${path}.activity_type`, 'INVALID_OPTION', message, { allowed }));
+        checked.problems.push(buildFieldProblem(`${path}.activity_type`, 'INVALID_OPTION', message, { allowed }));
       }
       return {
         kind,

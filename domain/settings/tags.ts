@@ -1,16 +1,16 @@
 // Tags: validation of their definition, and the tags that the data of a record applies.
 import { type ComparedRecord, matchesCondition } from '../objects/comparisons.ts';
 import type { ConditionLogic, KeptComparison } from '../objects/configuration.ts';
-import { type FieldProblem, fieldProblem } from '../objects/field-values.ts';
+import { buildFieldProblem, type FieldProblem } from '../objects/field-values.ts';
 import type { Condition } from '../objects/filter-tree.ts';
 import { checkComparison, toCondition, toResponseComparisonValue } from '../objects/kept-conditions.ts';
-import { queryableField, queryableNames } from '../objects/queryable.ts';
+import { findQueryableField, listQueryableNames } from '../objects/queryable.ts';
 import { isResolved } from '../objects/relative-dates.ts';
 import { findClosest } from '../objects/suggestions.ts';
 import type { Workspace, WorkspaceObject } from '../objects/workspace.ts';
 import {
   type AppliedTag,
-  changedTagNames,
+  diffTagNames,
   findManualTags,
   joinTags,
   type TagChange,
@@ -56,7 +56,7 @@ function checkLeadTag(object: WorkspaceObject, body: Readonly<Record<string, unk
   for (const name of ['conditions', 'condition_logic']) {
     if (body[name] !== undefined)
       checked.problems.push(
-        fieldProblem(name, 'UNKNOWN_FIELD', 'is not allowed for lead tags. Send the conditions in fields'),
+        buildFieldProblem(name, 'UNKNOWN_FIELD', 'is not allowed for lead tags. Send the conditions in fields'),
       );
   }
   if (!Array.isArray(body.fields)) return;
@@ -76,9 +76,9 @@ function checkCustomerTag(
     conditions = readConditions(object, body.conditions, 'conditions', problems);
     for (const [index, given] of body.conditions.entries()) {
       const name: unknown = isObject(given) ? given.field : undefined;
-      if (typeof name === 'string' && queryableField(object, name) && !fieldNames.includes(name)) {
+      if (typeof name === 'string' && findQueryableField(object, name) && !fieldNames.includes(name)) {
         const rule = 'must be one of the names in fields';
-        problems.push(fieldProblem(`conditions[${index}].field`, 'INVALID_OPTION', rule, { allowed: fieldNames }));
+        problems.push(buildFieldProblem(`conditions[${index}].field`, 'INVALID_OPTION', rule, { allowed: fieldNames }));
       }
     }
   } else if (body.fields !== undefined) {
@@ -86,7 +86,7 @@ function checkCustomerTag(
     if (missing.length > 0) {
       const names = missing.map((condition) => condition.field).join(', ');
       checked.contradictions.push(
-        fieldProblem('fields', 'CONFLICTING_FIELDS', `must include the fields that conditions use: ${names}`),
+        buildFieldProblem('fields', 'CONFLICTING_FIELDS', `must include the fields that conditions use: ${names}`),
       );
     }
   }
@@ -98,13 +98,13 @@ function readFieldNames(object: WorkspaceObject, given: readonly unknown[], prob
   const names: string[] = [];
   for (const [index, name] of given.entries()) {
     if (typeof name !== 'string') {
-      if (isObject(name)) problems.push(fieldProblem(`fields[${index}]`, 'INVALID_TYPE', 'must be a string'));
-    } else if (queryableField(object, name)) names.push(name);
+      if (isObject(name)) problems.push(buildFieldProblem(`fields[${index}]`, 'INVALID_TYPE', 'must be a string'));
+    } else if (findQueryableField(object, name)) names.push(name);
     else {
-      const allowed = queryableNames(object);
+      const allowed = listQueryableNames(object);
       const rule = `must be the name of a field of ${object.object}`;
       problems.push(
-        fieldProblem(`fields[${index}]`, 'UNKNOWN_FIELD', rule, { allowed, meant: findClosest(name, allowed) }),
+        buildFieldProblem(`fields[${index}]`, 'UNKNOWN_FIELD', rule, { allowed, meant: findClosest(name, allowed) }),
       );
     }
   }
@@ -124,7 +124,7 @@ function readConditions(
       return checkComparison(object, { field, operator, value }, at, problems) ?? [];
     }
     if (typeof each === 'string')
-      problems.push(fieldProblem(at.path, 'INVALID_TYPE', 'must be a condition: {"field", "operator", "value"}'));
+      problems.push(buildFieldProblem(at.path, 'INVALID_TYPE', 'must be a condition: {"field", "operator", "value"}'));
     return [];
   });
 }
@@ -199,7 +199,7 @@ export interface TaggedRecord {
 export interface Retagging {
   object: string;
   ids: readonly string[];
-  tagsOf(records: readonly ComparedRecord[]): readonly TaggedRecord[];
+  computeTags(records: readonly ComparedRecord[]): readonly TaggedRecord[];
 }
 
 /** Returns the new records whose data applies tags, with these tags. */
@@ -276,7 +276,7 @@ function retagChanged(
  * Returns records whose tags may change because a field was changed without a write of the record;
  * none if no tag reads it.
  */
-export function recordsToRetag(
+export function findRecordsToRetag(
   object: WorkspaceObject,
   workspace: Workspace,
   changed: readonly { id: string; field: string }[],
@@ -290,7 +290,7 @@ export function recordsToRetag(
   return {
     object: object.object,
     ids: changed.filter(({ field }) => looked.has(field) || looked.has('updated_at')).map(({ id }) => id),
-    tagsOf: (records: readonly ComparedRecord[]) => retagChanged(object, workspace, records, now),
+    computeTags: (records: readonly ComparedRecord[]) => retagChanged(object, workspace, records, now),
   };
 }
 
@@ -300,11 +300,11 @@ export interface RetaggedRecord extends TaggedRecord {
 }
 
 /** Returns the names of tags before and after, by the ids of records whose tags changed. */
-export function namesOfRetagged(object: WorkspaceObject, records: readonly RetaggedRecord[]): Map<string, TagNames> {
+export function listRetaggedNames(object: WorkspaceObject, records: readonly RetaggedRecord[]): Map<string, TagNames> {
   return new Map(
     records.flatMap(({ id, before, tagIds }) => {
       const after = joinTags(findManualTags(before), tagIds);
-      const names = changedTagNames(object, { recordId: id, before, after });
+      const names = diffTagNames(object, { recordId: id, before, after });
       return names ? [[id, names] as const] : [];
     }),
   );
@@ -314,7 +314,7 @@ export function namesOfRetagged(object: WorkspaceObject, records: readonly Retag
 const changedByActivities = new Set(['last_contacted_at', 'next_followup_at', 'updated_at']);
 
 /** The leads or customers whose tags may follow from activities that were logged, changed or deleted; none where no tag looks at such fields. */
-export function contactedToRetag(
+export function findContactedToRetag(
   object: 'leads' | 'customers',
   workspace: Workspace,
   contacts: readonly { entityType: string; entityId: string }[],
@@ -329,6 +329,7 @@ export function contactedToRetag(
   return {
     object,
     ids: contacted.map(({ entityId }) => entityId),
-    tagsOf: (records: readonly ComparedRecord[]) => (described ? retagChanged(described, workspace, records, now) : []),
+    computeTags: (records: readonly ComparedRecord[]) =>
+      described ? retagChanged(described, workspace, records, now) : [],
   };
 }

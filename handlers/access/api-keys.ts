@@ -6,7 +6,7 @@ import { configurationLimits } from '../../domain/service/request-limits.ts';
 import type { components } from '../../generated/api.ts';
 import type { Caller } from '../../runtime/caller.ts';
 import { newApiKey } from '../../runtime/credentials/secrets.ts';
-import { conflict, type FieldProblem, isValidSoFar, orNotFound, problem } from '../../runtime/errors.ts';
+import { buildProblem, conflict, type FieldProblem, isValidSoFar, orNotFound } from '../../runtime/errors.ts';
 import type { Call, Handler } from '../../runtime/handler.ts';
 import { readPage } from '../../runtime/paging.ts';
 
@@ -194,11 +194,11 @@ async function findScopeProblems(call: WritingCall): Promise<FieldProblem[]> {
     const isKnown = !module.startsWith('object:') || modules.has(module) || !isValidSoFar(problems, 'scopes');
     if (isGrantable(scope) && isKnown) return [];
     if (isGrantable(scope))
-      return problem(field, 'NOT_FOUND', `There is no object ${module}`, {
+      return buildProblem(field, 'NOT_FOUND', `There is no object ${module}`, {
         allowed: [...modules],
         hint: 'Create the object first, or use * for all objects.',
       });
-    return problem(field, 'INVALID_OPTION', `${scope} is not a scope that can be granted to API keys`, {
+    return buildProblem(field, 'INVALID_OPTION', `${scope} is not a scope that can be granted to API keys`, {
       hint: 'Scopes have the form module:action, e.g. leads:view. module:* grants all actions of a module, and * grants everything.',
     });
   });
@@ -213,7 +213,7 @@ function findExpiryProblems({ now, request: { body, problems } }: WritingCall): 
   if (!isValidSoFar(problems, 'expires_at')) return [];
   const expiresAt = parseTime(body.expires_at);
   if (!expiresAt || expiresAt > now) return [];
-  return [problem('expires_at', 'OUT_OF_RANGE', 'expires_at must be in the future')];
+  return [buildProblem('expires_at', 'OUT_OF_RANGE', 'expires_at must be in the future')];
 }
 
 async function checkReach(call: Call<'createApiKey'>): Promise<{
@@ -232,12 +232,12 @@ async function checkReach(call: Call<'createApiKey'>): Promise<{
   if (kind === 'company') {
     if (id !== null)
       problems.push(
-        problem('reach.id', 'CONFLICTING_FIELDS', 'reach.id is only allowed if reach.kind is branch or team'),
+        buildProblem('reach.id', 'CONFLICTING_FIELDS', 'reach.id is only allowed if reach.kind is branch or team'),
       );
   } else if (id === null) {
-    problems.push(problem('reach.id', 'REQUIRED', `reach.id is required if reach.kind is ${kind}`));
+    problems.push(buildProblem('reach.id', 'REQUIRED', `reach.id is required if reach.kind is ${kind}`));
   } else if (!(await db.hasBranchOrTeam(sql, caller.companyId, kind, id))) {
-    problems.push(problem('reach.id', 'NOT_FOUND', `reach.id must be the id of a ${kind}`));
+    problems.push(buildProblem('reach.id', 'NOT_FOUND', `reach.id must be the id of a ${kind}`));
   }
   return { kind, id, problems };
 }

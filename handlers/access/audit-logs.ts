@@ -7,9 +7,9 @@ import {
 } from '../../db/access/audit-logs.ts';
 import { intersectWindows, toRequestWindow } from '../../domain/access/audit-search.ts';
 import { toAuditLog } from '../../domain/access/audit-view.ts';
-import { problem, validationFailed } from '../../runtime/errors.ts';
+import { buildProblem, validationFailed } from '../../runtime/errors.ts';
 import type { Call, Handler } from '../../runtime/handler.ts';
-import { pageLimit } from '../../runtime/paging.ts';
+import { clampPageLimit } from '../../runtime/paging.ts';
 
 /** The rows that one statement scans for rare ones, and the number of such statements per call. */
 const scanSize = 5000;
@@ -22,7 +22,7 @@ export const listAuditLogs: Handler<'listAuditLogs'> = async (call) => {
   const { actor_id, action, object, record_id, request_id, from, to } = query;
   const asked = [actor_id, action, object, record_id, request_id, from, to];
   const filter = toFilter(call);
-  const limit = pageLimit(query.limit);
+  const limit = clampPageLimit(query.limit);
   const list = JSON.stringify([caller.companyId, caller.testMode, 'audit-logs', asked]);
   const start = query.cursor === undefined ? undefined : (cursors.decode(query.cursor, list) as unknown as AuditPlace);
   const { rows, reached } = await search(call, filter, start, limit);
@@ -41,7 +41,7 @@ export const listAuditLogs: Handler<'listAuditLogs'> = async (call) => {
 function toFilter({ request: { query } }: Call<'listAuditLogs'>): AuditFilter {
   const [from, to] = [query.from, query.to].map((time) => (time === undefined ? undefined : new Date(time)));
   if (from && to && from > to)
-    throw validationFailed([problem('to', 'OUT_OF_RANGE', 'to must not be before from')], 400);
+    throw validationFailed([buildProblem('to', 'OUT_OF_RANGE', 'to must not be before from')], 400);
   const window =
     query.request_id === undefined ? { from, to } : intersectWindows({ from, to }, toRequestWindow(query.request_id));
   return {

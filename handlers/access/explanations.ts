@@ -1,10 +1,10 @@
 // Explains access: the checks of a call for a credential, then those of its record and field.
 import { findUser } from '../../db/people/users.ts';
 import { hasRecord } from '../../db/records/records.ts';
-import { fieldProblem } from '../../domain/objects/field-values.ts';
+import { buildFieldProblem } from '../../domain/objects/field-values.ts';
 import { findClosest } from '../../domain/objects/suggestions.ts';
 import type { Workspace, WorkspaceObject } from '../../domain/objects/workspace.ts';
-import { isVisible, unknownFields } from '../../domain/records/reading.ts';
+import { findUnknownFieldProblems, isVisible } from '../../domain/records/reading.ts';
 import { checkRecord } from '../../domain/records/values.ts';
 import type { Caller } from '../../runtime/caller.ts';
 import { ApiError, type FieldProblem, notFound, orNotFound, validationFailed } from '../../runtime/errors.ts';
@@ -67,11 +67,11 @@ function readQuestion(body: Body, operations: readonly Operation[], workspace: W
   const problems: FieldProblem[] = [];
   const { operation: named, action, object: objectName } = body;
   if (body.api_key_id !== undefined && body.user_id !== undefined)
-    problems.push(fieldProblem('user_id', 'CONFLICTING_FIELDS', 'cannot be sent with api_key_id'));
+    problems.push(buildFieldProblem('user_id', 'CONFLICTING_FIELDS', 'cannot be sent with api_key_id'));
   if (named !== undefined && action !== undefined)
-    problems.push(fieldProblem('action', 'CONFLICTING_FIELDS', 'cannot be sent with operation'));
+    problems.push(buildFieldProblem('action', 'CONFLICTING_FIELDS', 'cannot be sent with operation'));
   if (named === undefined && action === undefined)
-    problems.push(fieldProblem('operation', 'REQUIRED', 'is required, or action and object'));
+    problems.push(buildFieldProblem('operation', 'REQUIRED', 'is required, or action and object'));
   const isRead = action === 'view' && body.record_id !== undefined;
   const id = named ?? (action && (isRead ? 'getRecord' : operationOf[action]));
   const operation = operations.find((each) => each.id === id);
@@ -80,7 +80,9 @@ function readQuestion(body: Body, operations: readonly Operation[], workspace: W
       named,
       operations.map((each) => each.id),
     );
-    problems.push(fieldProblem('operation', 'INVALID_OPTION', 'must be the operationId of an operation', { meant }));
+    problems.push(
+      buildFieldProblem('operation', 'INVALID_OPTION', 'must be the operationId of an operation', { meant }),
+    );
   }
   if (operation) problems.push(...findMismatches(body, operation));
   const object = operation && workspace.objects.get(findObjectName(operation, objectName) ?? '');
@@ -90,7 +92,7 @@ function readQuestion(body: Body, operations: readonly Operation[], workspace: W
     const allowed = [...workspace.objects.keys()];
     const meant = findClosest(objectName, allowed);
     const rule = 'must be the name of an object that is enabled';
-    throw validationFailed([fieldProblem('object', 'INVALID_OPTION', rule, { allowed, meant })], 422);
+    throw validationFailed([buildFieldProblem('object', 'INVALID_OPTION', rule, { allowed, meant })], 422);
   }
   return { operation, object };
 }
@@ -100,17 +102,17 @@ function findMismatches({ object, record_id: id, field }: Body, operation: Opera
   const problems: FieldProblem[] = [];
   const isOfObject = operation.path.includes('{object}');
   if (isOfObject && object === undefined)
-    problems.push(fieldProblem('object', 'REQUIRED', `is required for ${operation.id}`));
+    problems.push(buildFieldProblem('object', 'REQUIRED', `is required for ${operation.id}`));
   const { objects: allowed } = operation;
   if (allowed && object !== undefined && !allowed.includes(object))
-    problems.push(fieldProblem('object', 'INVALID_OPTION', `must be an object of ${operation.id}`, { allowed }));
+    problems.push(buildFieldProblem('object', 'INVALID_OPTION', `must be an object of ${operation.id}`, { allowed }));
   if (!isOfObject && object !== undefined)
-    problems.push(fieldProblem('object', 'CONFLICTING_FIELDS', `is not in the path of ${operation.id}`));
+    problems.push(buildFieldProblem('object', 'CONFLICTING_FIELDS', `is not in the path of ${operation.id}`));
   if (id !== undefined && !namesRecord(operation))
-    problems.push(fieldProblem('record_id', 'CONFLICTING_FIELDS', `is not in the path of ${operation.id}`));
+    problems.push(buildFieldProblem('record_id', 'CONFLICTING_FIELDS', `is not in the path of ${operation.id}`));
   if (field !== undefined && !(fieldOperations as readonly string[]).includes(operation.id)) {
     const rule = `is not judged for ${operation.id}; ask about action view, create or edit and an object`;
-    problems.push(fieldProblem('field', 'CONFLICTING_FIELDS', rule));
+    problems.push(buildFieldProblem('field', 'CONFLICTING_FIELDS', rule));
   }
   return problems;
 }
@@ -143,7 +145,7 @@ async function judgeObject(
   if (id === undefined) return;
   report.begin('reach');
   // What the asker does not see stays unknown to it, whatever the judged credential sees.
-  const reach = asker.reachOf?.([`${object}:view`]) ?? asker.reach;
+  const reach = asker.computeReach?.([`${object}:view`]) ?? asker.reach;
   const isShown = isVisible(object, workspace, asker) && (await hasRecord(sql, { ...asker, reach }, object, id));
   if (!isShown) throw new ApiError('NOT_FOUND', 'There is no such record among those that you can see.');
   // Both see records of their own mode only.
@@ -165,7 +167,7 @@ function judgeField(
   const isRead = operation.id === 'listRecords' || operation.id === 'getRecord';
   const mode = operation.id === 'createRecord' ? 'create' : 'update';
   const problems = isRead
-    ? unknownFields([field], object)
+    ? findUnknownFieldProblems([field], object)
     : checkRecord(object, { [field]: null }, mode, workspace, now).problems.filter(
         (each) => each.field === field && aboutFields.has(each.code),
       );

@@ -17,12 +17,12 @@ import {
   toTerm,
 } from '../../domain/access/request-blocks.ts';
 import { toHighestId, toLowestId, toRequestTime } from '../../domain/access/request-ids.ts';
-import { eventName } from '../../domain/automation/webhook-bodies.ts';
+import { toEventId } from '../../domain/automation/webhook-bodies.ts';
 import { toUuid } from '../../domain/objects/field-values.ts';
 import type { components } from '../../generated/api.ts';
-import { orNotFound, problem, validationFailed } from '../../runtime/errors.ts';
+import { buildProblem, orNotFound, validationFailed } from '../../runtime/errors.ts';
 import type { Call, Handler } from '../../runtime/handler.ts';
-import { pageLimit } from '../../runtime/paging.ts';
+import { clampPageLimit } from '../../runtime/paging.ts';
 
 /** The blocks of the log that one statement scans for rare requests. */
 const scanLimit = 2000;
@@ -45,7 +45,7 @@ export const listRequests: Handler<'listRequests'> = async (call) => {
   const { caller } = call;
   const { cursor, limit: _, ...asked } = call.request.query;
   const { cursors } = call.services;
-  const limit = pageLimit(call.request.query.limit);
+  const limit = clampPageLimit(call.request.query.limit);
   const list = JSON.stringify([caller.companyId, caller.testMode, 'requests', Object.entries(asked).sort()]);
   const filter = toFilter(call);
   const start = cursor === undefined ? undefined : String(cursors.decode(cursor, list)[0]);
@@ -88,7 +88,7 @@ export const getRequest: Handler<'getRequest'> = async (call) => {
         error: error === null ? null : JSON.parse(error),
         request_body: requestBody,
         audit_logs: auditLogs,
-        events: events.map(eventName),
+        events: events.map(toEventId),
         deliveries,
       },
     },
@@ -112,7 +112,7 @@ interface RequestFilter {
 function toFilter({ request: { query } }: Call<'listRequests'>): RequestFilter {
   const { method, operation, status, error_code, api_key_id, actor_id, path = '', from, to } = query;
   if (from !== undefined && to !== undefined && new Date(from) > new Date(to))
-    throw validationFailed([problem('to', 'OUT_OF_RANGE', 'to must not be before from')], 400);
+    throw validationFailed([buildProblem('to', 'OUT_OF_RANGE', 'to must not be before from')], 400);
   const terms: string[] = [];
   if (method !== undefined) terms.push(toTerm.method(method));
   if (operation !== undefined) terms.push(toTerm.operation(operation));

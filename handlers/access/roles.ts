@@ -7,16 +7,16 @@ import {
   listRolePermissions,
   type Permission,
 } from '../../domain/access/role-permissions.ts';
-import { actionsOfModule } from '../../domain/access/scopes.ts';
+import { listModuleActions } from '../../domain/access/scopes.ts';
 import type { Workspace } from '../../domain/objects/workspace.ts';
 import type { components } from '../../generated/api.ts';
 import { orNotFound } from '../../runtime/errors.ts';
 import type { Handler } from '../../runtime/handler.ts';
-import { pageOfWhole } from '../../runtime/paging.ts';
+import { selectPage } from '../../runtime/paging.ts';
 
 export const listRoles: Handler<'listRoles'> = async (call) => {
   const profiles = await listProfiles(call.db.sql, call.caller);
-  const { rows, ...rest } = pageOfWhole(call, ['roles'], profiles, (profile) => profile.id);
+  const { rows, ...rest } = selectPage(call, ['roles'], profiles, (profile) => profile.id);
   return { status: 200, data: { roles: rows.map(toRoleResponse), ...rest } };
 };
 
@@ -44,7 +44,7 @@ export const getRole: Handler<'getRole'> = async (call) => {
 
 export const listVisibilityScopes: Handler<'listVisibilityScopes'> = async (call) => {
   const [roles, workspace] = await Promise.all([listGrantableRoles(call.db.sql), call.services.loadWorkspace()]);
-  const { rows, ...rest } = pageOfWhole(call, ['visibility scopes'], roles, (role) => role.id);
+  const { rows, ...rest } = selectPage(call, ['visibility scopes'], roles, (role) => role.id);
   const scopes = rows.map(({ id, name }) => ({
     role_id: id,
     role: name,
@@ -82,7 +82,7 @@ function toPermissionResponse(
     module,
     label: workspace.objects.get(module)?.plural ?? toLabel(module),
     actions: [...actions],
-    available_actions: [...actionsOfModule(module)],
+    available_actions: [...listModuleActions(module)],
     scope,
   };
 }

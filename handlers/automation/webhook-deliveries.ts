@@ -2,9 +2,9 @@
 import { v7 as uuidv7 } from 'uuid';
 import * as db from '../../db/automation/webhook-deliveries.ts';
 import { findWebhook, lockWebhook, wakeWebhooks } from '../../db/automation/webhooks.ts';
-import { maxAttempts } from '../../domain/automation/webhook-attempts.ts';
+import { getMaxAttempts } from '../../domain/automation/webhook-attempts.ts';
 import { type StoredDelivery, toDeliveryResponse } from '../../domain/automation/webhook-view.ts';
-import { conflict, notFound, orNotFound, problem, validationFailed } from '../../runtime/errors.ts';
+import { buildProblem, conflict, notFound, orNotFound, validationFailed } from '../../runtime/errors.ts';
 import type { Call, Handler } from '../../runtime/handler.ts';
 import { readPage } from '../../runtime/paging.ts';
 
@@ -69,7 +69,7 @@ export const replayWebhookDeliveries: Handler<'replayWebhookDeliveries'> = async
   const { sql } = call.db;
   const window = { from: new Date(body.from), to: new Date(body.to), status: body.status };
   if (window.to < window.from)
-    throw validationFailed([problem('to', 'OUT_OF_RANGE', 'to must not be before from')], 400);
+    throw validationFailed([buildProblem('to', 'OUT_OF_RANGE', 'to must not be before from')], 400);
   assertEnabled(orNotFound(await lockWebhook(sql, caller, path.id)));
   const rows = await db.findInWindow(sql, caller, path.id, window, maxReplayed);
   const copies = rows.map((row) => copyDelivery(row, path.id, call, false));
@@ -114,7 +114,7 @@ function copyDelivery(
     status: 'pending',
     attempts: 0,
     body,
-    maxAttempts: isTest ? 1 : maxAttempts(caller.testMode),
+    maxAttempts: isTest ? 1 : getMaxAttempts(caller.testMode),
     nextAttemptAt: now,
     lastResponseCode: null,
     lastResponseSnippet: null,

@@ -1,10 +1,10 @@
 // The catalog of events.
 import { eventCatalogue } from '../../domain/automation/event-catalogue.ts';
 import type { Handler } from '../../runtime/handler.ts';
-import { pageOfWhole } from '../../runtime/paging.ts';
+import { selectPage } from '../../runtime/paging.ts';
 
 export const listWebhookEvents: Handler<'listWebhookEvents'> = async (call) => {
-  const { rows, ...rest } = pageOfWhole(call, ['webhook events'], eventCatalogue, ({ name }) => name);
+  const { rows, ...rest } = selectPage(call, ['webhook events'], eventCatalogue, ({ name }) => name);
   const events = rows.map(({ fields, schema, example, ...event }) => ({
     ...event,
     fields: [...fields],

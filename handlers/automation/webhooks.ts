@@ -3,13 +3,13 @@ import { v7 as uuidv7 } from 'uuid';
 import { cancelDeliveries, insertDeliveries } from '../../db/automation/webhook-deliveries.ts';
 import * as db from '../../db/automation/webhooks.ts';
 import { toActor } from '../../db/client/created-by.ts';
-import { composeTestBody, eventName } from '../../domain/automation/webhook-bodies.ts';
+import { composeTestBody, toEventId } from '../../domain/automation/webhook-bodies.ts';
 import { findEventsNamed, findUnknownEvents, readEventFilter } from '../../domain/automation/webhook-matching.ts';
 import { toDeliveryResponse } from '../../domain/automation/webhook-view.ts';
 import { configurationLimits } from '../../domain/service/request-limits.ts';
-import { settingChanges } from '../../domain/settings/setting-changes.ts';
+import { diffSettings } from '../../domain/settings/setting-changes.ts';
 import type { components } from '../../generated/api.ts';
-import { conflict, orNotFound, problem, validationFailed } from '../../runtime/errors.ts';
+import { buildProblem, conflict, orNotFound, validationFailed } from '../../runtime/errors.ts';
 import type { Call, Handler } from '../../runtime/handler.ts';
 import { newSigningSecret, postSigned } from '../../runtime/outbound/signed-posts.ts';
 import { readPage } from '../../runtime/paging.ts';
@@ -131,7 +131,7 @@ export const testWebhookSubscription: Handler<'testWebhookSubscription'> = async
   if (findEventsNamed(event)[0]?.name !== event) {
     const [unknown] = findUnknownEvents([event]);
     const message = 'event must be the name of an event. GET /v1/webhook-events lists them.';
-    throw validationFailed([problem('event', 'INVALID_OPTION', message, unknown)], 422);
+    throw validationFailed([buildProblem('event', 'INVALID_OPTION', message, unknown)], 422);
   }
   const [id, eventId] = [uuidv7(), uuidv7()];
   const sent = composeTestBody(event, eventId, caller.testMode, now);
@@ -139,10 +139,10 @@ export const testWebhookSubscription: Handler<'testWebhookSubscription'> = async
     postSigned(call.services.outbound, {
       url: row.url,
       secrets: listSecrets(row, call),
-      messageId: eventName(eventId),
+      messageId: toEventId(eventId),
       headers: {
         'service-event': event,
-        'service-event-id': eventName(eventId),
+        'service-event-id': toEventId(eventId),
         'service-delivery-id': id,
         'service-attempt': '1',
       },
@@ -213,8 +213,10 @@ async function validateSettings(call: WritingCall, before: { events: string[]; f
     if (isToRead) problems.push(...readEventFilter(filter, events).problems);
   }
   if (typeof body.url === 'string' && !isUnreadable('url')) {
-    const refusal = await call.db.withoutConnection(call.services.outbound.refusalOf(body.url, call.caller.testMode));
-    if (refusal) problems.push(problem('url', 'INVALID_FORMAT', `url ${refusal}`));
+    const refusal = await call.db.withoutConnection(
+      call.services.outbound.findUrlRejection(body.url, call.caller.testMode),
+    );
+    if (refusal) problems.push(buildProblem('url', 'INVALID_FORMAT', `url ${refusal}`));
   }
   if (problems.length + call.request.problems.length > 0) throw call.request.rejection(problems);
 }
@@ -226,7 +228,7 @@ function recordChange(
   before: db.WebhookRow | undefined,
   after: db.WebhookRow | undefined,
 ): boolean {
-  const changes = settingChanges(before && toWebhookResponse(before, call), after && toWebhookResponse(after, call));
+  const changes = diffSettings(before && toWebhookResponse(before, call), after && toWebhookResponse(after, call));
   if (before && after && Object.keys(changes).length === 0) return false;
   // The path often contains a secret of the receiver.
   if (changes.url) changes.url = { from: parseHost(changes.url.from), to: parseHost(changes.url.to) };

@@ -2,7 +2,7 @@
 import { v7 as uuidv7 } from 'uuid';
 import { countOnTheirWay, resumeRuns } from '../../db/automation/workforce-runs.ts';
 import * as db from '../../db/automation/workforces.ts';
-import { camelKeys } from '../../db/client/row-names.ts';
+import { toCamelKeys } from '../../db/client/row-names.ts';
 import {
   checkPlan,
   dropRepeatedProblems,
@@ -55,7 +55,7 @@ export const createWorkforce: Handler<'createWorkforce'> = async (call) => {
   const { caller, now } = call;
   const { body } = call.request;
   const { sql } = call.db;
-  await validatePlan(call, camelKeys(body));
+  await validatePlan(call, toCamelKeys(body));
   await db.lockWorkforces(sql, caller.companyId);
   const others = await db.listWorkforceNames(sql, caller.companyId);
   const row: db.WorkforceRow = {
@@ -87,7 +87,7 @@ export const updateWorkforce: Handler<'updateWorkforce'> = async (call) => {
   const { kind: _, ...changes } = body;
   const after = {
     ...before,
-    ...camelKeys(changes),
+    ...toCamelKeys(changes),
     id: before.id,
     name: body.name?.trim() ?? before.name,
     createdAt: before.createdAt,

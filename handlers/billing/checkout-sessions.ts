@@ -6,7 +6,7 @@ import {
   saveCheckoutUrl,
 } from '../../db/billing/checkout-sessions.ts';
 import { findSubscription } from '../../db/billing/subscriptions.ts';
-import { walletBalance } from '../../db/billing/wallet.ts';
+import { readWalletBalance } from '../../db/billing/wallet.ts';
 import { findSeats } from '../../db/people/users.ts';
 import { billingCurrency } from '../../domain/billing/catalogue.ts';
 import { findRejection } from '../../domain/billing/changes.ts';
@@ -14,10 +14,10 @@ import { isPaid } from '../../domain/billing/subscription.ts';
 import { toStatus } from '../../domain/billing/subscription-view.ts';
 import type { components } from '../../generated/api.ts';
 import { newSessionId } from '../../runtime/credentials/secrets.ts';
-import { type FieldProblem, notFound, orNotFound, problem, validationFailed } from '../../runtime/errors.ts';
+import { buildProblem, type FieldProblem, notFound, orNotFound, validationFailed } from '../../runtime/errors.ts';
 import type { Call, Handler } from '../../runtime/handler.ts';
 import { readSubscription } from '../../services/billing/subscription.ts';
-import { rejectionError } from '../../services/billing/subscription-change.ts';
+import { toRejectionError } from '../../services/billing/subscription-change.ts';
 
 type Shown = components['schemas']['CheckoutSession'];
 
@@ -55,7 +55,7 @@ export const createCheckoutSession: Handler<'createCheckoutSession'> = async (ca
       checkout_session: '',
     };
     const refusal = findRejection(wanted, subscription, used, now);
-    if (refusal) throw rejectionError(refusal);
+    if (refusal) throw toRejectionError(refusal);
   }
   const id = newSessionId('cs');
   const session = {
@@ -90,11 +90,11 @@ function findProblems({ request: { body } }: Call<'createCheckoutSession'>): Fie
   const sent = body as Record<string, unknown>;
   return [
     ...(sent[needed] === undefined
-      ? [problem(needed, 'REQUIRED', `${needed} is required if kind is ${body.kind}`)]
+      ? [buildProblem(needed, 'REQUIRED', `${needed} is required if kind is ${body.kind}`)]
       : []),
     ...others
       .filter((name) => sent[name] !== undefined)
-      .map((name) => problem(name, 'CONFLICTING_FIELDS', `${name} is not allowed if kind is ${body.kind}`)),
+      .map((name) => buildProblem(name, 'CONFLICTING_FIELDS', `${name} is not allowed if kind is ${body.kind}`)),
   ];
 }
 
@@ -112,7 +112,7 @@ export const getCheckoutSession: Handler<'getCheckoutSession'> = async (call) =>
   const { sql } = call.db;
   const data = toCheckoutSessionResponse(session, call);
   if (session.kind === 'wallet_topup') {
-    const balance = await walletBalance(sql, scope);
+    const balance = await readWalletBalance(sql, scope);
     return {
       status: 200,
       data: { checkout_session: { ...data, wallet: { credited: data.status === 'complete', balance_minor: balance } } },

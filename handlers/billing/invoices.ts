@@ -4,7 +4,7 @@ import { findProviderBill } from '../../db/billing/provider-bills.ts';
 import { findPending } from '../../domain/billing/bills.ts';
 import type { components } from '../../generated/api.ts';
 import type { Handler } from '../../runtime/handler.ts';
-import { pageOfWhole } from '../../runtime/paging.ts';
+import { selectPage } from '../../runtime/paging.ts';
 import { readSubscription } from '../../services/billing/subscription.ts';
 
 /** The maximum number of listed invoices. */
@@ -18,7 +18,7 @@ export const listInvoices: Handler<'listInvoices'> = async (call) => {
     findInvoices(sql, { companyId: caller.companyId, testMode: caller.testMode }, newest),
     caller.testMode ? undefined : findProviderBill(sql, caller.companyId),
   ]);
-  const { rows, ...rest } = pageOfWhole(call, ['invoices'], invoices, ({ id }) => id);
+  const { rows, ...rest } = selectPage(call, ['invoices'], invoices, ({ id }) => id);
   return {
     status: 200,
     data: { invoices: rows.map(toInvoiceResponse), pending: findPending(subscription, bill), ...rest },

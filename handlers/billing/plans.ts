@@ -3,7 +3,7 @@ import { addOns, billingCurrency, plans } from '../../domain/billing/catalogue.t
 import { isPaid } from '../../domain/billing/subscription.ts';
 import { findModuleEnd, findModuleStatus } from '../../domain/billing/subscription-view.ts';
 import type { Handler } from '../../runtime/handler.ts';
-import { pageOfWhole } from '../../runtime/paging.ts';
+import { selectPage } from '../../runtime/paging.ts';
 import { readSubscription } from '../../services/billing/subscription.ts';
 
 export const listPlans: Handler<'listPlans'> = async (call) => {
@@ -23,7 +23,7 @@ export const listPlans: Handler<'listPlans'> = async (call) => {
     is_current: isServed && subscription.packageCode === code,
     is_available: plan.prices !== null,
   }));
-  const { rows, ...rest } = pageOfWhole(call, ['plans'], items, ({ package_code }) => package_code);
+  const { rows, ...rest } = selectPage(call, ['plans'], items, ({ package_code }) => package_code);
   return { status: 200, data: { plans: rows, ...rest } };
 };
 
@@ -44,6 +44,6 @@ export const listModules: Handler<'listModules'> = async (call) => {
       active_until: until?.toISOString() ?? null,
     };
   });
-  const { rows, ...rest } = pageOfWhole(call, ['modules'], items, ({ module_key }) => module_key);
+  const { rows, ...rest } = selectPage(call, ['modules'], items, ({ module_key }) => module_key);
   return { status: 200, data: { modules: rows, ...rest } };
 };

@@ -8,7 +8,7 @@ import { addOns, plans } from '../../domain/billing/catalogue.ts';
 import { isAddOn } from '../../domain/billing/changes.ts';
 import { toSubscriptionResponse } from '../../domain/billing/subscription-view.ts';
 import { findWarnings } from '../../domain/billing/warnings.ts';
-import { notFound, problem, validationFailed } from '../../runtime/errors.ts';
+import { buildProblem, notFound, validationFailed } from '../../runtime/errors.ts';
 import type { Call, Handler } from '../../runtime/handler.ts';
 import { readSubscription } from '../../services/billing/subscription.ts';
 import { type ChangeResponse, changeSubscription } from '../../services/billing/subscription-change.ts';
@@ -49,7 +49,10 @@ export const createSubscriptionModule: Handler<'createSubscriptionModule'> = asy
   const { module_key } = call.request.body;
   if (!isAddOn(module_key)) {
     const message = `module_key must be the key of an add-on module. GET /v1/modules lists them.`;
-    throw validationFailed([problem('module_key', 'INVALID_OPTION', message, { allowed: Object.keys(addOns) })], 422);
+    throw validationFailed(
+      [buildProblem('module_key', 'INVALID_OPTION', message, { allowed: Object.keys(addOns) })],
+      422,
+    );
   }
   return toChangeResult(call, await changeSubscription(call, { action: 'add_module', module_key }));
 };

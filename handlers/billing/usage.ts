@@ -1,9 +1,9 @@
 // The usage of the workspace within its limits.
 import { findQuota } from '../../db/billing/quota.ts';
 import { countCallsByDay, countCallsByKey, sumStoredBytes } from '../../db/billing/usage.ts';
-import { walletBalance } from '../../db/billing/wallet.ts';
+import { readWalletBalance } from '../../db/billing/wallet.ts';
 import { findSeats } from '../../db/people/users.ts';
-import { callsPerMonth, extraCalls, seatAllowance } from '../../domain/billing/plans.ts';
+import { callsPerMonth, computeSeatAllowance, extraCalls } from '../../domain/billing/plans.ts';
 import { orNotFound } from '../../runtime/errors.ts';
 import type { Call, Handler } from '../../runtime/handler.ts';
 import { readSubscription } from '../../services/billing/subscription.ts';
@@ -18,7 +18,7 @@ export const getUsage: Handler<'getUsage'> = async (call) => {
   const [counted, seats, balance, bytes] = await Promise.all([
     findQuota(sql, caller.companyId, { callsPerMonth, extraCalls }, now),
     findSeats(sql, caller.companyId),
-    walletBalance(sql, scope),
+    readWalletBalance(sql, scope),
     sumStoredBytes(sql, scope),
   ]);
   const quota = orNotFound(counted);
@@ -34,7 +34,7 @@ export const getUsage: Handler<'getUsage'> = async (call) => {
         api_calls: { used, limit, remaining: limit === null ? null : Math.max(0, limit - used) },
         wallet: { balance_minor: balance, currency: subscription.currency, auto_top_up: false },
         consumables: { spend_minor: 0, currency: subscription.currency, items: [] },
-        seats: { used: seats.used, allowance: seatAllowance(subscription.packageCode, subscription.seats) },
+        seats: { used: seats.used, allowance: computeSeatAllowance(subscription.packageCode, subscription.seats) },
         storage: { used_bytes: bytes, limit_bytes: null },
         test_mode: caller.testMode,
         ...(groups ? { groups } : {}),

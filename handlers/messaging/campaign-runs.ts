@@ -5,7 +5,7 @@ import * as db from '../../db/messaging/campaign-runs.ts';
 import { countDrafts, findCampaign, lockCampaign, updateCampaign } from '../../db/messaging/campaigns.ts';
 import { listPhoneNumbers } from '../../db/messaging/phone-numbers.ts';
 import { toCampaignRunResponse } from '../../domain/messaging/campaign-view.ts';
-import { begun, newRun, parseContent } from '../../domain/messaging/campaigns.ts';
+import { buildStartChanges, newRun, parseContent } from '../../domain/messaging/campaigns.ts';
 import { conflict, orNotFound } from '../../runtime/errors.ts';
 import type { Handler } from '../../runtime/handler.ts';
 import { readPage } from '../../runtime/paging.ts';
@@ -46,7 +46,7 @@ export const createCampaignRun: Handler<'createCampaignRun'> = async (call) => {
     createdByUser: caller.userId,
   };
   await db.insertRun(sql, caller, run);
-  await updateCampaign(sql, caller, campaign.id, begun(now));
+  await updateCampaign(sql, caller, campaign.id, buildStartChanges(now));
   call.db.record({
     action: 'campaign.run',
     object: 'campaigns',

@@ -11,10 +11,10 @@ import { toCampaignRunResponse } from '../../domain/messaging/campaign-view.ts';
 import { type CampaignChannel, noDrafts, type StoredCampaign } from '../../domain/messaging/campaigns.ts';
 import { draftChannels, longestText } from '../../domain/messaging/drafts.ts';
 import { readOwnFilter } from '../../domain/objects/filter.ts';
-import { placeholderProblems } from '../../domain/objects/placeholders.ts';
+import { findPlaceholderProblems } from '../../domain/objects/placeholders.ts';
 import { getBuiltinObject } from '../../domain/objects/workspace.ts';
 import type { components } from '../../generated/api.ts';
-import { conflict, type FieldProblem, orNotFound, problem, validationFailed } from '../../runtime/errors.ts';
+import { buildProblem, conflict, type FieldProblem, orNotFound, validationFailed } from '../../runtime/errors.ts';
 import type { Call, Handler } from '../../runtime/handler.ts';
 import { readPage } from '../../runtime/paging.ts';
 
@@ -127,7 +127,7 @@ export const scheduleCampaign: Handler<'scheduleCampaign'> = async (call) => {
   const ahead = at.getTime() - now.getTime();
   if (ahead <= 0 || ahead > maxScheduleAhead) {
     const message = ahead <= 0 ? 'scheduled_at must be in the future' : 'scheduled_at must be at most one year ahead';
-    throw validationFailed([problem('scheduled_at', 'OUT_OF_RANGE', message)], 400);
+    throw validationFailed([buildProblem('scheduled_at', 'OUT_OF_RANGE', message)], 400);
   }
   const before = orNotFound(await db.lockCampaign(sql, caller, path.id));
   await assertEditable(call, before);
@@ -228,36 +228,39 @@ async function checkContent(
     const channel = { channel_type, enabled, phone_number_id, from: null as string | null, subject, body };
     if (channels.some((other) => other.channel_type === channel_type))
       problems.push(
-        problem(
+        buildProblem(
           `${at}.channel_type`,
           'DUPLICATE',
           `${at}.channel_type must be unique. ${channel_type} occurs more than once`,
         ),
       );
     if (isEmail && subject === null)
-      problems.push(problem(`${at}.subject`, 'REQUIRED', `${at}.subject is required for emails`));
+      problems.push(buildProblem(`${at}.subject`, 'REQUIRED', `${at}.subject is required for emails`));
     for (const name of isEmail ? (['phone_number_id'] as const) : (['subject', 'from'] as const))
       if (each[name] !== null)
         problems.push(
-          problem(`${at}.${name}`, 'CONFLICTING_FIELDS', `${at}.${name} is not allowed for ${channel_type}`),
+          buildProblem(`${at}.${name}`, 'CONFLICTING_FIELDS', `${at}.${name} is not allowed for ${channel_type}`),
         );
     if (channel_type === 'sms' && [...body].length > longestText)
       problems.push(
-        problem(`${at}.body`, 'TOO_LONG', `${at}.body must have at most ${longestText} characters for sms`),
+        buildProblem(`${at}.body`, 'TOO_LONG', `${at}.body must have at most ${longestText} characters for sms`),
       );
     const number = phone_number_id === null ? undefined : numbers.get(phone_number_id.toLowerCase());
     if (!isEmail && phone_number_id !== null && !(number?.status === 'active' && number.canSms)) {
       const message = `${at}.phone_number_id must be the id of an active phone number that can send SMS`;
-      problems.push(problem(`${at}.phone_number_id`, 'NOT_FOUND', message));
+      problems.push(buildProblem(`${at}.phone_number_id`, 'NOT_FOUND', message));
     }
     if (isEmail && each.from !== null) {
       const read = readAddress('email', `${at}.from`, each.from, null);
       if ('problem' in read) problems.push(read.problem);
       else if (await isActiveUser(call.db.sql, call.caller.companyId, { email: read.value })) channel.from = read.value;
-      else problems.push(problem(`${at}.from`, 'NOT_FOUND', `${at}.from must be the email address of an active user`));
+      else
+        problems.push(
+          buildProblem(`${at}.from`, 'NOT_FOUND', `${at}.from must be the email address of an active user`),
+        );
     }
     for (const [name, text] of Object.entries({ subject, body }))
-      if (text !== null) problems.push(...placeholderProblems(`${at}.${name}`, text, object));
+      if (text !== null) problems.push(...findPlaceholderProblems(`${at}.${name}`, text, object));
     channels.push(channel);
   }
   if (problems.length > 0) throw call.request.rejection(problems);

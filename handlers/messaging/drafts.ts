@@ -8,9 +8,9 @@ import { findActiveNumber } from '../../db/messaging/phone-numbers.ts';
 import { isActiveUser } from '../../db/people/users.ts';
 import { readAddress } from '../../domain/messaging/addresses.ts';
 import { toDraftResponse } from '../../domain/messaging/draft-view.ts';
-import { draftEvent, longestText, newDraft } from '../../domain/messaging/drafts.ts';
+import { buildDraftEvent, longestText, newDraft } from '../../domain/messaging/drafts.ts';
 import { sendTogether } from '../../domain/service/messages.ts';
-import { conflict, type FieldProblem, orNotFound, problem } from '../../runtime/errors.ts';
+import { buildProblem, conflict, type FieldProblem, orNotFound } from '../../runtime/errors.ts';
 import type { Call, Handler } from '../../runtime/handler.ts';
 import { readPage } from '../../runtime/paging.ts';
 import { findAboutRecord } from '../../services/records/about-record.ts';
@@ -83,7 +83,7 @@ export const withdrawMessageDraft: Handler<'withdrawMessageDraft'> = async (call
     object: 'message_drafts',
     recordId: row.id,
     changes: { status: { from: 'draft', to: 'withdrawn' } },
-    event: draftEvent(row, 'draft', 'withdrawn', now),
+    event: buildDraftEvent(row, 'draft', 'withdrawn', now),
   });
   const after: db.DraftRow = { ...row, status: 'withdrawn', withdrawalReason: reason, updatedAt: now };
   return { status: 200, data: { draft: await loadDraftResponse(call, after) } };
@@ -107,22 +107,22 @@ async function checkDraft(call: Call<'createMessageDraft'>) {
   };
   const recipient = readInto('to', to);
   if (channel === 'email' && subject === undefined)
-    problems.push(problem('subject', 'REQUIRED', 'subject is required for emails'));
+    problems.push(buildProblem('subject', 'REQUIRED', 'subject is required for emails'));
   if (channel !== 'email' && subject !== undefined)
-    problems.push(problem('subject', 'CONFLICTING_FIELDS', `subject is not allowed for ${channel}`));
+    problems.push(buildProblem('subject', 'CONFLICTING_FIELDS', `subject is not allowed for ${channel}`));
   if (channel === 'sms' && [...body].length > longestText)
-    problems.push(problem('body', 'TOO_LONG', `body must have at most ${longestText} characters for sms`));
+    problems.push(buildProblem('body', 'TOO_LONG', `body must have at most ${longestText} characters for sms`));
   const sender = from === undefined ? null : readInto('from', from);
   if (sender !== null && !(await isOwn(call, kind, sender))) {
     const message =
       kind === 'email'
         ? 'from must be the email address of an active user'
         : 'from must be an active phone number of this workspace that can send SMS';
-    problems.push(problem('from', 'NOT_FOUND', message));
+    problems.push(buildProblem('from', 'NOT_FOUND', message));
   }
   if ((object === undefined) !== (recordId === undefined)) {
     const missing = object === undefined ? 'object' : 'record_id';
-    problems.push(problem(missing, 'REQUIRED', sendTogether(['object', 'record_id'])));
+    problems.push(buildProblem(missing, 'REQUIRED', sendTogether(['object', 'record_id'])));
   }
   const about = await findAboutRecord(call, object === undefined ? {} : call.request.body);
   if ('problem' in about) problems.push(about.problem);

@@ -2,13 +2,13 @@
 import { listMessages, type MessageRow } from '../../db/messaging/messages.ts';
 import { toMessageResponse } from '../../domain/messaging/messages.ts';
 import type { Handler } from '../../runtime/handler.ts';
-import { pageOfRecord } from '../../services/records/open-record.ts';
+import { readRecordPage } from '../../services/records/open-record.ts';
 
 export const listRecordMessages: Handler<'listRecordMessages'> = async (call) => {
   const { caller } = call;
   const { path } = call.request;
   const { sql } = call.db;
-  const { rows, ...rest } = await pageOfRecord(
+  const { rows, ...rest } = await readRecordPage(
     call,
     'messages',
     (after, limit) => listMessages(sql, caller, path, after, limit),

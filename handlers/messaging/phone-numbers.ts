@@ -6,9 +6,9 @@ import { readAddress } from '../../domain/messaging/addresses.ts';
 import { findCountry } from '../../domain/objects/phone-numbers.ts';
 import { configurationLimits } from '../../domain/service/request-limits.ts';
 import type { components } from '../../generated/api.ts';
-import { alreadyExists, conflict, orNotFound, problem, validationFailed } from '../../runtime/errors.ts';
+import { alreadyExists, buildProblem, conflict, orNotFound, validationFailed } from '../../runtime/errors.ts';
 import type { Call, Handler } from '../../runtime/handler.ts';
-import { pageOfWhole } from '../../runtime/paging.ts';
+import { selectPage } from '../../runtime/paging.ts';
 import { recordChange, refuseFull } from '../../services/settings/setting-changes.ts';
 
 export const listPhoneNumbers: Handler<'listPhoneNumbers'> = async (call) => {
@@ -19,7 +19,7 @@ export const listPhoneNumbers: Handler<'listPhoneNumbers'> = async (call) => {
       (status === undefined || number.status === status) &&
       `${number.phoneNumber}\n${number.friendlyName ?? ''}`.toLowerCase().includes(wanted),
   );
-  const { rows, ...rest } = pageOfWhole(call, ['phone numbers', status, wanted], numbers, ({ id }) => id);
+  const { rows, ...rest } = selectPage(call, ['phone numbers', status, wanted], numbers, ({ id }) => id);
   return { status: 200, data: { phone_numbers: rows.map(toPhoneNumberResponse), ...rest } };
 };
 
@@ -33,7 +33,7 @@ export const createPhoneNumber: Handler<'createPhoneNumber'> = async (call) => {
   const { sms, voice, fax } = body.capabilities;
   if (!sms && !voice && !fax)
     throw validationFailed(
-      [problem('capabilities', 'REQUIRED', 'capabilities must include at least one capability that is true')],
+      [buildProblem('capabilities', 'REQUIRED', 'capabilities must include at least one capability that is true')],
       400,
     );
   await assertActiveUser(call, body.assigned_user_id);
@@ -147,7 +147,7 @@ async function assertActiveUser(
 ) {
   if (userId && !(await isActiveUser(sql, caller.companyId, { id: userId })))
     throw validationFailed(
-      [problem('assigned_user_id', 'NOT_FOUND', 'assigned_user_id must be the id of an active user')],
+      [buildProblem('assigned_user_id', 'NOT_FOUND', 'assigned_user_id must be the id of an active user')],
       422,
     );
 }

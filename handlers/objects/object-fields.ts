@@ -2,11 +2,11 @@
 import { insertCustomFields, overrideField, updateCustomField } from '../../db/objects/object-fields.ts';
 import { loadWorkspaceRows } from '../../db/objects/workspace.ts';
 import { findRepeatedValues } from '../../db/records/unique-values.ts';
-import { checkChange, checkDefinition, fieldDescriptor } from '../../domain/objects/field-definitions.ts';
+import { checkChange, checkDefinition, toFieldDescriptor } from '../../domain/objects/field-definitions.ts';
 import {
-  builtinFields,
   type ConfiguredField,
-  configuredFields,
+  listBuiltinFields,
+  listConfiguredFields,
   type Workspace,
   type WorkspaceObject,
 } from '../../domain/objects/workspace.ts';
@@ -23,9 +23,9 @@ export const createField: Handler<'createField'> = async (call) => {
   const { companyId } = call.caller;
   const { object } = call.request.path;
   const { rows } = (await lockObject(call)).workspace;
-  const existing = configuredFields(object, rows);
+  const existing = listConfiguredFields(object, rows);
   const names = existing.map(({ name }) => name);
-  const { field, problems } = checkDefinition(call.request.body, builtinFields(object), names);
+  const { field, problems } = checkDefinition(call.request.body, listBuiltinFields(object), names);
   if (problems.length > 0) throw validationFailed(problems, 422);
   const twin = existing.find((each) => each.name === field.name);
   if (twin) {
@@ -48,7 +48,7 @@ export const createField: Handler<'createField'> = async (call) => {
     metadata: { label: field.label, type: field.type, required: field.required, unique: field.unique },
     event: { name: 'schema.changed', data: { object, occurred_at: now.toISOString() } },
   });
-  return { status: 201, data: { field: fieldOf(await reloadField(call, object, field.name)) } };
+  return { status: 201, data: { field: toFieldResponse(await reloadField(call, object, field.name)) } };
 };
 
 export const updateField: Handler<'updateField'> = async (call) => {
@@ -58,13 +58,13 @@ export const updateField: Handler<'updateField'> = async (call) => {
   const { object, field: name } = call.request.path;
   const { workspace, target } = await lockObject(call);
   const { rows } = workspace;
-  const before = orNotFound(configuredFields(object, rows).find((field) => field.name === name));
+  const before = orNotFound(listConfiguredFields(object, rows).find((field) => field.name === name));
   const stored = rows.customFields.find((row) => row.object === object && row.name === name)?.options ?? [];
   const { change, problems } = checkChange(call.request.body, before, target, stored);
   if (problems.length > 0) throw validationFailed(problems, 422);
 
   if (change.unique && !before.unique) {
-    refuseUniqueFields([...configuredFields(object, rows), { unique: true }]);
+    refuseUniqueFields([...listConfiguredFields(object, rows), { unique: true }]);
     await refuseRepeated(call, workspace, before);
   }
   if (before.custom) await updateCustomField(sql, companyId, object, name, change, now);
@@ -77,7 +77,7 @@ export const updateField: Handler<'updateField'> = async (call) => {
     changes: differences(before, after),
     event: { name: 'schema.changed', data: { object, occurred_at: now.toISOString() } },
   });
-  return { status: 200, data: { field: fieldOf(after) } };
+  return { status: 200, data: { field: toFieldResponse(after) } };
 };
 
 type FieldCall = Call<'createField'> | Call<'updateField'>;
@@ -113,11 +113,11 @@ async function refuseRepeated(
 
 async function reloadField(call: FieldCall, object: string, name: string): Promise<ConfiguredField> {
   const rows = await loadWorkspaceRows(call.db.sql, call.caller.companyId);
-  return orNotFound(configuredFields(object, rows).find((each) => each.name === name));
+  return orNotFound(listConfiguredFields(object, rows).find((each) => each.name === name));
 }
 
-function fieldOf(field: ConfiguredField) {
-  return { ...fieldDescriptor(field), enabled: field.enabled };
+function toFieldResponse(field: ConfiguredField) {
+  return { ...toFieldDescriptor(field), enabled: field.enabled };
 }
 
 function differences(before: ConfiguredField, after: ConfiguredField): Record<string, { from: unknown; to: unknown }> {

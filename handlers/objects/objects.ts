@@ -2,16 +2,16 @@
 import { insertCustomFields } from '../../db/objects/object-fields.ts';
 import { insertCustomObject, updateCustomObject } from '../../db/objects/objects.ts';
 import { loadWorkspaceRows } from '../../db/objects/workspace.ts';
-import { moduleState } from '../../domain/billing/plans.ts';
-import { builtinObject, customObjectName } from '../../domain/objects/builtin.ts';
+import { getModuleState } from '../../domain/billing/plans.ts';
+import { customObjectName, findBuiltinObject } from '../../domain/objects/builtin.ts';
 import type { WorkspaceRows } from '../../domain/objects/configuration.ts';
-import { checkDefinitions, checkLabel, fieldDescriptor } from '../../domain/objects/field-definitions.ts';
+import { checkDefinitions, checkLabel, toFieldDescriptor } from '../../domain/objects/field-definitions.ts';
 import type { FieldProblem } from '../../domain/objects/field-values.ts';
-import { configuredFields } from '../../domain/objects/workspace.ts';
+import { listConfiguredFields } from '../../domain/objects/workspace.ts';
 import { configurationLimits } from '../../domain/service/request-limits.ts';
 import { alreadyExists, conflict, orNotFound, validationFailed } from '../../runtime/errors.ts';
 import type { Handler, Result } from '../../runtime/handler.ts';
-import { pageOfWhole } from '../../runtime/paging.ts';
+import { selectPage } from '../../runtime/paging.ts';
 import { lockSettings, refuseFull, refuseUniqueFields } from '../../services/settings/setting-changes.ts';
 
 type CustomObject = Result<'updateObject'>['data']['object'];
@@ -20,9 +20,9 @@ export const listObjects: Handler<'listObjects'> = async (call) => {
   const { caller } = call;
   const { objects } = await call.services.loadWorkspace();
   const visible = [...objects.values()].filter(
-    ({ module }) => caller.grants.allows(`${module}:view`) && moduleState(module, caller.modules) === 'on',
+    ({ module }) => caller.grants.allows(`${module}:view`) && getModuleState(module, caller.modules) === 'on',
   );
-  const { rows, ...rest } = pageOfWhole(call, ['objects'], visible, ({ object }) => object);
+  const { rows, ...rest } = selectPage(call, ['objects'], visible, ({ object }) => object);
   const shown = rows.map(({ object, label, plural, kind, module }) => ({ object, label, plural, kind, module }));
   return { status: 200, data: { objects: shown, ...rest } };
 };
@@ -31,7 +31,7 @@ export const getObjectSchema: Handler<'getObjectSchema'> = async (call) => {
   const { object, label, plural, kind, module, fields } = orNotFound(
     (await call.services.loadWorkspace()).objects.get(call.request.path.object),
   );
-  const described = [...fields.values()].map(fieldDescriptor);
+  const described = [...fields.values()].map(toFieldDescriptor);
   return { status: 200, data: { schema: { object, label, plural, kind, module, fields: described } } };
 };
 
@@ -61,7 +61,7 @@ export const createObject: Handler<'createObject'> = async (call) => {
     event: { name: 'schema.changed', data: { object, occurred_at: now.toISOString() } },
   });
   const after = await loadWorkspaceRows(sql, companyId);
-  return { status: 201, data: { object: customObjectOf(body.slug, after) } };
+  return { status: 201, data: { object: toCustomObjectResponse(body.slug, after) } };
 };
 
 export const updateObject: Handler<'updateObject'> = async (call) => {
@@ -70,7 +70,7 @@ export const updateObject: Handler<'updateObject'> = async (call) => {
   const { sql } = call.db;
   const { companyId } = call.caller;
   const { object } = call.request.path;
-  if (builtinObject(object)) {
+  if (findBuiltinObject(object)) {
     throw conflict('builtin_object', `${object} is a built-in object, which cannot be changed.`);
   }
   const slug = object.slice('object:'.length);
@@ -95,10 +95,10 @@ export const updateObject: Handler<'updateObject'> = async (call) => {
     event: { name: 'schema.changed', data: { object, occurred_at: now.toISOString() } },
   });
   const after = await loadWorkspaceRows(sql, companyId);
-  return { status: 200, data: { object: customObjectOf(slug, after) } };
+  return { status: 200, data: { object: toCustomObjectResponse(slug, after) } };
 };
 
-function customObjectOf(slug: string, rows: WorkspaceRows): CustomObject {
+function toCustomObjectResponse(slug: string, rows: WorkspaceRows): CustomObject {
   const row = orNotFound(rows.customObjects.find((each) => each.slug === slug));
   const object = `object:${slug}`;
   return {
@@ -108,6 +108,6 @@ function customObjectOf(slug: string, rows: WorkspaceRows): CustomObject {
     kind: 'custom',
     module: object,
     enabled: row.enabled,
-    fields: configuredFields(object, rows).map(fieldDescriptor),
+    fields: listConfiguredFields(object, rows).map(toFieldDescriptor),
   };
 }

@@ -11,7 +11,7 @@ import {
   sources,
   taskTypes,
 } from '../../domain/onboarding/defaults.ts';
-import { standardPolicy } from '../../domain/scheduling/policies.ts';
+import { buildStandardPolicy } from '../../domain/scheduling/policies.ts';
 import { isCurrency, isTimezone } from '../../domain/service/zones-and-currencies.ts';
 import { generatePassword, hashPassword } from '../../runtime/credentials/passwords.ts';
 import { ApiError } from '../../runtime/errors.ts';
@@ -75,7 +75,7 @@ async function onboard(
       taskTypes,
       sources,
       trial,
-      policy: standardPolicy(company.timezone),
+      policy: buildStandardPolicy(company.timezone),
     },
     now,
   );

@@ -1,12 +1,12 @@
 // The people of a workspace: create, read, list, change and deactivate.
 
 import { v7 as uuidv7 } from 'uuid';
-import { endSessionsOf } from '../../db/access/sessions.ts';
+import { endUserSessions } from '../../db/access/sessions.ts';
 import { insertMail } from '../../db/messaging/mails.ts';
 import { findNode, findPlace } from '../../db/people/org-structure.ts';
 import * as db from '../../db/people/users.ts';
-import { findRoleReach, reachesAtLeast } from '../../domain/access/role-permissions.ts';
-import { seatAllowance } from '../../domain/billing/plans.ts';
+import { findRoleReach, isAtLeastAsWide } from '../../domain/access/role-permissions.ts';
+import { computeSeatAllowance } from '../../domain/billing/plans.ts';
 import { foldName } from '../../domain/objects/name-folding.ts';
 import { toUserResponse } from '../../domain/people/user-view.ts';
 import { sendOnlyOneOf } from '../../domain/service/messages.ts';
@@ -14,10 +14,10 @@ import { generatePassword, hashPassword } from '../../runtime/credentials/passwo
 import {
   ApiError,
   alreadyExists,
+  buildProblem,
   conflict,
   type FieldProblem,
   orNotFound,
-  problem,
   validationFailed,
 } from '../../runtime/errors.ts';
 import type { Call, Handler } from '../../runtime/handler.ts';
@@ -121,7 +121,7 @@ export const updateUser: Handler<'updateUser'> = async (call) => {
   if (isNewRole) await db.replaceRoles(sql, companyId, user.id, role.id);
   await db.updateUser(sql, companyId, user.id, settings, now);
   // An activated user must sign in again, even if a sign-in overlapped with the deactivation.
-  if (status !== user.status) await endSessionsOf(sql, companyId, user.id, now);
+  if (status !== user.status) await endUserSessions(sql, companyId, user.id, now);
   // For the whole company, because this change may take the user out of the caller's visibility.
   const changed = (await db.findUser(sql, { companyId, reach: { kind: 'company' } }, user.id)) ?? user;
   const changes = findChanges(user, changed);
@@ -148,7 +148,7 @@ async function findRequestedRole(
   const problems = [...others];
   let role: Role | undefined;
   if (name !== undefined && id !== undefined)
-    problems.push(problem('role', 'CONFLICTING_FIELDS', sendOnlyOneOf(['role', 'role_id'])));
+    problems.push(buildProblem('role', 'CONFLICTING_FIELDS', sendOnlyOneOf(['role', 'role_id'])));
   else if (name !== undefined || id !== undefined) {
     const roles = await db.listGrantableRoles(sql);
     role = roles.find(
@@ -157,7 +157,7 @@ async function findRequestedRole(
     if (!role) {
       const [field, key] = id === undefined ? (['role', 'name'] as const) : (['role_id', 'id'] as const);
       const allowed = roles.map((each) => each[key]);
-      problems.push(problem(field, 'INVALID_OPTION', `${field} must be a role that can be granted`, { allowed }));
+      problems.push(buildProblem(field, 'INVALID_OPTION', `${field} must be a role that can be granted`, { allowed }));
     }
   }
   // A reference that does not exist is a 422, as everywhere.
@@ -177,14 +177,14 @@ async function findRequestedBranch({
   // A caller who sees only a part of the company cannot move users out of it.
   const node = id === null ? undefined : await findNode(sql, caller, id);
   const isThere = id === null ? caller.reach.kind === 'company' : node?.kind === 'branch';
-  const problems = isThere ? [] : [problem('branch_id', 'NOT_FOUND', 'branch_id must be the id of a branch')];
+  const problems = isThere ? [] : [buildProblem('branch_id', 'NOT_FOUND', 'branch_id must be the id of a branch')];
   return { id: id?.toLowerCase() ?? null, problems };
 }
 
 /** @throws ApiError 403 if the role has wider visibility than the caller */
 function assertCanGrant({ caller }: Call, role: Role): void {
   const scope = findRoleReach(role.name) ?? 'company';
-  if (caller.reach.kind !== 'own' && reachesAtLeast(caller.reach.kind, scope)) return;
+  if (caller.reach.kind !== 'own' && isAtLeastAsWide(caller.reach.kind, scope)) return;
   throw new ApiError(
     'FORBIDDEN_SCOPE',
     `Granting the role ${role.name} requires a credential with the reach ${scope}.`,
@@ -201,7 +201,7 @@ async function assertCanAdd({ caller, db: { sql } }: Call, email: string): Promi
 
 /** @throws ApiError 409 if all seats are in use */
 function assertFreeSeat({ used, packageCode, purchased }: db.Seats): void {
-  const allowed = seatAllowance(packageCode, purchased);
+  const allowed = computeSeatAllowance(packageCode, purchased);
   if (used < allowed) return;
   throw new ApiError('SEAT_LIMIT_REACHED', `All ${allowed} seats are in use. Buy seats or deactivate a user.`, {
     seats_used: used,

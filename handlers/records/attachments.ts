@@ -10,19 +10,19 @@ import {
   listAttachments as listStored,
 } from '../../db/records/attachments.ts';
 import { hasRecord } from '../../db/records/records.ts';
-import { moduleState } from '../../domain/billing/plans.ts';
+import { getModuleState } from '../../domain/billing/plans.ts';
 import { toAttachmentResponse } from '../../domain/records/attachments.ts';
 import type { Caller } from '../../runtime/caller.ts';
 import { notFound, orNotFound, serviceUnavailable } from '../../runtime/errors.ts';
 import { linkLifetime } from '../../runtime/files/files.ts';
 import type { Call, Handler } from '../../runtime/handler.ts';
-import { openRecord, pageOfRecord } from '../../services/records/open-record.ts';
+import { openRecord, readRecordPage } from '../../services/records/open-record.ts';
 
 export const listAttachments: Handler<'listAttachments'> = async (call) => {
   const { caller } = call;
   const { path } = call.request;
   const { sql } = call.db;
-  const { rows, ...rest } = await pageOfRecord(
+  const { rows, ...rest } = await readRecordPage(
     call,
     'attachments',
     (after, limit) => listStored(sql, caller, path, after, limit),
@@ -53,7 +53,7 @@ export const createAttachment: Handler<'createAttachment'> = async (call) => {
 
 export const getAttachment: Handler<'getAttachment'> = async (call) => {
   const row = await findVisible(call);
-  const link = await call.services.files.link('attachments', row.id, placeOf(row, call.caller), call.now);
+  const link = await call.services.files.link('attachments', row.id, toFileLocation(row, call.caller), call.now);
   const attachment = { ...toResponse(row, call.caller), download_url: link, expires_in: linkLifetime };
   return { status: 200, data: { attachment } };
 };
@@ -70,7 +70,7 @@ export const deleteAttachment: Handler<'deleteAttachment'> = async (call) => {
     metadata: { attachment_id: row.id, file_name: row.fileName },
     event: { name: 'attachment.deleted', data: eventData(row, call.now) },
   });
-  call.db.afterCommit(() => call.services.files.remove(placeOf(row, caller)));
+  call.db.afterCommit(() => call.services.files.remove(toFileLocation(row, caller)));
   return { status: 200, data: { id: row.id, deleted: true } };
 };
 
@@ -92,12 +92,13 @@ async function findVisible(call: Call<'getAttachment'> | Call<'deleteAttachment'
   const { objects } = await call.services.loadWorkspace();
   const row = orNotFound(await findAttachment(sql, caller, call.request.path.id));
   orNotFound(objects.get(row.object));
-  if (!caller.grants.allows(`${row.object}:view`) || moduleState(row.object, caller.modules) !== 'on') throw notFound();
+  if (!caller.grants.allows(`${row.object}:view`) || getModuleState(row.object, caller.modules) !== 'on')
+    throw notFound();
   if (!(await hasRecord(sql, caller, row.object, row.recordId))) throw notFound();
   return row;
 }
 
-function placeOf(row: AttachmentRow, { companyId, testMode }: Caller) {
+function toFileLocation(row: AttachmentRow, { companyId, testMode }: Caller) {
   return { companyId, testMode, id: row.fileId, name: row.fileName };
 }
 

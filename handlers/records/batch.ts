@@ -3,11 +3,11 @@ import { findExpansion } from '../../db/records/expansion.ts';
 import { findRecords } from '../../db/records/records.ts';
 import { lockEntities } from '../../db/sales/activity-effects.ts';
 import { toUuid } from '../../domain/objects/field-values.ts';
-import { batchData, missingFailure, readItems } from '../../domain/records/batch.ts';
+import { buildBatchData, buildMissingFailure, readItems } from '../../domain/records/batch.ts';
 import { parseReading, showRead, toExpansionRequest } from '../../domain/records/reading.ts';
 import { showRecord } from '../../domain/records/view.ts';
 import type { components } from '../../generated/api.ts';
-import { problem, validationFailed } from '../../runtime/errors.ts';
+import { buildProblem, validationFailed } from '../../runtime/errors.ts';
 import type { Handler } from '../../runtime/handler.ts';
 import { type BatchResult, createBatch, updateBatch } from '../../services/records/batch-writes.ts';
 import { rejectFailedBatch } from '../../services/records/batches.ts';
@@ -17,7 +17,7 @@ import { deleteEach, noteDeletions } from '../../services/records/record-writes.
 type Failure = components['schemas']['RecordBatchFailure'];
 
 /** A body is a list of items, or an object with the list and options. */
-function itemsOf(body: readonly unknown[] | { records: readonly unknown[]; atomic?: boolean }): {
+function parseItems(body: readonly unknown[] | { records: readonly unknown[]; atomic?: boolean }): {
   items: readonly unknown[];
   atomic: boolean;
 } {
@@ -33,16 +33,16 @@ const toSucceeded = (
 
 export const createRecordBatch: Handler<'createRecordBatch'> = async (call) => {
   const place = await openObject(call);
-  const { items, atomic } = itemsOf(call.request.body);
+  const { items, atomic } = parseItems(call.request.body);
   const result = await createBatch(call, place, items, atomic);
-  return { status: 200, data: batchData(place.object.object, toSucceeded(place, result), result.failed) };
+  return { status: 200, data: buildBatchData(place.object.object, toSucceeded(place, result), result.failed) };
 };
 
 export const updateRecordBatch: Handler<'updateRecordBatch'> = async (call) => {
   const place = await openObject(call);
-  const { items, atomic } = itemsOf(call.request.body);
+  const { items, atomic } = parseItems(call.request.body);
   const result = await updateBatch(call, place, items, atomic);
-  return { status: 200, data: batchData(place.object.object, toSucceeded(place, result), result.failed) };
+  return { status: 200, data: buildBatchData(place.object.object, toSucceeded(place, result), result.failed) };
 };
 
 export const deleteRecordBatch: Handler<'deleteRecordBatch'> = async (call) => {
@@ -56,15 +56,15 @@ export const deleteRecordBatch: Handler<'deleteRecordBatch'> = async (call) => {
   if (object.object === 'activities') await lockEntities(sql, caller, ids);
   const deletion = await deleteEach(call, place, ids);
   const gone = new Map(deletion.records.map((record) => [record.id, record]));
-  failed.push(...named.filter(({ id }) => !gone.has(id)).map(({ index }) => missingFailure(index)));
+  failed.push(...named.filter(({ id }) => !gone.has(id)).map(({ index }) => buildMissingFailure(index)));
   // The error rolls back the deletions.
   rejectFailedBatch(body.atomic === true, failed, body.ids.length);
   await noteDeletions(call, place, deletion);
   const succeeded = named.flatMap(({ index, id }) => (gone.has(id) ? [{ index, id, deleted: true as const }] : []));
-  return { status: 200, data: batchData(object.object, succeeded, failed) };
+  return { status: 200, data: buildBatchData(object.object, succeeded, failed) };
 };
 
-const twiceChosen = problem('fields', 'CONFLICTING_FIELDS', 'Send fields only once: in the query or in the body');
+const twiceChosen = buildProblem('fields', 'CONFLICTING_FIELDS', 'Send fields only once: in the query or in the body');
 
 export const getRecordBatch: Handler<'getRecordBatch'> = async (call) => {
   const { caller } = call;
@@ -89,7 +89,7 @@ export const getRecordBatch: Handler<'getRecordBatch'> = async (call) => {
   for (const [index, id] of ids.entries()) {
     const read = id === undefined ? undefined : shown.get(id);
     if (read) succeeded.push({ index, ...read });
-    else failed.push(missingFailure(index));
+    else failed.push(buildMissingFailure(index));
   }
-  return { status: 200, data: batchData(object.object, succeeded, failed) };
+  return { status: 200, data: buildBatchData(object.object, succeeded, failed) };
 };

@@ -6,17 +6,17 @@ import { readPage } from '../../runtime/paging.ts';
 import { toChangeSet, toSummary } from '../../services/records/change-set-view.ts';
 import {
   applyChangeSet,
-  asPerson,
   proposeChangeSet,
   recordChangeSet,
   requirePending,
   requireScopes,
+  toPerson,
   toViewer,
 } from '../../services/records/change-sets.ts';
 
 export const listChangeSets: Handler<'listChangeSets'> = async (call) => {
   const { now, request } = call;
-  const caller = asPerson(call.caller);
+  const caller = toPerson(call.caller);
   const viewer = await toViewer(call, caller);
   const { status } = request.query;
   const { rows, ...rest } = await readPage(
@@ -30,7 +30,7 @@ export const listChangeSets: Handler<'listChangeSets'> = async (call) => {
 };
 
 export const getChangeSet: Handler<'getChangeSet'> = async (call) => {
-  const caller = asPerson(call.caller);
+  const caller = toPerson(call.caller);
   const viewer = await toViewer(call, caller);
   const row = orNotFound(await db.findChangeSet(call.db.sql, viewer, call.request.path.id));
   return { status: 200, data: { change_set: toChangeSet(row, caller.testMode, call.now) } };
@@ -61,7 +61,7 @@ export const withdrawChangeSet: Handler<'withdrawChangeSet'> = async (call) => {
 
 export const approveChangeSet: Handler<'approveChangeSet'> = async (call) => {
   const { now } = call;
-  const caller = requireHuman(asPerson(call.caller));
+  const caller = requireHuman(toPerson(call.caller));
   const { sql } = call.db;
   const viewer = await toViewer(call, caller);
   const row = orNotFound(await db.lockChangeSet(sql, viewer, call.request.path.id));
@@ -87,7 +87,7 @@ export const approveChangeSet: Handler<'approveChangeSet'> = async (call) => {
 
 export const rejectChangeSet: Handler<'rejectChangeSet'> = async (call) => {
   const { now } = call;
-  const caller = requireHuman(asPerson(call.caller));
+  const caller = requireHuman(toPerson(call.caller));
   const { sql } = call.db;
   const viewer = await toViewer(call, caller);
   const row = orNotFound(await db.lockChangeSet(sql, viewer, call.request.path.id));
@@ -111,7 +111,7 @@ const isOwn = (row: db.ChangeSetSummaryRow, { actor, userId }: Call['caller']): 
   row.createdByKind === actor.kind && row.createdById === actor.id && row.createdByUser === userId;
 
 /** @throws ApiError 403 if the caller is not a signed-in user, even if a key acts for one */
-function requireHuman(caller: ReturnType<typeof asPerson>): ReturnType<typeof asPerson> {
+function requireHuman(caller: ReturnType<typeof toPerson>): ReturnType<typeof toPerson> {
   if (caller.kind === 'person' && caller.actor.kind === 'user') return caller;
   throw new ApiError('FORBIDDEN_SCOPE', 'Only a person who is signed in can decide about change sets.', {
     required_scopes: [],

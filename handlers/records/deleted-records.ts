@@ -7,11 +7,11 @@ import {
 } from '../../db/records/deleted-records.ts';
 import { lockDeletedRecords, purgeRecord } from '../../db/records/trash.ts';
 import type { WorkspaceObject } from '../../domain/objects/workspace.ts';
-import { recordLabel } from '../../domain/records/label.ts';
+import { getRecordLabel } from '../../domain/records/label.ts';
 import { toEtag } from '../../domain/records/version.ts';
-import { auditActionName, showRecord } from '../../domain/records/view.ts';
+import { buildAuditActionName, showRecord } from '../../domain/records/view.ts';
 import type { components } from '../../generated/api.ts';
-import { orNotFound, problem, validationFailed } from '../../runtime/errors.ts';
+import { buildProblem, orNotFound, validationFailed } from '../../runtime/errors.ts';
 import type { Handler } from '../../runtime/handler.ts';
 import { readPage } from '../../runtime/paging.ts';
 import { openObject } from '../../services/records/record-target.ts';
@@ -22,7 +22,7 @@ export const listDeletedRecords: Handler<'listDeletedRecords'> = async (call) =>
   const { object } = await openObject(call);
   const [from, to] = [query.from, query.to].map((time) => (time === undefined ? undefined : new Date(time)));
   if (from && to && from > to)
-    throw validationFailed([problem('to', 'OUT_OF_RANGE', 'to must not be before from')], 400);
+    throw validationFailed([buildProblem('to', 'OUT_OF_RANGE', 'to must not be before from')], 400);
   const filter = { deletedBy: query.deleted_by, from, to };
   const { rows, ...rest } = await readPage(
     call,
@@ -60,7 +60,7 @@ export const deleteDeletedRecord: Handler<'deleteDeletedRecord'> = async (call) 
   const [deleted] = await lockDeletedRecords(sql, caller, object.object, [call.request.path.id], now);
   const { id } = orNotFound(deleted);
   await purgeRecord(sql, caller, id, now);
-  call.db.record({ action: auditActionName(object, 'purge'), object: object.object, recordId: id });
+  call.db.record({ action: buildAuditActionName(object, 'purge'), object: object.object, recordId: id });
   return { status: 200, data: { object: object.object, id, deleted: true } };
 };
 
@@ -73,7 +73,7 @@ function toDeletedRecord(
   return {
     id: record.id,
     object: object.object,
-    label: recordLabel(shown, texts),
+    label: getRecordLabel(shown, texts),
     deleted_at: deletedAt.toISOString(),
     deleted_by: toActor(deletedBy),
     purge_at: purgeAt.toISOString(),

@@ -12,11 +12,11 @@ import {
   listExports as listStored,
   lockWaitingExports,
 } from '../../db/records/exports.ts';
-import { moduleState } from '../../domain/billing/plans.ts';
-import { type FieldProblem, fieldProblem } from '../../domain/objects/field-values.ts';
+import { getModuleState } from '../../domain/billing/plans.ts';
+import { buildFieldProblem, type FieldProblem } from '../../domain/objects/field-values.ts';
 import { findClosest } from '../../domain/objects/suggestions.ts';
 import type { Workspace } from '../../domain/objects/workspace.ts';
-import { everything, exportFileName } from '../../domain/records/exports.ts';
+import { buildExportFileName, everything } from '../../domain/records/exports.ts';
 import { isVisible } from '../../domain/records/reading.ts';
 import { type ExportQuery, readExportQuery } from '../../domain/records/saved-views.ts';
 import { exportLimits } from '../../domain/service/request-limits.ts';
@@ -35,7 +35,7 @@ export const createExport: Handler<'createExport'> = async (call) => {
   const workspace = await call.services.loadWorkspace();
   const { filter, fields } = await readBody(call, workspace);
   const { body } = call.request;
-  const { sources, modules } = sourcesOf(call, workspace, filter !== null);
+  const { sources, modules } = listExportSources(call, workspace, filter !== null);
   if ((await lockWaitingExports(sql, caller)) >= exportLimits.waiting) {
     const message = `${exportLimits.waiting} exports are already waiting. Wait for one to complete, or cancel one.`;
     throw conflict('export_limit', message, { limit: exportLimits.waiting });
@@ -53,7 +53,7 @@ export const createExport: Handler<'createExport'> = async (call) => {
 };
 
 export const listExports: Handler<'listExports'> = async (call) => {
-  const viewer = await viewerOf(call);
+  const viewer = await buildViewer(call);
   const { rows, ...rest } = await readPage(
     call,
     ['exports'],
@@ -65,7 +65,7 @@ export const listExports: Handler<'listExports'> = async (call) => {
 };
 
 export const getExport: Handler<'getExport'> = async (call) => {
-  const row = orNotFound(await findExport(call.db.sql, await viewerOf(call), call.request.path.id));
+  const row = orNotFound(await findExport(call.db.sql, await buildViewer(call), call.request.path.id));
   return { status: 200, data: { export: await toExportResponse(row, call) } };
 };
 
@@ -73,7 +73,7 @@ export const cancelExport: Handler<'cancelExport'> = async (call) => {
   const { caller, now } = call;
   const { sql } = call.db;
   const { id } = call.request.path;
-  const viewer = await viewerOf(call);
+  const viewer = await buildViewer(call);
   orNotFound(await findExport(sql, viewer, id));
   const cancelled = await cancelStored(sql, caller, id, now);
   if (cancelled) record(call, 'export.cancel', cancelled);
@@ -90,7 +90,7 @@ export const getExportContent: Handler<'getExportContent'> = async (call) => {
   if (!call.services.files.isGood(link, signature, call.now)) throw notFound();
   const scope = { companyId, testMode: environment === 'test' };
   const linked = orNotFound(await findLinkedExport(call.db.sql, scope, id, call.now));
-  const file = { ...linked, name: exportFileName(linked.object, linked.format, linked.createdAt) };
+  const file = { ...linked, name: buildExportFileName(linked.object, linked.format, linked.createdAt) };
   const start = readRangeStart(call.request.headers.Range, file.bytes);
   return { status: start === 0 ? 200 : 206, file: orNotFound(await call.services.files.open(file, start)) };
 };
@@ -114,7 +114,7 @@ async function readBody(
   if (body.object === everything) {
     for (const name of ['filter', 'fields', 'view'] as const)
       if (body[name] !== undefined && body[name] !== null)
-        problems.push(fieldProblem(name, 'CONFLICTING_FIELDS', 'is only allowed for the records of one object'));
+        problems.push(buildFieldProblem(name, 'CONFLICTING_FIELDS', 'is only allowed for the records of one object'));
     if (problems.length > 0) throw call.request.rejection(problems);
     return { filter: null, fields: null };
   }
@@ -123,7 +123,7 @@ async function readBody(
     const allowed = [everything, ...workspace.objects.keys()];
     const rule = 'must be the name of an object that is enabled, or *';
     const more = { allowed, meant: findClosest(body.object, allowed) };
-    throw call.request.rejection([fieldProblem('object', 'INVALID_OPTION', rule, more)]);
+    throw call.request.rejection([buildFieldProblem('object', 'INVALID_OPTION', rule, more)]);
   }
   // Views of an object exist only for callers that can view it.
   if (body.view !== undefined) call.authorize(`${object.object}:view`);
@@ -134,10 +134,14 @@ async function readBody(
   const query = readExportQuery(given, isOfOther ? undefined : view, object, context);
   problems.push(...query.inFields);
   if (body.view !== undefined && !view)
-    problems.push(fieldProblem('view', 'NOT_FOUND', 'must be the ID of a saved view that you can use'));
+    problems.push(buildFieldProblem('view', 'NOT_FOUND', 'must be the ID of a saved view that you can use'));
   if (isOfOther)
     problems.push(
-      fieldProblem('view', 'CONFLICTING_FIELDS', `must be a view of ${object.object}; this one is of ${view.object}`),
+      buildFieldProblem(
+        'view',
+        'CONFLICTING_FIELDS',
+        `must be a view of ${object.object}; this one is of ${view.object}`,
+      ),
     );
   if (problems.length > 0) throw call.request.rejection([...problems, ...query.inFilter]);
   // An invalid filter is a 400 in every operation.
@@ -150,7 +154,7 @@ async function readBody(
  * Returns what the caller sees of each exported object, and the modules that this takes.
  * @throws ApiError 403 if the caller cannot view the object, or any object
  */
-function sourcesOf(
+function listExportSources(
   call: Call<'createExport'>,
   workspace: Workspace,
   isFiltered: boolean,
@@ -158,32 +162,32 @@ function sourcesOf(
   const { caller } = call;
   const { object } = call.request.body;
   const objects = [...workspace.objects.keys()].filter((name) => isVisible(name, workspace, caller));
-  const sourceOf = (name: string): ExportSource => ({
+  const toSource = (name: string): ExportSource => ({
     object: name,
-    reach: caller.reachOf?.(['exports:create', `${name}:view`]) ?? caller.reach,
+    reach: caller.computeReach?.(['exports:create', `${name}:view`]) ?? caller.reach,
   });
   if (object !== everything) {
     call.authorize(`${object}:view`);
     // A filter finds related records only in the other ones.
     const related = isFiltered ? objects.filter((name) => name !== object) : [];
-    return { sources: [object, ...related].map(sourceOf), modules: [object] };
+    return { sources: [object, ...related].map(toSource), modules: [object] };
   }
   if (objects.length === 0)
     throw new ApiError('FORBIDDEN_SCOPE', 'This operation requires the view scope of at least one object.', {
       required_scopes: [...workspace.objects.values()].map(({ module }) => `${module}:view`),
     });
   return {
-    sources: objects.map(sourceOf),
+    sources: objects.map(toSource),
     modules: canView('attachments', caller) ? [...objects, 'attachments'] : objects,
   };
 }
 
 function canView(module: string, caller: Caller): boolean {
-  return caller.grants.allows(`${module}:view`) && moduleState(module, caller.modules) === 'on';
+  return caller.grants.allows(`${module}:view`) && getModuleState(module, caller.modules) === 'on';
 }
 
 /** The caller with the modules that it can view. The module of an object has the name of the object. */
-async function viewerOf({ caller, services }: Pick<Call, 'caller' | 'services'>): Promise<ExportViewer> {
+async function buildViewer({ caller, services }: Pick<Call, 'caller' | 'services'>): Promise<ExportViewer> {
   const { objects } = await services.loadWorkspace();
   const viewable = [...objects.keys(), 'attachments'].filter((module) => canView(module, caller));
   const { companyId, testMode, reach, actor, userId } = caller;
@@ -208,7 +212,12 @@ async function toExportResponse(
   // Until the job expires it, the file of an export may outlive its time.
   const isExpired = row.status === 'completed' && row.expiresAt !== null && row.expiresAt <= now;
   const hasFile = row.status === 'completed' && !isExpired && fileId !== null;
-  const file = { companyId, testMode, id: fileId ?? '', name: exportFileName(row.object, row.format, row.createdAt) };
+  const file = {
+    companyId,
+    testMode,
+    id: fileId ?? '',
+    name: buildExportFileName(row.object, row.format, row.createdAt),
+  };
   return {
     id: row.id,
     object: row.object,
@@ -222,7 +231,7 @@ async function toExportResponse(
     sha256: row.sha256,
     error: row.error,
     changes_cursor:
-      feedPosition === null ? null : services.cursors.encode([feedPosition], feedCursorOf(companyId, testMode)),
+      feedPosition === null ? null : services.cursors.encode([feedPosition], buildFeedKey(companyId, testMode)),
     download_url: hasFile ? await services.files.link('exports', row.id, file, now, row.expiresAt ?? now) : null,
     expires_at: row.expiresAt?.toISOString() ?? null,
     created_by: toActor(row),
@@ -234,4 +243,4 @@ async function toExportResponse(
 }
 
 /** As the change feed names its cursors. */
-const feedCursorOf = (companyId: string, testMode: boolean): string => JSON.stringify([companyId, testMode, 'changes']);
+const buildFeedKey = (companyId: string, testMode: boolean): string => JSON.stringify([companyId, testMode, 'changes']);

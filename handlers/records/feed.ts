@@ -3,10 +3,10 @@ import { isStillGood } from '../../db/access/standing.ts';
 import { type FeedQuestion, type FeedStretch, type ReadEvent, readFeed } from '../../db/records/feed-reading.ts';
 import { findShownTags } from '../../db/records/record-tags.ts';
 import { findRecords } from '../../db/records/records.ts';
-import { scopeOfEventData } from '../../domain/automation/event-catalogue.ts';
-import { eventData, feedChanges, readOrigin } from '../../domain/automation/webhook-bodies.ts';
-import { moduleState } from '../../domain/billing/plans.ts';
-import { tagsField } from '../../domain/objects/queryable.ts';
+import { findEventDataScope } from '../../domain/automation/event-catalogue.ts';
+import { readOrigin, toEventData, toFeedChanges } from '../../domain/automation/webhook-bodies.ts';
+import { getModuleState } from '../../domain/billing/plans.ts';
+import { getTagsField } from '../../domain/objects/queryable.ts';
 import type { Workspace, WorkspaceObject } from '../../domain/objects/workspace.ts';
 import type { StoredRecord } from '../../domain/records/draft.ts';
 import { isVisible, type ShownTags, showTagged } from '../../domain/records/reading.ts';
@@ -32,7 +32,7 @@ export const listChanges: Handler<'listChanges'> = async (call) => {
   const objects = askedObjects(query.objects, workspace).filter((object) => isVisible(object, workspace, caller));
   const limit = Math.min(feedLimits.changes, Math.max(1, query.limit ?? defaultChanges));
   const question = { objects, skipOwn: query.skip_own === true, withChanges: query.include === 'changes' };
-  let page = await readPage(call, workspace, question, startOf(call), limit);
+  let page = await readPage(call, workspace, question, parseStart(call), limit);
   let left = (query.wait ?? 0) * 1000;
   while (page.changes.length === 0 && !page.hasMore && left > 0) {
     left = await call.services.waitForFeed(page.next, left);
@@ -40,7 +40,7 @@ export const listChanges: Handler<'listChanges'> = async (call) => {
     if (!(await isStillGood(call.db.sql, caller, caller.actor.id.replace(/^oauth_/, '')))) break;
     page = await readPage(call, workspace, question, page.next, limit);
   }
-  const next = cursors.encode([page.next], feedOf(call));
+  const next = cursors.encode([page.next], buildFeedKey(call));
   return { status: 200, data: { changes: page.changes, next_cursor: next, has_more: page.hasMore } };
 };
 
@@ -48,7 +48,7 @@ export const listChanges: Handler<'listChanges'> = async (call) => {
  * Cursors are valid for every credential of the workspace and mode, so that a new key can continue
  * from an old one's cursor.
  */
-function feedOf({ caller: { companyId, testMode } }: FeedCall): string {
+function buildFeedKey({ caller: { companyId, testMode } }: FeedCall): string {
   return JSON.stringify([companyId, testMode, 'changes']);
 }
 
@@ -56,11 +56,11 @@ function feedOf({ caller: { companyId, testMode } }: FeedCall): string {
  * Returns the position after which to continue; undefined: from the oldest event; infinity: after
  * the newest.
  */
-function startOf(call: FeedCall): number | undefined {
+function parseStart(call: FeedCall): number | undefined {
   const { cursor } = call.request.query;
   if (cursor === undefined) return undefined;
   if (cursor === 'now') return Number.POSITIVE_INFINITY;
-  return Number(call.services.cursors.decode(cursor, feedOf(call))[0]);
+  return Number(call.services.cursors.decode(cursor, buildFeedKey(call))[0]);
 }
 
 /** @throws ApiError 404 if the workspace does not have an object of this name */
@@ -93,12 +93,12 @@ async function readPage(
   refuseExpired(feed, after);
   const last = feed.events.length === limit ? feed.events.at(-1) : undefined;
   const next = last?.position ?? Math.min(feed.last, after + stretch);
-  const records = await recordsOf(call, feed.events);
-  const tags = call.request.query.expand === 'tags' ? await tagsOf(call, workspace, records) : undefined;
+  const records = await readRecords(call, feed.events);
+  const tags = call.request.query.expand === 'tags' ? await readTags(call, workspace, records) : undefined;
   const changes = feed.events.flatMap((event) => {
     const record = event.recordId === null ? undefined : records.get(`${event.object} ${event.recordId}`);
     const isNamed = record !== undefined || event.recordId === null || event.wasInReach;
-    return isNamed || caller.reach.kind === 'company' ? [changeOf(event, record, workspace, caller, tags)] : [];
+    return isNamed || caller.reach.kind === 'company' ? [toFeedChange(event, record, workspace, caller, tags)] : [];
   });
   return { changes, next, hasMore: next < feed.last };
 }
@@ -115,7 +115,7 @@ function refuseExpired({ start, last }: FeedStretch, after: number): void {
 }
 
 /** Returns the current visible records of events, by object and id. */
-async function recordsOf(
+async function readRecords(
   { caller, db: { sql } }: FeedCall,
   events: readonly ReadEvent[],
 ): Promise<Map<string, StoredRecord>> {
@@ -135,9 +135,9 @@ async function recordsOf(
 
 /**
  * Returns the tags of records: one statement for each object that has tags.
- * @param records as `recordsOf` returns them
+ * @param records as `readRecords` returns them
  */
-async function tagsOf(
+async function readTags(
   { caller, db: { sql } }: FeedCall,
   { objects }: Workspace,
   records: ReadonlyMap<string, StoredRecord>,
@@ -159,7 +159,7 @@ async function tagsOf(
 }
 
 /** @param tags undefined if they were not requested */
-function changeOf(
+function toFeedChange(
   event: ReadEvent,
   record: StoredRecord | undefined,
   { objects }: Workspace,
@@ -176,7 +176,7 @@ function changeOf(
     actor: event.actor,
     origin: readOrigin(event.data),
     ...(Array.isArray(event.data.changed_fields) ? { changed_fields: event.data.changed_fields as string[] } : {}),
-    data: { ...dataFor(event, caller), ...changesOf(event, record, object, caller) },
+    data: { ...dataFor(event, caller), ...buildFieldChanges(event, record, object, caller) },
     record: object && record ? (tags ? showTagged(object, record, tags) : showRecord(object, record)) : null,
     version: object && record ? record.version : null,
   };
@@ -186,14 +186,14 @@ function changeOf(
  * Returns the old and new values of fields, if they were requested and the caller can still see the
  * record.
  */
-function changesOf(
+function buildFieldChanges(
   { changes }: ReadEvent,
   record: StoredRecord | undefined,
   object: WorkspaceObject | undefined,
   { reach }: Caller,
 ): Record<string, unknown> {
   if (!changes || !object || !(record || reach.kind === 'company')) return {};
-  return feedChanges(changes, (name) => object.fields.has(name) || name === tagsField(object)?.name);
+  return toFeedChanges(changes, (name) => object.fields.has(name) || name === getTagsField(object)?.name);
 }
 
 /** The data of every event about a record. */
@@ -204,9 +204,10 @@ const commonData = ['object', 'record_id', 'occurred_at'];
  * data.
  */
 function dataFor({ event, data }: ReadEvent, caller: Caller): Record<string, unknown> {
-  const carried = eventData(event, data);
-  const scope = scopeOfEventData(event);
+  const carried = toEventData(event, data);
+  const scope = findEventDataScope(event);
   const [module = ''] = scope?.split(':') ?? [];
-  const isOpen = scope === undefined || (caller.grants.allows(scope) && moduleState(module, caller.modules) === 'on');
+  const isOpen =
+    scope === undefined || (caller.grants.allows(scope) && getModuleState(module, caller.modules) === 'on');
   return isOpen ? carried : Object.fromEntries(Object.entries(carried).filter(([name]) => commonData.includes(name)));
 }

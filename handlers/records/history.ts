@@ -2,14 +2,14 @@
 import { type AuditPlace, listAuditLogs } from '../../db/access/audit-logs.ts';
 import { toAuditLog } from '../../domain/access/audit-view.ts';
 import type { Handler } from '../../runtime/handler.ts';
-import { pageOfRecord } from '../../services/records/open-record.ts';
+import { readRecordPage } from '../../services/records/open-record.ts';
 
 export const listRecordHistory: Handler<'listRecordHistory'> = async (call) => {
   const { caller } = call;
   const { path } = call.request;
   const { sql } = call.db;
   const filter = { object: path.object, recordId: path.id };
-  const { rows, ...rest } = await pageOfRecord(
+  const { rows, ...rest } = await readRecordPage(
     call,
     'history',
     async (after: AuditPlace | undefined, limit) =>

@@ -17,14 +17,14 @@ import {
   replaceImportPart,
   updateImport,
 } from '../../db/records/imports.ts';
-import { type FieldProblem, fieldProblem } from '../../domain/objects/field-values.ts';
+import { buildFieldProblem, type FieldProblem } from '../../domain/objects/field-values.ts';
 import { findClosest } from '../../domain/objects/suggestions.ts';
 import type { Workspace, WorkspaceObject } from '../../domain/objects/workspace.ts';
-import { cellName, errorHeader } from '../../domain/records/import-errors.ts';
+import { buildCellName, buildErrorHeader } from '../../domain/records/import-errors.ts';
 import { type FileLayout, layoutBytes, readLayout } from '../../domain/records/import-layout.ts';
 import { ColumnMapping, type ImportOptions } from '../../domain/records/import-mapping.ts';
 import type { RowPlace } from '../../domain/records/import-rows.ts';
-import { matchProblems } from '../../domain/records/match.ts';
+import { findMatchProblems } from '../../domain/records/match.ts';
 import { checkRecord } from '../../domain/records/values.ts';
 import { importLimits } from '../../domain/service/request-limits.ts';
 import { readTagNames } from '../../domain/settings/record-tags.ts';
@@ -69,7 +69,7 @@ export const createImport: Handler<'createImport'> = async (call) => {
   if (!object) {
     const allowed = [...workspace.objects.keys()];
     const more = { allowed, meant: findClosest(body.object, allowed) };
-    const problem = fieldProblem('object', 'INVALID_OPTION', 'must be the name of an object', more);
+    const problem = buildFieldProblem('object', 'INVALID_OPTION', 'must be the name of an object', more);
     throw validationFailed(inRequest([problem]), 422);
   }
   const { mode = 'create' } = body;
@@ -92,7 +92,7 @@ export const createImport: Handler<'createImport'> = async (call) => {
   if (read && 'problems' in read) throw validationFailed(inRequest(read.problems), 422);
   const { sql } = call.db;
   if (read) assertRoom(await countActiveImports(sql, caller));
-  const reach = caller.reachOf?.(scopesOf[mode].map((action) => `${object.object}:${action}`)) ?? caller.reach;
+  const reach = caller.computeReach?.(scopesOf[mode].map((action) => `${object.object}:${action}`)) ?? caller.reach;
   const row = await insertImport(
     sql,
     { ...caller, reach },
@@ -125,11 +125,11 @@ function optionProblems(
   now: Date,
 ): FieldProblem[] {
   const { mode, matchOn, defaults, tags } = options;
-  const problems = matchProblems(object, matchOn);
+  const problems = findMatchProblems(object, matchOn);
   if (mode === 'create' && matchOn.length > 0)
-    problems.push(fieldProblem('match_on', 'CONFLICTING_FIELDS', 'has no meaning if mode is create'));
+    problems.push(buildFieldProblem('match_on', 'CONFLICTING_FIELDS', 'has no meaning if mode is create'));
   if (mode !== 'create' && matchOn.length === 0)
-    problems.push(fieldProblem('match_on', 'REQUIRED', `is required if mode is ${mode}`));
+    problems.push(buildFieldProblem('match_on', 'REQUIRED', `is required if mode is ${mode}`));
   problems.push(...new ColumnMapping(object, options).problems());
   const checked = checkRecord(object, defaults, mode === 'update' ? 'update' : 'create', workspace, now);
   problems.push(
@@ -141,7 +141,7 @@ function optionProblems(
     problems.push(
       ...(object.tags
         ? readTagNames(object, tags).problems
-        : [fieldProblem('tags', 'UNKNOWN_FIELD', `is not a field of ${object.object}`)]),
+        : [buildFieldProblem('tags', 'UNKNOWN_FIELD', `is not a field of ${object.object}`)]),
     );
   return problems;
 }
@@ -227,7 +227,8 @@ export const startImport: Handler<'startImport'> = async (call) => {
   const places = parts.map(({ fileId }) => ({ companyId: caller.companyId, testMode: caller.testMode, id: fileId }));
   const { objects } = await call.services.loadWorkspace();
   const object = objects.get(seen.object);
-  if (!object) throw validationFailed([fieldProblem('object', 'INVALID_OPTION', 'must be the name of an object')], 422);
+  if (!object)
+    throw validationFailed([buildFieldProblem('object', 'INVALID_OPTION', 'must be the name of an object')], 422);
   const read = await readFile(call, seen.options, object, places);
   if ('problems' in read) throw validationFailed(read.problems, 422);
 
@@ -348,7 +349,7 @@ export const getImportErrorFile: Handler<'getImportErrorFile'> = async (call) =>
     );
   if (row.failed > 0 && row.errorsFileId === null) throw notFound();
   if (row.errorsFileId === null || row.errorsBytes === null) {
-    const header = errorHeader(row.layout?.columns ?? [], row.layout?.delimiter);
+    const header = buildErrorHeader(row.layout?.columns ?? [], row.layout?.delimiter);
     return { status: 200, file: FileBody.ofText(name, header) };
   }
   const { companyId, testMode } = caller;
@@ -372,7 +373,7 @@ function toValues(content: unknown, columns: readonly string[]): Record<string, 
   if (typeof content === 'string') return { _error_raw: content };
   if (!Array.isArray(content)) return content as Record<string, unknown>;
   // Cells beyond the header have no name.
-  return Object.fromEntries(content.map((cell: unknown, index) => [columns[index] ?? cellName(index), cell]));
+  return Object.fromEntries(content.map((cell: unknown, index) => [columns[index] ?? buildCellName(index), cell]));
 }
 
 function toImport(row: ImportRow, { testMode }: Caller, now: Date): components['schemas']['ImportJob'] {
@@ -411,7 +412,7 @@ function toImport(row: ImportRow, { testMode }: Caller, now: Date): components['
       failed: row.failed,
       unprocessed,
     },
-    percent: isStarted ? percentOf(row) : null,
+    percent: isStarted ? computePercent(row) : null,
     rows_per_second: seconds === null || read === 0 ? null : Math.round(read / seconds),
     error: row.error,
     started_at: row.startedAt?.toISOString() ?? null,
@@ -424,7 +425,7 @@ function toImport(row: ImportRow, { testMode }: Caller, now: Date): components['
 }
 
 /** UTF-16 has about twice the bytes of the UTF-8 in which positions are counted. */
-function percentOf({ status, statusBeforeUndo, nextByte, bytes, layout }: ImportRow): number {
+function computePercent({ status, statusBeforeUndo, nextByte, bytes, layout }: ImportRow): number {
   if ((statusBeforeUndo ?? status) === 'completed') return 100;
   const total = layout?.encoding.startsWith('utf-16') ? bytes / 2 : bytes;
   return Math.max(0, Math.min(99, Math.floor((nextByte / Math.max(1, total)) * 100)));

@@ -2,11 +2,11 @@
 import { deleteLinks, findLinks, listLinks as listStored, type StoredLink } from '../../db/records/links.ts';
 import { findRecord, hasRecord } from '../../db/records/records.ts';
 import { findReferences } from '../../db/records/references.ts';
-import { fieldProblem, toUuid } from '../../domain/objects/field-values.ts';
+import { buildFieldProblem, toUuid } from '../../domain/objects/field-values.ts';
 import { isSystem, listRelations, type Relation } from '../../domain/objects/relations.ts';
 import { findClosest } from '../../domain/objects/suggestions.ts';
 import type { Workspace } from '../../domain/objects/workspace.ts';
-import { batchResult } from '../../domain/records/batch.ts';
+import { buildBatchResult } from '../../domain/records/batch.ts';
 import type { StoredRecord } from '../../domain/records/draft.ts';
 import { isVisible } from '../../domain/records/reading.ts';
 import type { components } from '../../generated/api.ts';
@@ -14,13 +14,13 @@ import { ApiError, notFound, orNotFound, validationFailed } from '../../runtime/
 import type { Call, Handler } from '../../runtime/handler.ts';
 import { readPage } from '../../runtime/paging.ts';
 import {
-  linkChange,
+  buildLinkChange,
+  listVisibleRelations,
   type OwnRelation,
   type SeenLink,
   toLinkResponses,
   toOwnRelation,
-  viewFrom,
-  visibleRelations,
+  toSeenLink,
   type WantedLink,
   writeLinks,
 } from '../../services/records/link-writes.ts';
@@ -33,7 +33,7 @@ export const listLinks: Handler<'listLinks'> = async (call) => {
   const { path, query } = call.request;
   const { sql } = call.db;
   const { workspace } = await openObject(call);
-  const visible = visibleRelations(path.object, workspace, caller);
+  const visible = listVisibleRelations(path.object, workspace, caller);
   const relations = query.type === undefined ? visible : visible.filter(({ name }) => name === query.type);
   const { rows, ...rest } = await readPage(
     call,
@@ -68,12 +68,12 @@ export const createLink: Handler<'createLink'> = async (call) => {
   if (!held.has(id)) throw notFound();
   if (!held.has(otherId))
     throw validationFailed(
-      [fieldProblem('record_id', 'NOT_FOUND', `must be a record of ${relation.otherObject}`)],
+      [buildFieldProblem('record_id', 'NOT_FOUND', `must be a record of ${relation.otherObject}`)],
       422,
     );
   const [outcome] = await writeLinks(call, [wanted]);
   if (!outcome || 'error' in outcome) throw outcome?.error ?? notFound();
-  const [response] = await toLinkResponses(call, workspace, [viewFrom(relation, outcome.link)]);
+  const [response] = await toLinkResponses(call, workspace, [toSeenLink(relation, outcome.link)]);
   const link = orNotFound(response);
   return outcome.alreadyLinked
     ? { status: 200, data: { link, already_linked: true } }
@@ -95,7 +95,7 @@ export const deleteLink: Handler<'deleteLink'> = async (call) => {
   if (!(await hasRecord(sql, caller, ends.object, ends.id))) throw notFound();
   const [deleted] = await deleteLinks(sql, caller, [link.id]);
   if (deleted === undefined) throw notFound();
-  call.db.record(linkChange('unlink', link, findTypeName(workspace, link), now));
+  call.db.record(buildLinkChange('unlink', link, findTypeName(workspace, link), now));
   return { status: 200, data: { id: link.id, deleted: true } };
 };
 
@@ -124,7 +124,7 @@ async function createEach(
       call.authorize(`${requireModule(workspace, relation.otherObject)}:view`);
       if (id === undefined || otherId === undefined) throw notFound();
       if (id === otherId)
-        throw validationFailed([fieldProblem('to_id', 'INVALID_OPTION', 'must be another record')], 422);
+        throw validationFailed([buildFieldProblem('to_id', 'INVALID_OPTION', 'must be another record')], 422);
       read.push({ index, relation, object: item.object, id, otherId });
     } catch (error) {
       if (!(error instanceof ApiError)) throw error;
@@ -147,13 +147,13 @@ async function createEach(
   const links = await toLinkResponses(
     call,
     workspace,
-    written.map(({ relation, link }) => viewFrom(relation, link)),
+    written.map(({ relation, link }) => toSeenLink(relation, link)),
   );
   const succeeded = written.flatMap(({ index, alreadyLinked }, place) => {
     const link = links[place];
     return link ? [{ index, link, ...(alreadyLinked ? { already_linked: true as const } : {}) }] : [];
   });
-  return batchResult(succeeded, failed);
+  return buildBatchResult(succeeded, failed);
 }
 
 async function removeEach(
@@ -202,10 +202,10 @@ async function removeEach(
       failed.push(toFailure(index, notFound()));
       continue;
     }
-    call.db.record(linkChange('unlink', link, findTypeName(workspace, link), now));
+    call.db.record(buildLinkChange('unlink', link, findTypeName(workspace, link), now));
     succeeded.push({ index, id: link.id, deleted: true });
   }
-  return batchResult(succeeded, failed);
+  return buildBatchResult(succeeded, failed);
 }
 
 /** @throws ApiError 403 unless the caller can edit one side and view the other */
@@ -230,7 +230,7 @@ async function readWantedLink(call: Call<'createLink'>, workspace: Workspace): P
     const relation = openRelation(workspace, path.object, body.link_type);
     call.authorize(`${requireModule(workspace, relation.otherObject)}:view`);
     if (otherId !== id) return { relation, id, otherId };
-    throw validationFailed([fieldProblem('record_id', 'INVALID_OPTION', 'must be another record')], 422);
+    throw validationFailed([buildFieldProblem('record_id', 'INVALID_OPTION', 'must be another record')], 422);
   } catch (error) {
     orNotFound((await hasRecord(call.db.sql, call.caller, path.object, path.id)) || null);
     throw error;
@@ -263,7 +263,7 @@ function findRelation(
   const allowed = relations.map((each) => each.name);
   const rule = `must be the name of a link type of ${object}`;
   throw validationFailed(
-    [fieldProblem(field, 'INVALID_OPTION', rule, { allowed, meant: findClosest(name, allowed) })],
+    [buildFieldProblem(field, 'INVALID_OPTION', rule, { allowed, meant: findClosest(name, allowed) })],
     status,
   );
 }

@@ -14,16 +14,16 @@ import {
 } from '../../db/records/notes.ts';
 import { toNoteResponse } from '../../domain/records/notes.ts';
 import { isVisible } from '../../domain/records/reading.ts';
-import { orNotFound, problem, validationFailed } from '../../runtime/errors.ts';
+import { buildProblem, orNotFound, validationFailed } from '../../runtime/errors.ts';
 import type { Call, Handler } from '../../runtime/handler.ts';
-import { pageLimit } from '../../runtime/paging.ts';
-import { openRecord, pageOfRecord } from '../../services/records/open-record.ts';
+import { clampPageLimit } from '../../runtime/paging.ts';
+import { openRecord, readRecordPage } from '../../services/records/open-record.ts';
 
 export const listNotes: Handler<'listNotes'> = async (call) => {
   const { caller } = call;
   const { path } = call.request;
   const { sql } = call.db;
-  const { rows, ...rest } = await pageOfRecord(
+  const { rows, ...rest } = await readRecordPage(
     call,
     'notes',
     (after, limit) => listStored(sql, caller, path, after, limit),
@@ -91,9 +91,9 @@ export const listWorkspaceNotes: Handler<'listWorkspaceNotes'> = async (call) =>
   const objects = [...workspace.objects.keys()].filter((object) => isVisible(object, workspace, caller));
   const [from, to] = [query.from, query.to].map((time) => (time === undefined ? undefined : new Date(time)));
   if (from && to && from > to)
-    throw validationFailed([problem('to', 'OUT_OF_RANGE', 'to must not be before from')], 400);
+    throw validationFailed([buildProblem('to', 'OUT_OF_RANGE', 'to must not be before from')], 400);
   const filter = { objects, createdBy: query.created_by, from, to };
-  const limit = pageLimit(query.limit);
+  const limit = clampPageLimit(query.limit);
   const { companyId, testMode, reach } = caller;
   const list = JSON.stringify([companyId, testMode, reach, 'notes', query.created_by, query.from, query.to]);
   const start = query.cursor === undefined ? undefined : (cursors.decode(query.cursor, list) as unknown as NotePlace);

@@ -1,14 +1,14 @@
 // Tags on leads and customers: list, add and remove.
 import { listRecordTags as listStored, type RecordTagRow } from '../../db/records/record-tags.ts';
 import { hasRecord } from '../../db/records/records.ts';
-import { fieldProblem } from '../../domain/objects/field-values.ts';
+import { buildFieldProblem } from '../../domain/objects/field-values.ts';
 import { findClosest } from '../../domain/objects/suggestions.ts';
 import { findByName } from '../../domain/objects/workspace.ts';
 import type { StoredRecord } from '../../domain/records/draft.ts';
 import { findManualTags } from '../../domain/settings/record-tags.ts';
 import { conflict, notFound, orNotFound, validationFailed } from '../../runtime/errors.ts';
 import type { Call, Handler } from '../../runtime/handler.ts';
-import { pageOfWhole } from '../../runtime/paging.ts';
+import { selectPage } from '../../runtime/paging.ts';
 import { lockForChange } from '../../services/records/locked-records.ts';
 import { prepareTags } from '../../services/records/preparation.ts';
 import { openObject, type RecordTarget } from '../../services/records/record-target.ts';
@@ -24,7 +24,7 @@ export const listRecordTags: Handler<'listRecordTags'> = async (call) => {
     listStored(sql, caller, path),
   ]);
   if (!visible) throw notFound();
-  const { rows, ...rest } = pageOfWhole(call, ['tags of a record', path.object, path.id], tags, ({ id }) => id);
+  const { rows, ...rest } = selectPage(call, ['tags of a record', path.object, path.id], tags, ({ id }) => id);
   return { status: 200, data: { tags: rows.map(toRecordTagResponse), ...rest } };
 };
 
@@ -56,7 +56,7 @@ export const createRecordTag: Handler<'createRecordTag'> = async (call) => {
     const allowed = tags.map(({ name }) => name);
     const meant = findClosest(body.name, allowed);
     const rule = `must be the name of a tag of ${object}`;
-    throw validationFailed([fieldProblem('name', 'INVALID_OPTION', rule, { allowed, meant })], 422);
+    throw validationFailed([buildFieldProblem('name', 'INVALID_OPTION', rule, { allowed, meant })], 422);
   }
   return { status: 201, data: { tag: toRecordTagResponse(tag) } };
 };

@@ -9,7 +9,7 @@ import { readListQuery } from '../../domain/records/saved-views.ts';
 import { isMatch, toEtag } from '../../domain/records/version.ts';
 import { showRecord } from '../../domain/records/view.ts';
 import { maxCounted } from '../../domain/service/request-limits.ts';
-import { orNotFound, problem, validationFailed, versionMismatch } from '../../runtime/errors.ts';
+import { buildProblem, orNotFound, validationFailed, versionMismatch } from '../../runtime/errors.ts';
 import type { Handler } from '../../runtime/handler.ts';
 import { readPage } from '../../runtime/paging.ts';
 import { openObject } from '../../services/records/record-target.ts';
@@ -33,7 +33,11 @@ export const listRecords: Handler<'listRecords'> = async (call) => {
   const problems = [...list.problems, ...unread];
   if (isOfOther)
     problems.push(
-      problem('view', 'CONFLICTING_FIELDS', `view must be a view of ${object.object}; this one is of ${view.object}`),
+      buildProblem(
+        'view',
+        'CONFLICTING_FIELDS',
+        `view must be a view of ${object.object}; this one is of ${view.object}`,
+      ),
     );
   if (problems.length > 0) throw validationFailed(problems, 400);
   if (view && list.inView.length > 0) throw viewOutdated(view, list.inView);

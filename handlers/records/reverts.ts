@@ -8,7 +8,7 @@ import {
   type RevertRow,
   updateRevert,
 } from '../../db/records/reverts.ts';
-import { type FieldProblem, fieldProblem } from '../../domain/objects/field-values.ts';
+import { buildFieldProblem, type FieldProblem } from '../../domain/objects/field-values.ts';
 import { findClosest } from '../../domain/objects/suggestions.ts';
 import type { RevertSource } from '../../domain/records/reverts.ts';
 import { revertLimits } from '../../domain/service/request-limits.ts';
@@ -65,7 +65,7 @@ async function readSource(call: Call<'createRevert'>): Promise<RevertSource> {
   if (kinds.length + ofActor.length === 0)
     throw validationFailed(
       [
-        fieldProblem(
+        buildFieldProblem(
           'request_id',
           'REQUIRED',
           'or import_id, revert_id, change_set_id, or actor_id with from and to is required',
@@ -75,12 +75,12 @@ async function readSource(call: Call<'createRevert'>): Promise<RevertSource> {
     );
   const [, ...more] = [...kinds, ...ofActor.slice(0, 1)];
   const problems = more.map((name) =>
-    fieldProblem(name, 'CONFLICTING_FIELDS', 'cannot be sent with the other operations'),
+    buildFieldProblem(name, 'CONFLICTING_FIELDS', 'cannot be sent with the other operations'),
   );
   if (ofActor.length > 0)
     for (const name of ['actor_id', 'from', 'to'] as const)
       if (body[name] === undefined)
-        problems.push(fieldProblem(name, 'REQUIRED', 'is required for the operations of an actor'));
+        problems.push(buildFieldProblem(name, 'REQUIRED', 'is required for the operations of an actor'));
   problems.push(...(await objectProblems(call)));
   if (problems.length > 0)
     throw validationFailed(problems, problems.every(({ code }) => code === 'REQUIRED') ? 400 : 422);
@@ -102,7 +102,7 @@ async function objectProblems({ request, services }: Call<'createRevert'>): Prom
     allowed.includes(name)
       ? []
       : [
-          fieldProblem(`objects[${index}]`, 'INVALID_OPTION', 'must be the name of an object', {
+          buildFieldProblem(`objects[${index}]`, 'INVALID_OPTION', 'must be the name of an object', {
             allowed,
             meant: findClosest(name, allowed),
           }),
@@ -115,10 +115,10 @@ function readActor(id: string, fromText: string, toText: string, now: Date): Non
   const from = new Date(fromText);
   const to = new Date(Math.min(new Date(toText).getTime(), now.getTime()));
   if (new Date(toText) < from)
-    throw validationFailed([fieldProblem('to', 'OUT_OF_RANGE', 'must not be before from')], 422);
+    throw validationFailed([buildFieldProblem('to', 'OUT_OF_RANGE', 'must not be before from')], 422);
   if (to.getTime() - from.getTime() > revertLimits.days * 86_400_000) {
     const rule = `must be at most ${revertLimits.days} days after from`;
-    throw validationFailed([fieldProblem('to', 'OUT_OF_RANGE', rule)], 422);
+    throw validationFailed([buildFieldProblem('to', 'OUT_OF_RANGE', rule)], 422);
   }
   return { id, from: from.toISOString(), to: to.toISOString() };
 }
@@ -126,7 +126,8 @@ function readActor(id: string, fromText: string, toText: string, now: Date): Non
 /** @throws ApiError 422 if the caller can see no such change set, 409 if it was not applied */
 async function readChangeSet(call: Call<'createRevert'>, changeSetId: string): Promise<RevertSource> {
   const row = await findChangeSet(call.db.sql, await toViewer(call, call.caller, false), changeSetId);
-  if (!row) throw validationFailed([fieldProblem('change_set_id', 'NOT_FOUND', 'must be the ID of a change set')], 422);
+  if (!row)
+    throw validationFailed([buildFieldProblem('change_set_id', 'NOT_FOUND', 'must be the ID of a change set')], 422);
   if (row.status !== 'applied' || row.requestId === null)
     throw conflict('not_applied', 'The change set was not applied, so there is nothing to revert.', {
       status: row.status,
@@ -138,9 +139,9 @@ async function readChangeSet(call: Call<'createRevert'>, changeSetId: string): P
 async function requireStored({ request, caller, db: { sql } }: Call<'createRevert'>): Promise<void> {
   const { import_id: importId, revert_id: revertId } = request.body;
   if (importId !== undefined && !(await findImport(sql, caller, importId)))
-    throw validationFailed([fieldProblem('import_id', 'NOT_FOUND', 'must be the ID of an import')], 422);
+    throw validationFailed([buildFieldProblem('import_id', 'NOT_FOUND', 'must be the ID of an import')], 422);
   if (revertId !== undefined && !(await findRevert(sql, caller, revertId)))
-    throw validationFailed([fieldProblem('revert_id', 'NOT_FOUND', 'must be the ID of a revert')], 422);
+    throw validationFailed([buildFieldProblem('revert_id', 'NOT_FOUND', 'must be the ID of a revert')], 422);
 }
 
 export const applyRevert: Handler<'applyRevert'> = async (call) => {
@@ -152,10 +153,10 @@ export const applyRevert: Handler<'applyRevert'> = async (call) => {
   for (const scope of row.scopes) call.authorize(scope);
   const appliedBy = toApplier(call, ['reverts:create', ...row.scopes]);
   requireCompanyReach({
-    caller: { ...caller, reach: caller.reachOf?.(['reverts:create', ...row.scopes]) ?? caller.reach },
+    caller: { ...caller, reach: caller.computeReach?.(['reverts:create', ...row.scopes]) ?? caller.reach },
   });
   const { importId } = row.source;
-  if (importId !== undefined && row.objects === null) await beginUndoOf(call, importId);
+  if (importId !== undefined && row.objects === null) await beginImportUndo(call, importId);
   const change = { status: 'running', module: 'reverts', onConflict, dueAt: now, itemsUntil: null } as const;
   await updateRevert(sql, caller, row.id, change, { appliedBy });
   await requireRoom(call);
@@ -164,7 +165,7 @@ export const applyRevert: Handler<'applyRevert'> = async (call) => {
 };
 
 /** Has an import be undone with its revert. @throws ApiError 409 if it has not ended, or is undone already */
-async function beginUndoOf({ caller, db: { sql } }: Call, importId: string): Promise<void> {
+async function beginImportUndo({ caller, db: { sql } }: Call, importId: string): Promise<void> {
   const undone = orNotFound(await lockImport(sql, caller, importId));
   requireEnded(undone);
   if (undone.status === 'undoing' || undone.status === 'undone') throw nothingToUndo();

@@ -5,7 +5,7 @@ import { checkTask, getTaskObject, showTask } from '../../domain/records/tasks.t
 import { toEtag } from '../../domain/records/version.ts';
 import { notFound, orNotFound } from '../../runtime/errors.ts';
 import type { Handler } from '../../runtime/handler.ts';
-import { pageOfRecord } from '../../services/records/open-record.ts';
+import { readRecordPage } from '../../services/records/open-record.ts';
 import { prepareNew, resolve } from '../../services/records/preparation.ts';
 import { writeNewRecord } from '../../services/records/record-writes.ts';
 
@@ -19,7 +19,7 @@ export const listRecordTasks: Handler<'listRecordTasks'> = async (call) => {
     { field: 'record_id', op: 'eq', value: path.id },
   ];
   const sort = [{ field: 'created_at', descending: true }];
-  const { rows, ...rest } = await pageOfRecord(
+  const { rows, ...rest } = await readRecordPage(
     call,
     'tasks',
     (after, limit) => listRecords(sql, caller, 'tasks', { sort, filter: { and: conditions }, after, limit }),

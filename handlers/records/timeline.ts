@@ -6,10 +6,10 @@ import { listAttachments } from '../../db/records/attachments.ts';
 import { listLinks } from '../../db/records/links.ts';
 import { listNotes } from '../../db/records/notes.ts';
 import { listRecords } from '../../db/records/records.ts';
-import { listActivitiesOf } from '../../db/sales/record-activities.ts';
-import { listBookingsOf } from '../../db/scheduling/bookings.ts';
+import { listActivitiesAbout } from '../../db/sales/record-activities.ts';
+import { listBookingsAbout } from '../../db/scheduling/bookings.ts';
 import { toAuditLog } from '../../domain/access/audit-view.ts';
-import { moduleState } from '../../domain/billing/plans.ts';
+import { getModuleState } from '../../domain/billing/plans.ts';
 import { toMessageResponse } from '../../domain/messaging/messages.ts';
 import type { Filter } from '../../domain/objects/filter.ts';
 import { isSystem } from '../../domain/objects/relations.ts';
@@ -17,15 +17,21 @@ import type { Workspace } from '../../domain/objects/workspace.ts';
 import { toAttachmentResponse } from '../../domain/records/attachments.ts';
 import { toNoteResponse } from '../../domain/records/notes.ts';
 import { showTask } from '../../domain/records/tasks.ts';
-import { parseKinds, scopeOfKind, type TimelineKind, timelineKinds, toSummary } from '../../domain/records/timeline.ts';
+import {
+  getKindScope,
+  parseKinds,
+  type TimelineKind,
+  timelineKinds,
+  toSummary,
+} from '../../domain/records/timeline.ts';
 import { showActivity } from '../../domain/sales/activities.ts';
 import { statusField } from '../../domain/sales/status-moves.ts';
 import { toBookingResponse } from '../../domain/scheduling/booking-view.ts';
 import type { components } from '../../generated/api.ts';
 import { orNotFound, validationFailed } from '../../runtime/errors.ts';
 import type { Call, Handler } from '../../runtime/handler.ts';
-import { type SeenLink, toLinkResponses, visibleRelations } from '../../services/records/link-writes.ts';
-import { pageOfRecord } from '../../services/records/open-record.ts';
+import { listVisibleRelations, type SeenLink, toLinkResponses } from '../../services/records/link-writes.ts';
+import { readRecordPage } from '../../services/records/open-record.ts';
 
 type TimelineCall = Call<'listRecordTimeline'>;
 type Item = components['schemas']['TimelineItem'];
@@ -43,17 +49,17 @@ export const listRecordTimeline: Handler<'listRecordTimeline'> = async (call) =>
   const { kinds: asked, problems } = parseKinds(call.request.query.kinds);
   if (problems.length > 0) throw validationFailed(problems, 400);
   for (const kind of asked ?? []) {
-    const scope = scopeOfKind(kind);
+    const scope = getKindScope(kind);
     if (scope !== null) call.authorize(scope);
   }
   const kinds = asked ?? timelineKinds.filter((kind) => isOpen(call, kind));
-  const { rows, ...rest } = await pageOfRecord(
+  const { rows, ...rest } = await readRecordPage(
     call,
     `timeline ${asked?.join(',') ?? ''}`,
     async (after: Place | undefined, limit) => {
       // All kinds are sent at once, each as long as the page, so that their newest are the newest of all.
       const entries = await Promise.all(
-        kinds.map((kind) => readers[kind](viewerOf(call, kind), workspace, after, limit)),
+        kinds.map((kind) => readers[kind](applyKindVisibility(call, kind), workspace, after, limit)),
       );
       return entries.flat().sort(newestFirst).slice(0, limit);
     },
@@ -63,18 +69,18 @@ export const listRecordTimeline: Handler<'listRecordTimeline'> = async (call) =>
 };
 
 /** The call with the visibility that the operation of the kind would have. */
-function viewerOf(call: TimelineCall, kind: TimelineKind): TimelineCall {
+function applyKindVisibility(call: TimelineCall, kind: TimelineKind): TimelineCall {
   const { caller, request } = call;
-  const scope = scopeOfKind(kind);
-  if (scope === null || !caller.reachOf) return call;
-  return { ...call, caller: { ...caller, reach: caller.reachOf([`${request.path.object}:view`, scope]) } };
+  const scope = getKindScope(kind);
+  if (scope === null || !caller.computeReach) return call;
+  return { ...call, caller: { ...caller, reach: caller.computeReach([`${request.path.object}:view`, scope]) } };
 }
 
 function isOpen({ caller: { grants, modules } }: TimelineCall, kind: TimelineKind): boolean {
-  const scope = scopeOfKind(kind);
+  const scope = getKindScope(kind);
   if (scope === null) return true;
   const [module = ''] = scope.split(':');
-  return grants.allows(scope) && moduleState(module, modules) === 'on';
+  return grants.allows(scope) && getModuleState(module, modules) === 'on';
 }
 
 function newestFirst(a: Entry, b: Entry): number {
@@ -99,7 +105,7 @@ const readers: Readonly<Record<TimelineKind, Read>> = {
     }),
 
   activity: async ({ caller, request: { path }, db: { sql } }, workspace, after, limit) =>
-    (await listActivitiesOf(sql, caller, path, after, limit)).map(({ record }) => {
+    (await listActivitiesAbout(sql, caller, path, after, limit)).map(({ record }) => {
       const details = showActivity(record, caller.testMode, workspace);
       const { id, performed_at: at, created_by: actor, activity_type: title } = details;
       return {
@@ -142,7 +148,7 @@ const readers: Readonly<Record<TimelineKind, Read>> = {
     }),
 
   booking: async ({ caller, request: { path }, db: { sql } }, _workspace, after, limit) =>
-    (await listBookingsOf(sql, caller, path, after, limit)).map((row) => {
+    (await listBookingsAbout(sql, caller, path, after, limit)).map((row) => {
       const details = toBookingResponse(row, toActor(row), caller.testMode);
       const { id, start_at: at, meeting_title: title, created_by: actor } = details;
       return { kind: 'booking', id, at, title, summary: toSummary(details.meeting_description), actor, details };
@@ -178,7 +184,7 @@ const readers: Readonly<Record<TimelineKind, Read>> = {
 
   link: async ({ caller, request: { path }, db: { sql } }, workspace, after, limit) => {
     // References are fields of records: they have no id, no creator and no time of their own.
-    const relations = visibleRelations(path.object, workspace, caller).filter(({ type }) => !isSystem(type));
+    const relations = listVisibleRelations(path.object, workspace, caller).filter(({ type }) => !isSystem(type));
     return (await listLinks(sql, caller, path, relations, after, limit)).flatMap(({ linkTypeId, side, ...link }) => {
       const relation = relations.find(({ type, ...each }) => type.id === linkTypeId && each.side === side);
       if (!relation || link.id === null) return [];

@@ -1,6 +1,6 @@
 // Reports over the records of an object, and the pipeline.
 import { countByStatus } from '../../db/reports/reports.ts';
-import { type ApiError, type FieldProblem, orNotFound, problem, validationFailed } from '../../runtime/errors.ts';
+import { type ApiError, buildProblem, type FieldProblem, orNotFound, validationFailed } from '../../runtime/errors.ts';
 import type { Call, Handler, Result } from '../../runtime/handler.ts';
 import { assertMayReveal, assertModuleOn, computeReport, readReportFor } from '../../services/reports/report-runs.ts';
 
@@ -47,7 +47,7 @@ export const getPipeline: Handler<'getPipeline'> = async (call) => {
   const pipelineId = query.pipeline_id?.toLowerCase();
   if (pipelineId !== undefined && query.object !== 'deals') {
     const rule = 'is not allowed if object is leads, whose statuses belong to no pipeline';
-    throw validationFailed([problem('pipeline_id', 'CONFLICTING_FIELDS', `pipeline_id ${rule}.`)], 400);
+    throw validationFailed([buildProblem('pipeline_id', 'CONFLICTING_FIELDS', `pipeline_id ${rule}.`)], 400);
   }
   if (pipelineId !== undefined) orNotFound(workspace.pipelines.find(({ id }) => id === pipelineId));
   const rows = await countByStatus(call.db.sql, caller, query.object, pipelineId);

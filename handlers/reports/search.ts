@@ -1,8 +1,8 @@
 // Search across the objects that a credential can view.
 import { searchRecords as findMatches } from '../../db/reports/search.ts';
-import { moduleState } from '../../domain/billing/plans.ts';
+import { getModuleState } from '../../domain/billing/plans.ts';
 import type { Workspace, WorkspaceObject } from '../../domain/objects/workspace.ts';
-import { recordLabel } from '../../domain/records/label.ts';
+import { getRecordLabel } from '../../domain/records/label.ts';
 import { showRecord } from '../../domain/records/view.ts';
 import { listSearchedFields, listSearchedTexts } from '../../domain/reports/search.ts';
 import { maxSearchHits } from '../../domain/service/request-limits.ts';
@@ -37,7 +37,7 @@ export const searchRecords: Handler<'searchRecords'> = async (call) => {
       total_capped: isCapped,
       hits: hits.map(({ record, matchedField }) => {
         const shown = showRecord(object, record);
-        return { id: record.id, label: recordLabel(shown, fields), matched_field: matchedField, record: shown };
+        return { id: record.id, label: getRecordLabel(shown, fields), matched_field: matchedField, record: shown };
       }),
     };
   });
@@ -63,5 +63,5 @@ function findRequestedObjects(names: string | undefined, workspace: Workspace): 
 }
 
 function isOpen({ module }: WorkspaceObject, caller: Caller): boolean {
-  return caller.grants.allows(`${module}:view`) && moduleState(module, caller.modules) === 'on';
+  return caller.grants.allows(`${module}:view`) && getModuleState(module, caller.modules) === 'on';
 }

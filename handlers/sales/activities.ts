@@ -3,21 +3,21 @@
 
 import { countRecords, findRecord, listRecords, lockRecord } from '../../db/records/records.ts';
 import { lockEntity } from '../../db/sales/activity-effects.ts';
-import { objectOfEntity } from '../../domain/records/entity-types.ts';
+import { toEntityObject } from '../../domain/records/entity-types.ts';
 import { isMatch, toEtag } from '../../domain/records/version.ts';
 import { type LoggedContact, toLoggedContact } from '../../domain/records/writes.ts';
 import {
-  activityFilter,
   checkActivity,
   checkActivityChange,
   getActivityObject,
   showActivity,
+  toActivityFilter,
 } from '../../domain/sales/activities.ts';
 import { sendOnlyOneOf } from '../../domain/service/messages.ts';
 import type { components } from '../../generated/api.ts';
-import { notFound, orNotFound, problem, validationFailed, versionMismatch } from '../../runtime/errors.ts';
+import { buildProblem, notFound, orNotFound, validationFailed, versionMismatch } from '../../runtime/errors.ts';
 import type { Call, Handler } from '../../runtime/handler.ts';
-import { pageLimit, readPage } from '../../runtime/paging.ts';
+import { clampPageLimit, readPage } from '../../runtime/paging.ts';
 import { prepareChange, prepareNew, resolve } from '../../services/records/preparation.ts';
 import { writeChange, writeNewRecord } from '../../services/records/record-writes.ts';
 
@@ -27,9 +27,9 @@ export const listActivities: Handler<'listActivities'> = async (call) => {
   const { sql } = call.db;
   const { offset } = query;
   const workspace = await call.services.loadWorkspace();
-  const { filter, problems } = activityFilter(query, workspace);
+  const { filter, problems } = toActivityFilter(query, workspace);
   if (offset !== undefined && query.cursor !== undefined)
-    problems.push(problem('offset', 'CONFLICTING_FIELDS', sendOnlyOneOf(['offset', 'cursor'])));
+    problems.push(buildProblem('offset', 'CONFLICTING_FIELDS', sendOnlyOneOf(['offset', 'cursor'])));
   if (problems.length > 0) throw validationFailed(problems, 400);
 
   const sort = [{ field: 'performed_at', descending: true }];
@@ -42,7 +42,10 @@ export const listActivities: Handler<'listActivities'> = async (call) => {
   const activities = rows.map(({ record }) => showActivity(record, caller.testMode, workspace));
   if (offset === undefined) return { status: 200, data: { activities, ...rest } };
   const total = await countRecords(sql, caller, 'activities', filter);
-  return { status: 200, data: { activities, ...rest, pagination: { limit: pageLimit(query.limit), offset, total } } };
+  return {
+    status: 200,
+    data: { activities, ...rest, pagination: { limit: clampPageLimit(query.limit), offset, total } },
+  };
 };
 
 export const createActivity: Handler<'createActivity'> = async (call) => {
@@ -63,16 +66,16 @@ export const createActivity: Handler<'createActivity'> = async (call) => {
   return {
     status: 201,
     etag: toEtag(stored),
-    data: { activity, entity: await entityOf(call, toLoggedContact(stored.values)) },
+    data: { activity, entity: await readEntity(call, toLoggedContact(stored.values)) },
   };
 };
 
 /** The record as the activity left it. */
-async function entityOf(
+async function readEntity(
   { caller, db: { sql } }: Call<'createActivity'>,
   { entityType, entityId }: LoggedContact,
 ): Promise<components['schemas']['ActivityEntity']> {
-  const entity = orNotFound(await findRecord(sql, caller, objectOfEntity(entityType), entityId));
+  const entity = orNotFound(await findRecord(sql, caller, toEntityObject(entityType), entityId));
   return {
     type: entityType,
     id: entity.id,

@@ -10,27 +10,27 @@ import { orNotFound, validationFailed } from '../../runtime/errors.ts';
 import type { Call, Handler } from '../../runtime/handler.ts';
 
 export const getCustomer: Handler<'getCustomer'> = async (call) => {
-  const include = includeOf(call.request.query.include);
-  const { customer, etag } = await profileOf(call, call.request.path.id, include);
+  const include = readInclude(call.request.query.include);
+  const { customer, etag } = await readProfile(call, call.request.path.id, include);
   return { status: 200, etag, data: { customer } };
 };
 
 export const getCustomerByEmail: Handler<'getCustomerByEmail'> = async (call) => {
-  const include = includeOf(call.request.query.include);
+  const include = readInclude(call.request.query.include);
   const match = orNotFound(await findCustomerByEmail(call.db.sql, call.caller, call.request.query.email.toLowerCase()));
-  const { customer, etag } = await profileOf(call, match.id, include);
+  const { customer, etag } = await readProfile(call, match.id, include);
   return { status: 200, etag, data: { customer, other_matches: match.others } };
 };
 
 /** @throws ApiError 400 for an unknown group */
-function includeOf(text: string | undefined): ReadonlySet<IncludeGroup> {
+function readInclude(text: string | undefined): ReadonlySet<IncludeGroup> {
   const { include, problems } = parseInclude(text ?? 'contacts');
   if (problems.length > 0) throw validationFailed(problems, 400);
   return include;
 }
 
 /** @throws ApiError 404 if the caller cannot see the customer */
-async function profileOf(
+async function readProfile(
   call: Call<'getCustomer'> | Call<'getCustomerByEmail'>,
   id: string,
   include: ReadonlySet<IncludeGroup>,

@@ -11,12 +11,12 @@ import { describeUpdate, type ShownRecord, showRecord } from '../../domain/recor
 import {
   buildAccount,
   buildCustomer,
+  buildMatchKeys,
   checkDeal,
-  convertedStatus,
-  matchKeys,
+  findConvertedStatus,
 } from '../../domain/sales/lead-conversion.ts';
 import type { components } from '../../generated/api.ts';
-import { type ApiError, conflict, orNotFound, problem, validationFailed } from '../../runtime/errors.ts';
+import { type ApiError, buildProblem, conflict, orNotFound, validationFailed } from '../../runtime/errors.ts';
 import type { Call, Handler } from '../../runtime/handler.ts';
 import { lockForChange } from '../../services/records/locked-records.ts';
 import { prepareChange, prepareNew, type ResolvedRecord, resolve } from '../../services/records/preparation.ts';
@@ -37,11 +37,11 @@ export const convertLead: Handler<'convertLead'> = async (call) => {
   const deal = await wantedDeal(call, lead, workspace);
   if (lead.values.converted_at !== null && lead.values.converted_customer_id !== null)
     throw await alreadyConverted(call, lead);
-  const status = convertedStatus(lead, workspace);
+  const status = findConvertedStatus(lead, workspace);
   if (!status)
     throw conflict('no_converted_status', 'No active lead status has the outcome converted. Create one first.');
 
-  const { customer, account } = await partiesOf(call, lead, workspace);
+  const { customer, account } = await findOrCreateParties(call, lead, workspace);
   const made =
     deal &&
     (await makeDeal(
@@ -76,7 +76,7 @@ async function wantedDeal(
   const { deal: given, create_deal: wanted = given !== undefined } = call.request.body ?? {};
   const shape =
     wanted === false && given !== undefined
-      ? [problem('deal', 'CONFLICTING_FIELDS', 'deal is not allowed if create_deal is false')]
+      ? [buildProblem('deal', 'CONFLICTING_FIELDS', 'deal is not allowed if create_deal is false')]
       : [];
   const { change, problems = [] } = wanted === true ? checkDeal(lead, given, workspace, call.now) : {};
   const deal = change && (await resolve(call, change));
@@ -130,14 +130,14 @@ async function alreadyConverted({ caller, db: { sql } }: Convert, lead: StoredRe
 }
 
 /** Finds or creates the customer and, if the lead names a company, the account. */
-async function partiesOf(
+async function findOrCreateParties(
   call: Convert,
   lead: StoredRecord,
   workspace: Workspace,
 ): Promise<{ customer: Party; account: Party | null }> {
   const { caller } = call;
   const { sql } = call.db;
-  const keys = matchKeys(lead, workspace);
+  const keys = buildMatchKeys(lead, workspace);
   const { customer: known, accountId } = await findMatches(sql, caller, keys);
   if (known?.accountId)
     return { customer: { id: known.id, created: false }, account: { id: known.accountId, created: false } };

@@ -5,7 +5,7 @@ import type { NewRecord } from '../../domain/records/draft.ts';
 import { toEtag } from '../../domain/records/version.ts';
 import { checkLead } from '../../domain/sales/lead-intake.ts';
 import type { components } from '../../generated/api.ts';
-import { problem } from '../../runtime/errors.ts';
+import { buildProblem } from '../../runtime/errors.ts';
 import type { Call, Handler } from '../../runtime/handler.ts';
 import { prepareNew, resolve, searchDuplicate } from '../../services/records/preparation.ts';
 import { writeLead } from '../../services/records/record-writes.ts';
@@ -26,7 +26,7 @@ export const createLead: Handler<'createLead'> = async (call) => {
   ]);
   if (lead.assigneeEmail !== null && !assignee)
     lead.problems.push(
-      problem('assigned_to_email', 'NOT_FOUND', 'assigned_to_email must be the email address of an active user'),
+      buildProblem('assigned_to_email', 'NOT_FOUND', 'assigned_to_email must be the email address of an active user'),
     );
   if (refused || lead.problems.length > 0) throw call.request.rejection(lead.problems);
   lead.values.assigned_to = assignee?.id ?? null;

@@ -3,10 +3,10 @@
 import type { Status } from '../../domain/objects/configuration.ts';
 import { getBuiltinObject } from '../../domain/objects/workspace.ts';
 import type { StoredRecord } from '../../domain/records/draft.ts';
-import { changeTime, toEtag } from '../../domain/records/version.ts';
-import { auditActionName, type ShownRecord, showRecord } from '../../domain/records/view.ts';
+import { computeChangeTime, toEtag } from '../../domain/records/version.ts';
+import { buildAuditActionName, type ShownRecord, showRecord } from '../../domain/records/view.ts';
 import { checkMove, statusField } from '../../domain/sales/status-moves.ts';
-import { statusItem } from '../../domain/settings/status-effects.ts';
+import { findStatusItem } from '../../domain/settings/status-effects.ts';
 import { conflict, orNotFound, validationFailed } from '../../runtime/errors.ts';
 import type { Call, Handler } from '../../runtime/handler.ts';
 import { lockForChange } from '../../services/records/locked-records.ts';
@@ -54,7 +54,7 @@ async function move(call: MoveCall, name: 'deals' | 'leads'): Promise<Move> {
   if (problems.length > 0) throw validationFailed([...problems, ...others], 422);
   if (others.length > 0 || !status) throw call.request.rejection(checked.shape);
 
-  const previous = statusItem(name, before.values[statusField[name]], workspace);
+  const previous = findStatusItem(name, before.values[statusField[name]], workspace);
   if (previous?.id !== status.id && !status.isActive) {
     const reason = name === 'deals' ? 'stage_inactive' : 'status_inactive';
     throw conflict(reason, `The status ${status.name} is inactive. Activate it first, or choose another one.`);
@@ -83,12 +83,12 @@ async function write(
   if (prepared) return writeChange(call, place, prepared, metadata);
   if (reason !== undefined) {
     const noted = {
-      action: auditActionName(object, 'update'),
+      action: buildAuditActionName(object, 'update'),
       object: object.object,
       recordId: before.id,
       ...metadata,
     };
-    call.db.record({ ...noted, occurredAt: changeTime(before, call.currentTime()) });
+    call.db.record({ ...noted, occurredAt: computeChangeTime(before, call.currentTime()) });
   }
   return before;
 }

@@ -31,7 +31,7 @@ export const getSchedulingSuggestion: Handler<'getSchedulingSuggestion'> = async
       pool_id: opened.pool.id,
       policy_id: opened.policy.id,
       at: at === undefined ? null : new Date(at).toISOString(),
-      user: { id: userId, full_name: nameOf(opened, userId) },
+      user: { id: userId, full_name: findFullName(opened, userId) },
       strategy: opened.strategy,
       eligible_user_ids: opened.people.map((person) => person.userId).filter((id) => choice.eligible.has(id)),
       excluded: choice.excluded,
@@ -79,7 +79,7 @@ export const createSchedulingAssignment: Handler<'createSchedulingAssignment'> =
         pool_id: pool.id,
         policy_id: assignment.policyId,
         user_id: userId,
-        user_name: nameOf(opened, userId),
+        user_name: findFullName(opened, userId),
         strategy: opened.strategy,
         rotation_index: assignment.rotationIndex,
         object: about.object,
@@ -130,6 +130,6 @@ function findRejection(person: Person, demand: SlotDemand, start: number): SlotR
 const noEligibleMember = ({ pool }: OpenPool, { excluded }: Choice) =>
   conflict('no_eligible_rep', `No member of the pool ${pool.name} is available at this time.`, { excluded });
 
-function nameOf({ people }: OpenPool, userId: string): string {
+function findFullName({ people }: OpenPool, userId: string): string {
   return people.find((person) => person.userId === userId)?.fullName ?? '';
 }

@@ -10,11 +10,11 @@ import { bookHeldTime, countAhead, freeTime, moveTime } from '../../db/schedulin
 import type { AssignmentStrategy, Candidate } from '../../domain/scheduling/assignment.ts';
 import { chooseMember } from '../../domain/scheduling/assignment.ts';
 import { toBookingResponse } from '../../domain/scheduling/booking-view.ts';
-import { type BookingProvider, meetingUrl, type StoredBooking } from '../../domain/scheduling/bookings.ts';
+import { type BookingProvider, getMeetingUrl, type StoredBooking } from '../../domain/scheduling/bookings.ts';
 import type { FreeSlot } from '../../domain/scheduling/slots.ts';
 import { isKnown } from '../../domain/scheduling/user-availability.ts';
 import type { Interval } from '../../domain/service/intervals.ts';
-import { conflict, notFound, orNotFound, problem, validationFailed } from '../../runtime/errors.ts';
+import { buildProblem, conflict, notFound, orNotFound, validationFailed } from '../../runtime/errors.ts';
 import type { Call, Handler } from '../../runtime/handler.ts';
 import { readPage } from '../../runtime/paging.ts';
 import { requireAboutRecord } from '../../services/records/about-record.ts';
@@ -31,22 +31,22 @@ import {
 import { type BookingCall, recordBookingChange } from '../../services/scheduling/booking-changes.ts';
 import { readBookingFilter, readPhone, refuseOtherTime } from '../../services/scheduling/booking-requests.ts';
 import {
-  alternativesInterval,
+  addBuffers,
+  computeAlternativesInterval,
   conflictWithAlternatives,
-  liveTimes,
-  withBuffers,
+  readLiveTimes,
 } from '../../services/scheduling/live-alternatives.ts';
 import { askCalendar, type LiveTimes, readAhead } from '../../services/scheduling/outside-calendars.ts';
 import {
   findAlternatives,
+  findNextSlots,
   findSlot,
-  firstStretch,
-  nextSlots,
+  findSlotsWithin,
+  getFirstStretch,
+  listUnknown,
   noCalendar,
   openPool,
   readSlotClaim,
-  slotsWithin,
-  unknownAmong,
 } from '../../services/scheduling/slot-offers.ts';
 import { takeFor } from '../../services/scheduling/taking-times.ts';
 
@@ -107,7 +107,7 @@ export const createBooking: Handler<'createBooking'> = async (call) => {
     meetingDescription: meeting.description,
     locationKind: meeting.locationKind,
     location: meeting.location,
-    meetingUrl: meetingUrl(meeting),
+    meetingUrl: getMeetingUrl(meeting),
     provider,
     calendarEventLink: null,
     object: about.object,
@@ -231,9 +231,9 @@ async function takeHeld(call: CreateCall, id: string, reservationId: string): Pr
   const { caller, now } = call;
   const claim = readSlotClaim(call, call.request.body.slot_token ?? '');
   const held = orNotFound(await findHeld(call.db.sql, caller, reservationId, now));
-  if (!isOf(held, claim))
+  if (!matchesClaim(held, claim))
     throw validationFailed(
-      [problem('reservation_id', 'INVALID_FORMAT', 'reservation_id and slot_token must refer to the same slot')],
+      [buildProblem('reservation_id', 'INVALID_FORMAT', 'reservation_id and slot_token must refer to the same slot')],
       400,
     );
   const [policies, [user]] = await Promise.all([
@@ -241,8 +241,8 @@ async function takeHeld(call: CreateCall, id: string, reservationId: string): Pr
     findMembers(call.db.sql, caller, [held.userId]),
   ]);
   if (!user?.isActive) throw inactive(user?.fullName ?? 'The reserved user');
-  if (await askCalendar(call, user.id, withBuffers(claim, policies.policy))) {
-    const live = await liveTimes(call, user.id, claim.start, policies.policy);
+  if (await askCalendar(call, user.id, addBuffers(claim, policies.policy))) {
+    const live = await readLiveTimes(call, user.id, claim.start, policies.policy);
     const opened = await openPool(call, held.poolId, held.policyId, claim, { live });
     const terms = { exposure: claim.exposure, minutes: (claim.end - claim.start) / 60_000, timezone: claim.timezone };
     const alternatives = await findAlternatives(call, opened, claim.start, terms, live);
@@ -269,7 +269,7 @@ async function takeHeld(call: CreateCall, id: string, reservationId: string): Pr
   };
 }
 
-function isOf(held: ReservationRow, claim: ReturnType<typeof readSlotClaim>): boolean {
+function matchesClaim(held: ReservationRow, claim: ReturnType<typeof readSlotClaim>): boolean {
   return (
     held.poolId === claim.poolId &&
     held.policyId === claim.policyId &&
@@ -295,13 +295,13 @@ async function takeEarliest(call: CreateCall, id: string): Promise<Taken> {
   const live = new Map<string, readonly Interval[] | null>();
   // Each pass ends the search, or reads one more calendar that has changed since it was last read.
   for (;;) {
-    const people = await findPeople(call, users, policies, firstStretch(within), { live });
+    const people = await findPeople(call, users, policies, getFirstStretch(within), { live });
     const usable = people.filter(({ calendar }) => isKnown(calendar));
-    if (usable.length === 0) throw noCalendar('these users', unknownAmong(people));
+    if (usable.length === 0) throw noCalendar('these users', listUnknown(people));
     const named = findSlot(within, policy, usable, now);
     const { slots } = named
       ? { slots: [named] }
-      : await slotsWithin(call, policies, users, within, undefined, maxTimes, { people, live });
+      : await findSlotsWithin(call, policies, users, within, undefined, maxTimes, { people, live });
     const found = await takeFirstFree(call, id, slots, usable, policy, live);
     if (found?.person)
       return {
@@ -315,9 +315,12 @@ async function takeEarliest(call: CreateCall, id: string): Promise<Taken> {
         timezone: null,
       };
     if (!found) break;
-    live.set(found.changed, await readAhead(call, found.changed, alternativesInterval(call, within.start, policy)));
+    live.set(
+      found.changed,
+      await readAhead(call, found.changed, computeAlternativesInterval(call, within.start, policy)),
+    );
   }
-  const slots = await nextSlots(call, policies, users, within.end, undefined, live);
+  const slots = await findNextSlots(call, policies, users, within.end, undefined, live);
   const alternatives = slots.map((slot) => ({
     start_at: new Date(slot.start).toISOString(),
     end_at: new Date(slot.end).toISOString(),
@@ -349,7 +352,7 @@ async function takeFirstFree(
       if (!person) break;
       left.delete(person.userId);
       const { userId } = person;
-      if (person.provider === 'caldav' && (await askCalendar(call, userId, withBuffers(slot, policy)))) {
+      if (person.provider === 'caldav' && (await askCalendar(call, userId, addBuffers(slot, policy)))) {
         if (live.has(userId)) continue;
         return { person: undefined, changed: userId };
       }

@@ -4,7 +4,7 @@ import { findUser } from '../../db/people/users.ts';
 import * as db from '../../db/scheduling/calendars.ts';
 import { CalendarFault, openConnection, type SealedConnection } from '../../domain/scheduling/calendars.ts';
 import type { components } from '../../generated/api.ts';
-import { calendarFailed, type FieldProblem, orNotFound, problem, validationFailed } from '../../runtime/errors.ts';
+import { buildProblem, calendarFailed, type FieldProblem, orNotFound, validationFailed } from '../../runtime/errors.ts';
 import type { Call, Handler } from '../../runtime/handler.ts';
 import { openUser } from '../../services/people/own-user.ts';
 
@@ -53,9 +53,9 @@ async function findVisibleUser(call: AnyCall): Promise<string> {
 async function addressProblems(call: Call<'connectCalendar'>): Promise<FieldProblem[]> {
   const { provider, url } = call.request.body;
   if (provider !== 'caldav' || url === undefined) return [];
-  const refusal = await call.db.withoutConnection(call.services.calendars.refusalOf(url));
-  if (refusal) return [problem('url', 'INVALID_FORMAT', `url ${refusal}`)];
-  return /[?#]/.test(url) ? [problem('url', 'INVALID_FORMAT', 'url must not have a query or a fragment')] : [];
+  const refusal = await call.db.withoutConnection(call.services.calendars.findUrlRejection(url));
+  if (refusal) return [buildProblem('url', 'INVALID_FORMAT', `url ${refusal}`)];
+  return /[?#]/.test(url) ? [buildProblem('url', 'INVALID_FORMAT', 'url must not have a query or a fragment')] : [];
 }
 
 const ofCaldav = ['url', 'username', 'password'] as const;
@@ -66,8 +66,8 @@ function findCombinationProblems({ request: { body } }: Call<'connectCalendar'>)
     .filter((name) => (provider === 'caldav') === (body[name] === undefined))
     .map((name) =>
       provider === 'caldav'
-        ? problem(name, 'REQUIRED', `${name} is required if provider is caldav`)
-        : problem(name, 'CONFLICTING_FIELDS', `${name} is not allowed if provider is ${provider}`),
+        ? buildProblem(name, 'REQUIRED', `${name} is required if provider is caldav`)
+        : buildProblem(name, 'CONFLICTING_FIELDS', `${name} is not allowed if provider is ${provider}`),
     );
 }
 
@@ -81,7 +81,7 @@ async function verify(call: Call<'connectCalendar'>, sealed: SealedConnection): 
     if (error.kind === 'refused')
       throw validationFailed(
         [
-          problem(
+          buildProblem(
             'password',
             'INVALID_OPTION',
             'The calendar server does not allow this username and password to write events',
@@ -91,7 +91,7 @@ async function verify(call: Call<'connectCalendar'>, sealed: SealedConnection): 
       );
     if (error.kind === 'unreadable')
       throw validationFailed(
-        [problem('url', 'INVALID_OPTION', 'url must be the address of a calendar for events')],
+        [buildProblem('url', 'INVALID_OPTION', 'url must be the address of a calendar for events')],
         422,
       );
     throw calendarFailed();

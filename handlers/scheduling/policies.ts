@@ -1,18 +1,18 @@
 // Scheduling policies: create, read, change and delete.
 import { v7 as uuidv7 } from 'uuid';
-import { camelKeys } from '../../db/client/row-names.ts';
+import { toCamelKeys } from '../../db/client/row-names.ts';
 import * as db from '../../db/scheduling/policies.ts';
-import { findPolicyProblems, type PolicySettings, standardPolicy } from '../../domain/scheduling/policies.ts';
+import { buildStandardPolicy, findPolicyProblems, type PolicySettings } from '../../domain/scheduling/policies.ts';
 import { configurationLimits } from '../../domain/service/request-limits.ts';
 import type { components } from '../../generated/api.ts';
 import { conflict, orNotFound, validationFailed } from '../../runtime/errors.ts';
 import type { Handler } from '../../runtime/handler.ts';
-import { pageOfWhole } from '../../runtime/paging.ts';
+import { selectPage } from '../../runtime/paging.ts';
 import { recordChange, refuseFull, refuseTwin } from '../../services/settings/setting-changes.ts';
 
 export const listSchedulingPolicies: Handler<'listSchedulingPolicies'> = async (call) => {
   const policies = await db.listPolicies(call.db.sql, call.caller.companyId);
-  const { rows, ...rest } = pageOfWhole(call, ['scheduling policies'], policies, ({ id }) => id);
+  const { rows, ...rest } = selectPage(call, ['scheduling policies'], policies, ({ id }) => id);
   return { status: 200, data: { policies: rows.map(toPolicyResponse), ...rest } };
 };
 
@@ -30,9 +30,9 @@ export const createSchedulingPolicy: Handler<'createSchedulingPolicy'> = async (
   const policies = await db.listPolicies(sql, companyId);
   const timezone = body.timezone ?? (await call.services.loadWorkspace()).timezone;
   const policy: db.PolicyRow = {
-    ...standardPolicy(timezone),
+    ...buildStandardPolicy(timezone),
     workingHours: null,
-    ...camelKeys(body),
+    ...toCamelKeys(body),
     id: uuidv7(),
     name: body.name.trim(),
     createdAt: now,
@@ -57,7 +57,7 @@ export const updateSchedulingPolicy: Handler<'updateSchedulingPolicy'> = async (
   const before = orNotFound(policies.find(({ id }) => id === path.id.toLowerCase()));
   const after = {
     ...before,
-    ...camelKeys(body),
+    ...toCamelKeys(body),
     id: before.id,
     name: body.name?.trim() ?? before.name,
     createdAt: before.createdAt,
@@ -80,7 +80,7 @@ export const deleteSchedulingPolicy: Handler<'deleteSchedulingPolicy'> = async (
   await db.lockScheduling(sql, companyId);
   const policy = orNotFound(await db.findPolicy(sql, companyId, path.id));
   if (policy.isDefault) throw isDefault(policy.name);
-  const pools = await db.countPoolsOf(sql, companyId, policy.id);
+  const pools = await db.countPoolsWithPolicy(sql, companyId, policy.id);
   if (pools > 0)
     throw conflict('in_use', `The policy ${policy.name} is used by pools. Assign another policy to them first.`, {
       references: { pools },

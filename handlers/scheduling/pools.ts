@@ -5,9 +5,9 @@ import * as db from '../../db/scheduling/pools.ts';
 import { countHeld } from '../../db/scheduling/reservations.ts';
 import { configurationLimits } from '../../domain/service/request-limits.ts';
 import type { components } from '../../generated/api.ts';
-import { conflict, orNotFound, problem, validationFailed } from '../../runtime/errors.ts';
+import { buildProblem, conflict, orNotFound, validationFailed } from '../../runtime/errors.ts';
 import type { Call, Handler } from '../../runtime/handler.ts';
-import { pageOfWhole } from '../../runtime/paging.ts';
+import { selectPage } from '../../runtime/paging.ts';
 import { unknownUsers } from '../../services/scheduling/bookable-users.ts';
 import { recordChange, refuseFull, refuseTwin } from '../../services/settings/setting-changes.ts';
 
@@ -19,7 +19,7 @@ const everybody = { kind: 'company' } as const;
 
 export const listSchedulingPools: Handler<'listSchedulingPools'> = async (call) => {
   const pools = await db.listPools(call.db.sql, call.caller);
-  const { rows, ...rest } = pageOfWhole(call, ['scheduling pools'], pools, ({ id }) => id);
+  const { rows, ...rest } = selectPage(call, ['scheduling pools'], pools, ({ id }) => id);
   return { status: 200, data: { pools: rows.map(toPoolResponse), ...rest } };
 };
 
@@ -122,7 +122,7 @@ async function findRequestedMembers(
   const strangers = [...weights.keys()].filter((id) => !ids.includes(id));
   if (strangers.length > 0) {
     const problems = strangers.map((id) =>
-      problem(`weights.${id}`, 'NOT_FOUND', `weights.${id} must be the id of a member of the pool`),
+      buildProblem(`weights.${id}`, 'NOT_FOUND', `weights.${id} must be the id of a member of the pool`),
     );
     throw validationFailed(problems, 400);
   }
@@ -139,7 +139,10 @@ async function findRequestedMembers(
 async function assertPolicyExists({ caller, request: { body }, db: { sql } }: WritingCall): Promise<void> {
   const { policy_id: id } = body;
   if (!id || (await findPolicy(sql, caller.companyId, id))) return;
-  throw validationFailed([problem('policy_id', 'NOT_FOUND', 'policy_id must be the id of a scheduling policy')], 422);
+  throw validationFailed(
+    [buildProblem('policy_id', 'NOT_FOUND', 'policy_id must be the id of a scheduling policy')],
+    422,
+  );
 }
 
 function toPoolResponse(row: db.PoolRow): Pool {

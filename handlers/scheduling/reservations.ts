@@ -5,7 +5,7 @@ import { findPolicy } from '../../db/scheduling/policies.ts';
 import * as db from '../../db/scheduling/reservations.ts';
 import { extendTime, freeTime } from '../../db/scheduling/taken-times.ts';
 import type { components } from '../../generated/api.ts';
-import { conflict, notFound, orNotFound, problem, validationFailed } from '../../runtime/errors.ts';
+import { buildProblem, conflict, notFound, orNotFound, validationFailed } from '../../runtime/errors.ts';
 import type { Call, Handler } from '../../runtime/handler.ts';
 import { toSlotDemand } from '../../services/scheduling/bookable-users.ts';
 import { findAlternatives, openPool, readSlotClaim } from '../../services/scheduling/slot-offers.ts';
@@ -100,7 +100,7 @@ export const deleteReservation: Handler<'deleteReservation'> = async (call) => {
 function resolveTtl(asked: number | undefined, most: number): number {
   if (asked === undefined || asked <= most) return asked ?? most;
   const message = `ttl_seconds must be at most ${most}, the limit of the policy`;
-  throw validationFailed([problem('ttl_seconds', 'OUT_OF_RANGE', message)], 400);
+  throw validationFailed([buildProblem('ttl_seconds', 'OUT_OF_RANGE', message)], 400);
 }
 
 function recordChange(

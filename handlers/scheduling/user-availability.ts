@@ -9,8 +9,8 @@ import type { Handler } from '../../runtime/handler.ts';
 import {
   findPeople,
   findUsersIn,
-  idsIn,
   type Person,
+  parseIds,
   resolveWindow,
 } from '../../services/scheduling/bookable-users.ts';
 
@@ -18,7 +18,7 @@ export const getUserAvailability: Handler<'getUserAvailability'> = async (call) 
   const { now } = call;
   const { query } = call.request;
   const within = resolveWindow(now, query.from, query.to);
-  const ids = idsIn('user_ids', query.user_ids);
+  const ids = parseIds('user_ids', query.user_ids);
   const [users, standard] = await Promise.all([
     findUsersIn(call, 'user_ids', ids, { kind: 'company' }),
     findDefaultPolicy(call.db.sql, call.caller.companyId),

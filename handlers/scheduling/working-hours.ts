@@ -1,8 +1,8 @@
 // Working hours and days off of users.
 import { findMembers, lockMember, type MemberRow, saveHours } from '../../db/scheduling/members.ts';
 import { findDefaultPolicy } from '../../db/scheduling/policies.ts';
-import { findDayOffProblems, findWindowProblems, timezoneProblems } from '../../domain/scheduling/policies.ts';
-import { settingChanges } from '../../domain/settings/setting-changes.ts';
+import { findDayOffProblems, findTimezoneProblems, findWindowProblems } from '../../domain/scheduling/policies.ts';
+import { diffSettings } from '../../domain/settings/setting-changes.ts';
 import type { components } from '../../generated/api.ts';
 import { orNotFound, validationFailed } from '../../runtime/errors.ts';
 import type { Call, Handler } from '../../runtime/handler.ts';
@@ -21,7 +21,7 @@ export const updateWorkingHours: Handler<'updateWorkingHours'> = async (call) =>
   const { sql } = call.db;
   const daysOff = body.days_off?.map(({ from, to, reason }) => ({ from, to, reason }));
   const problems = [
-    ...(body.timezone === undefined ? [] : timezoneProblems('timezone', body.timezone)),
+    ...(body.timezone === undefined ? [] : findTimezoneProblems('timezone', body.timezone)),
     ...findWindowProblems('weekly', body.weekly ?? []),
     ...findDayOffProblems(daysOff ?? []),
   ];
@@ -39,7 +39,7 @@ export const updateWorkingHours: Handler<'updateWorkingHours'> = async (call) =>
   };
   await saveHours(sql, caller.companyId, id, hours, now);
   const after = await toWorkingHoursResponse(call, await findMember(call));
-  const changes = settingChanges({ ...before }, { ...after });
+  const changes = diffSettings({ ...before }, { ...after });
   call.db.record({ action: 'user.working_hours.update', object: 'users', recordId: member.id, changes });
   return { status: 200, data: { working_hours: after } };
 };

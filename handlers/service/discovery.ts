@@ -4,7 +4,7 @@ import { findQuota } from '../../db/billing/quota.ts';
 import { keptHours } from '../../db/client/idempotency.ts';
 import { findSeats } from '../../db/people/users.ts';
 import { addOnOfModule, customObjectActions, legacyScopes, moduleActions } from '../../domain/access/scopes.ts';
-import { callsPerMonth, extraCalls, moduleState, seatAllowance } from '../../domain/billing/plans.ts';
+import { callsPerMonth, computeSeatAllowance, extraCalls, getModuleState } from '../../domain/billing/plans.ts';
 import { refusedExtensions } from '../../domain/records/file-names.ts';
 import { changelog } from '../../domain/service/changelog.ts';
 import { type ErrorCode, errorCatalogue } from '../../domain/service/error-catalogue.ts';
@@ -26,10 +26,10 @@ import {
 } from '../../domain/service/request-limits.ts';
 import { orNotFound } from '../../runtime/errors.ts';
 import type { Handler } from '../../runtime/handler.ts';
-import { pageOfWhole } from '../../runtime/paging.ts';
+import { selectPage } from '../../runtime/paging.ts';
 
 export const listChangelogEntries: Handler<'listChangelogEntries'> = async (call) => {
-  const { rows, ...rest } = pageOfWhole(call, ['changelog'], changelog, ({ id }) => id);
+  const { rows, ...rest } = selectPage(call, ['changelog'], changelog, ({ id }) => id);
   return { status: 200, data: { changelog_entries: [...rows], ...rest } };
 };
 
@@ -41,7 +41,7 @@ export const listErrorCodes: Handler<'listErrorCodes'> = async (call) => {
     retryable,
     action,
   }));
-  const { rows, ...rest } = pageOfWhole(call, ['error codes'], codes, ({ code }) => code);
+  const { rows, ...rest } = selectPage(call, ['error codes'], codes, ({ code }) => code);
   return { status: 200, data: { error_codes: rows, ...rest } };
 };
 
@@ -56,11 +56,11 @@ export const listScopes: Handler<'listScopes'> = async (call) => {
       module,
       action,
       add_on: addOnOfModule[module] ?? null,
-      module_state: moduleState(module, modules),
+      module_state: getModuleState(module, modules),
       granted: grants.allows(`${module}:${action}`),
     })),
   );
-  const { rows, ...rest } = pageOfWhole(call, ['scopes'], scopes, ({ scope }) => scope);
+  const { rows, ...rest } = selectPage(call, ['scopes'], scopes, ({ scope }) => scope);
   const legacy = Object.entries(legacyScopes).map(([scope, grants]) => ({ scope, grants }));
   return { status: 200, data: { scopes: rows, legacy_scopes: legacy, ...rest } };
 };
@@ -115,7 +115,7 @@ export const getLimits: Handler<'getLimits'> = async ({ caller, now, db: { sql }
           refused_extensions: [...refusedExtensions],
         },
         workspace: {
-          seats: seatAllowance(seats.packageCode, seats.purchased),
+          seats: computeSeatAllowance(seats.packageCode, seats.purchased),
           active_users: seats.used,
           active_api_keys: configurationLimits.activeApiKeys,
           custom_objects: configurationLimits.customObjects,

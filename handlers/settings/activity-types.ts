@@ -7,18 +7,18 @@ import {
 } from '../../db/settings/activity-types.ts';
 import type { Workspace } from '../../domain/objects/workspace.ts';
 import { configurationLimits } from '../../domain/service/request-limits.ts';
-import { placeAt } from '../../domain/settings/positions.ts';
+import { moveToPosition } from '../../domain/settings/positions.ts';
 import type { components } from '../../generated/api.ts';
 import { conflict, orNotFound } from '../../runtime/errors.ts';
 import type { Handler } from '../../runtime/handler.ts';
-import { pageOfWhole } from '../../runtime/paging.ts';
+import { selectPage } from '../../runtime/paging.ts';
 import { lockSettings, recordChange, refuseFull, refuseTwin } from '../../services/settings/setting-changes.ts';
 
 type ActivityType = Workspace['activityTypes'][number];
 
 export const listActivityTypes: Handler<'listActivityTypes'> = async (call) => {
   const { activityTypes } = await call.services.loadWorkspace();
-  const { rows, ...rest } = pageOfWhole(call, ['activity types'], activityTypes, (type) => type.id);
+  const { rows, ...rest } = selectPage(call, ['activity types'], activityTypes, (type) => type.id);
   return { status: 200, data: { activity_types: rows.map(toActivityType), ...rest } };
 };
 
@@ -31,7 +31,7 @@ export const createActivityType: Handler<'createActivityType'> = async (call) =>
   refuseTwin('An activity type', name, types);
   refuseFull(types.length, configurationLimits.activityTypes, 'type_limit_reached', 'activity types');
   const id = uuidv7();
-  const order = placeAt(toIds(types), id, body.order_position);
+  const order = moveToPosition(toIds(types), id, body.order_position);
   const type = {
     id,
     name,
@@ -54,7 +54,7 @@ export const updateActivityType: Handler<'updateActivityType'> = async (call) =>
   const { companyId } = call.caller;
   const { activityTypes: types } = await lockSettings(call);
   const before = orNotFound(types.find((type) => type.id === call.request.path.id.toLowerCase()));
-  const order = placeAt(toIds(types), before.id, body.order_position ?? before.position);
+  const order = moveToPosition(toIds(types), before.id, body.order_position ?? before.position);
   const after: ActivityType = {
     ...before,
     name: body.name?.trim() ?? before.name,

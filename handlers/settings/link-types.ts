@@ -9,7 +9,7 @@ import {
   listLinkTypes as listStored,
   updateLinkType as updateStored,
 } from '../../db/settings/link-types.ts';
-import { type FieldProblem, fieldProblem } from '../../domain/objects/field-values.ts';
+import { buildFieldProblem, type FieldProblem } from '../../domain/objects/field-values.ts';
 import { listRelations, type SystemLinkType, systemLinkTypes } from '../../domain/objects/relations.ts';
 import { findClosest } from '../../domain/objects/suggestions.ts';
 import type { Workspace } from '../../domain/objects/workspace.ts';
@@ -17,7 +17,7 @@ import { configurationLimits } from '../../domain/service/request-limits.ts';
 import type { components } from '../../generated/api.ts';
 import { alreadyExists, conflict, orNotFound } from '../../runtime/errors.ts';
 import type { Call, Handler } from '../../runtime/handler.ts';
-import { pageOfWhole } from '../../runtime/paging.ts';
+import { selectPage } from '../../runtime/paging.ts';
 import { lockSettings, recordChange, refuseFull } from '../../services/settings/setting-changes.ts';
 
 type LinkType = components['schemas']['LinkType'];
@@ -25,7 +25,7 @@ type LinkType = components['schemas']['LinkType'];
 export const listLinkTypes: Handler<'listLinkTypes'> = async (call) => {
   const own = await listStored(call.db.sql, call.caller.companyId);
   const all = [...systemLinkTypes.map(toSystemLinkTypeResponse), ...own.map(toLinkTypeResponse)];
-  const { rows, ...rest } = pageOfWhole(call, ['link types'], all, ({ id }) => id);
+  const { rows, ...rest } = selectPage(call, ['link types'], all, ({ id }) => id);
   return { status: 200, data: { link_types: rows, ...rest } };
 };
 
@@ -122,10 +122,12 @@ function checkBody(call: Call<'createLinkType'>, workspace: Workspace): void {
     const object = body[field];
     if (typeof object !== 'string' || workspace.objects.has(object)) continue;
     const rule = 'must be the name of an object that is enabled';
-    problems.push(fieldProblem(field, 'INVALID_OPTION', rule, { allowed, meant: findClosest(object, allowed) }));
+    problems.push(buildFieldProblem(field, 'INVALID_OPTION', rule, { allowed, meant: findClosest(object, allowed) }));
   }
   if (body.from_object === body.to_object && body.name === body.inverse_name && typeof body.name === 'string')
-    problems.push(fieldProblem('inverse_name', 'DUPLICATE', 'must differ from name if both sides are the same object'));
+    problems.push(
+      buildFieldProblem('inverse_name', 'DUPLICATE', 'must differ from name if both sides are the same object'),
+    );
   if (call.request.problems.length + problems.length > 0) throw call.request.rejection(problems);
 }
 

@@ -12,16 +12,16 @@ import {
 import { countReferences, referencesTo } from '../../db/settings/setting-references.ts';
 import { dealStatuses } from '../../domain/onboarding/defaults.ts';
 import { configurationLimits } from '../../domain/service/request-limits.ts';
-import { placeAt } from '../../domain/settings/positions.ts';
+import { moveToPosition } from '../../domain/settings/positions.ts';
 import type { components } from '../../generated/api.ts';
 import { conflict, orNotFound } from '../../runtime/errors.ts';
 import type { Call, Handler } from '../../runtime/handler.ts';
-import { pageOfWhole } from '../../runtime/paging.ts';
+import { selectPage } from '../../runtime/paging.ts';
 import { lockSettings, recordChange, refuseFull, refuseTwin } from '../../services/settings/setting-changes.ts';
 
 export const listDealPipelines: Handler<'listDealPipelines'> = async (call) => {
   const pipelines = await listPipelines(call.db.sql, call.caller.companyId);
-  const { rows, ...rest } = pageOfWhole(call, ['pipelines'], pipelines, (pipeline) => pipeline.id);
+  const { rows, ...rest } = selectPage(call, ['pipelines'], pipelines, (pipeline) => pipeline.id);
   return { status: 200, data: { pipelines: rows.map(toPipelineResponse), ...rest } };
 };
 
@@ -41,7 +41,7 @@ export const createDealPipeline: Handler<'createDealPipeline'> = async (call) =>
   refuseFull(pipelines.length, configurationLimits.pipelines, 'pipeline_limit_reached', 'pipelines');
 
   const id = uuidv7();
-  const order = placeAt(
+  const order = moveToPosition(
     pipelines.map((pipeline) => pipeline.id),
     id,
     body.order_position,
@@ -74,7 +74,7 @@ export const updateDealPipeline: Handler<'updateDealPipeline'> = async (call) =>
   if (before.isDefault && body.is_default === false)
     throw conflict('default_pipeline', 'One pipeline must be the default. Make another pipeline the default instead.');
 
-  const order = placeAt(
+  const order = moveToPosition(
     pipelines.map((pipeline) => pipeline.id),
     before.id,
     body.order_position ?? pipelines.indexOf(before) + 1,

@@ -1,20 +1,20 @@
 // SLA policies: deadlines for responses and resolutions, and who is notified.
 import { v7 as uuidv7 } from 'uuid';
-import { camelKeys } from '../../db/client/row-names.ts';
+import { toCamelKeys } from '../../db/client/row-names.ts';
 import * as db from '../../db/settings/sla-policies.ts';
 import { configurationLimits } from '../../domain/service/request-limits.ts';
 import { findPolicyProblems } from '../../domain/settings/sla-policies.ts';
 import type { components } from '../../generated/api.ts';
-import { conflict, type FieldProblem, orNotFound, problem } from '../../runtime/errors.ts';
+import { buildProblem, conflict, type FieldProblem, orNotFound } from '../../runtime/errors.ts';
 import type { Call, Handler } from '../../runtime/handler.ts';
-import { pageOfWhole } from '../../runtime/paging.ts';
+import { selectPage } from '../../runtime/paging.ts';
 import { lockSettings, recordChange, refuseFull, refuseTwin } from '../../services/settings/setting-changes.ts';
 
 type Settings = Omit<db.SlaPolicyRow, 'id' | 'createdAt' | 'updatedAt'>;
 
 export const listSlaPolicies: Handler<'listSlaPolicies'> = async (call) => {
   const policies = await db.listPolicies(call.db.sql, call.caller.companyId);
-  const { rows, ...rest } = pageOfWhole(call, ['SLA policies'], policies, (policy) => policy.id);
+  const { rows, ...rest } = selectPage(call, ['SLA policies'], policies, (policy) => policy.id);
   return { status: 200, data: { sla_policies: rows.map(toPolicy), ...rest } };
 };
 
@@ -62,7 +62,7 @@ export const updateSlaPolicy: Handler<'updateSlaPolicy'> = async (call) => {
   const before = orNotFound(await db.findPolicy(sql, caller.companyId, call.request.path.id));
   const after: db.SlaPolicyRow = {
     ...before,
-    ...camelKeys(body),
+    ...toCamelKeys(body),
     name: body.name?.trim() ?? before.name,
     reminders: body.reminders?.map(withPlainIds) ?? before.reminders,
     escalations: body.escalations?.map(withPlainIds) ?? before.escalations,
@@ -125,7 +125,7 @@ async function validatePolicy(
       asked.map(({ id }) => id),
     );
     for (const { id, field } of asked)
-      if (!active.has(id)) found.push(problem(field, 'NOT_FOUND', `${field} must be the id of an active user`));
+      if (!active.has(id)) found.push(buildProblem(field, 'NOT_FOUND', `${field} must be the id of an active user`));
   }
   if (found.length > 0) throw call.request.rejection(found);
 }

@@ -13,12 +13,12 @@ import { configurationLimits } from '../../domain/service/request-limits.ts';
 import type { components } from '../../generated/api.ts';
 import { conflict, orNotFound } from '../../runtime/errors.ts';
 import type { Handler } from '../../runtime/handler.ts';
-import { pageOfWhole } from '../../runtime/paging.ts';
+import { selectPage } from '../../runtime/paging.ts';
 import { lockSettings, recordChange, refuseFull, refuseTwin } from '../../services/settings/setting-changes.ts';
 
 export const listSources: Handler<'listSources'> = async (call) => {
   const sources = await listStored(call.db.sql, call.caller.companyId);
-  const { rows, ...rest } = pageOfWhole(call, ['sources'], sources, (source) => source.id);
+  const { rows, ...rest } = selectPage(call, ['sources'], sources, (source) => source.id);
   return { status: 200, data: { sources: rows.map(toSource), ...rest } };
 };
 

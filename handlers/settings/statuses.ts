@@ -11,7 +11,7 @@ import {
 } from '../../db/settings/statuses.ts';
 import { getBuiltinObject, type Workspace } from '../../domain/objects/workspace.ts';
 import { configurationLimits } from '../../domain/service/request-limits.ts';
-import { placeAt } from '../../domain/settings/positions.ts';
+import { moveToPosition } from '../../domain/settings/positions.ts';
 import {
   checkRules,
   findOutcomeProblem,
@@ -23,14 +23,14 @@ import {
 import type { components } from '../../generated/api.ts';
 import { conflict, type FieldProblem, orNotFound } from '../../runtime/errors.ts';
 import type { Call, Handler } from '../../runtime/handler.ts';
-import { pageOfWhole } from '../../runtime/paging.ts';
+import { selectPage } from '../../runtime/paging.ts';
 import { lockSettings, recordChange, refuseFull, refuseTwin } from '../../services/settings/setting-changes.ts';
 
 type Status = components['schemas']['Status'];
 
 export const listStatuses: Handler<'listStatuses'> = async (call) => {
   const { workspace, statuses } = await read(call);
-  const { rows, ...rest } = pageOfWhole(call, ['statuses', call.request.path.object], statuses, (status) => status.id);
+  const { rows, ...rest } = selectPage(call, ['statuses', call.request.path.object], statuses, (status) => status.id);
   return { status: 200, data: { statuses: rows.map((row) => toStatus(row, workspace)), ...rest } };
 };
 
@@ -61,7 +61,7 @@ export const createStatus: Handler<'createStatus'> = async (call) => {
   );
 
   const id = uuidv7();
-  const order = placeAt(
+  const order = moveToPosition(
     list.map((status) => status.id),
     id,
     body.order_position,
@@ -103,7 +103,7 @@ export const updateStatus: Handler<'updateStatus'> = async (call) => {
   const isActive = body.is_active ?? before.isActive;
   if (before.isActive && !isActive) assertOtherActive(others);
 
-  const order = placeAt(
+  const order = moveToPosition(
     list.map((status) => status.id),
     before.id,
     body.order_position ?? list.indexOf(before) + 1,

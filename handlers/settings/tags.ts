@@ -15,7 +15,7 @@ import { checkTagRule, type TagRule, toConditionResponse } from '../../domain/se
 import type { components } from '../../generated/api.ts';
 import { conflict, orNotFound } from '../../runtime/errors.ts';
 import type { Call, Handler } from '../../runtime/handler.ts';
-import { pageOfWhole } from '../../runtime/paging.ts';
+import { selectPage } from '../../runtime/paging.ts';
 import { lockSettings, recordChange, refuseFull, refuseTwin } from '../../services/settings/setting-changes.ts';
 
 type Tag = components['schemas']['Tag'];
@@ -26,7 +26,7 @@ export const listTags: Handler<'listTags'> = async (call) => {
   const workspace = await call.services.loadWorkspace();
   const { object } = call.request.path;
   const tags = await listStored(call.db.sql, call.caller.companyId, object);
-  const { rows, ...rest } = pageOfWhole(call, ['tags', object], tags, (tag) => tag.id);
+  const { rows, ...rest } = selectPage(call, ['tags', object], tags, (tag) => tag.id);
   return { status: 200, data: { tags: rows.map((row) => toTag(row, workspace)), ...rest } };
 };
 

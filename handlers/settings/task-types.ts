@@ -1,10 +1,10 @@
 // Task types of a workspace. Reads use its cached configuration, without a statement.
 import type { Handler } from '../../runtime/handler.ts';
-import { pageOfWhole } from '../../runtime/paging.ts';
+import { selectPage } from '../../runtime/paging.ts';
 
 export const listTaskTypes: Handler<'listTaskTypes'> = async (call) => {
   const { taskTypes } = await call.services.loadWorkspace();
-  const { rows, ...rest } = pageOfWhole(call, ['task types'], taskTypes, (type) => type.id);
+  const { rows, ...rest } = selectPage(call, ['task types'], taskTypes, (type) => type.id);
   const shown = rows.map(({ id, name, isActive, position }) => ({
     id,
     name,

@@ -84,7 +84,7 @@ function readCalendar(
         return findStarts(part, replaced, length, clocks, within, countRepetition).map((start) => ({
           ...(bookingId === undefined ? {} : { bookingId }),
           start: start.moment,
-          end: length.endOf(start),
+          end: length.computeEnd(start),
         }));
       });
   });

@@ -8,7 +8,7 @@ import {
 import { formatCalendar } from '../../domain/scheduling/icalendar.ts';
 import type { OutgoingClient } from '../../runtime/outbound/client.ts';
 import { Reader } from './reader.ts';
-import { type CaldavConnection, eventsBody, propertiesBody, send } from './requests.ts';
+import { buildEventsBody, type CaldavConnection, propertiesBody, send } from './requests.ts';
 
 const xmlType = { 'content-type': 'application/xml; charset=utf-8' };
 
@@ -16,7 +16,10 @@ const xmlType = { 'content-type': 'application/xml; charset=utf-8' };
  * @param client sends all requests
  * @param longestWait maximum milliseconds for reading a response, including the wait for the reader
  */
-export function caldavCalendars(client: OutgoingClient, longestWait?: number): Omit<Calendars, 'refusalOf'> {
+export function createCaldavCalendars(
+  client: OutgoingClient,
+  longestWait?: number,
+): Omit<Calendars, 'findUrlRejection'> {
   const reader = new Reader(longestWait);
   return {
     async verify(connection) {
@@ -31,7 +34,7 @@ export function caldavCalendars(client: OutgoingClient, longestWait?: number): O
     async busyTimes(connection, within) {
       const own = caldav(connection);
       const headers = { ...xmlType, depth: '1' };
-      const request = { method: 'REPORT', url: own.url, headers, body: eventsBody(within), good: [207] } as const;
+      const request = { method: 'REPORT', url: own.url, headers, body: buildEventsBody(within), good: [207] } as const;
       const { body } = await send(client, own, request);
       const { userId, timezone } = own;
       return reader.read({ kind: 'busy', body, within, userId, timezone });

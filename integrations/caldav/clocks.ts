@@ -8,11 +8,11 @@ export type Clock = (time: ICAL.Time) => number;
 const day = 86_400_000;
 
 /** Returns a local time as if it were UTC, in milliseconds. */
-export const wallTime = ({ year, month, day, hour, minute, second }: ICAL.Time): number =>
+export const toWallMilliseconds = ({ year, month, day, hour, minute, second }: ICAL.Time): number =>
   Date.UTC(year, month - 1, day, hour, minute, second);
 
 /** Returns the local time for such milliseconds. */
-export function atWallTime(milliseconds: number, isDate: boolean): ICAL.Time {
+export function toLocalTime(milliseconds: number, isDate: boolean): ICAL.Time {
   const time = ICAL.Time.fromJSDate(new Date(milliseconds), true);
   time.isDate = isDate;
   time.zone = ICAL.Timezone.localTimezone;
@@ -38,7 +38,7 @@ export class Clocks {
 
   /** Returns the clock of a time's zone. */
   of(time: ICAL.Time, property: ICAL.Property | null | undefined): Clock {
-    if (!time.isDate && time.zone === ICAL.Timezone.utcTimezone) return wallTime;
+    if (!time.isDate && time.zone === ICAL.Timezone.utcTimezone) return toWallMilliseconds;
     const name = property?.getParameter('tzid');
     return time.isDate || typeof name !== 'string' ? this.#own : this.#named(name);
   }
@@ -57,7 +57,7 @@ export class Clocks {
 
   #described(name: string): Clock | undefined {
     const zone: ICAL.Timezone | null = this.#calendar.getTimeZoneByID(name);
-    return zone ? (time) => wallTime(time) - zone.utcOffset(time) * 1000 : undefined;
+    return zone ? (time) => toWallMilliseconds(time) - zone.utcOffset(time) * 1000 : undefined;
   }
 }
 
@@ -86,4 +86,4 @@ function isZone(name: string): boolean {
 
 /** Adds days in local time. */
 export const addDays = (time: ICAL.Time, days: number): ICAL.Time =>
-  atWallTime(wallTime(time) + days * day, time.isDate);
+  toLocalTime(toWallMilliseconds(time) + days * day, time.isDate);

@@ -1,7 +1,7 @@
 // Expands recurring events into start times and durations (RFC 5545).
 import ICAL from 'ical.js';
 import type { Interval } from '../../domain/service/intervals.ts';
-import { addDays, atWallTime, type Clock, type Clocks, wallTime } from './clocks.ts';
+import { addDays, type Clock, type Clocks, toLocalTime, toWallMilliseconds } from './clocks.ts';
 
 /** One component: the event itself, or a replacement of one recurrence. */
 export interface Part {
@@ -23,7 +23,7 @@ export interface Start {
 
 export interface Length {
   /** Returns the end of an occurrence in milliseconds. */
-  endOf(start: Start): number;
+  computeEnd(start: Start): number;
   /** The approximate duration in milliseconds. */
   about: number;
 }
@@ -34,14 +34,14 @@ const day = 86_400 * second;
 /** Days are calendar days, so their length can differ at clock changes. Hours are exact. */
 export function readLength({ component, start, clock }: Part, clocks: Clocks): Length {
   const lasting = (days: number, milliseconds: number): Length => ({
-    endOf: ({ moment, wall }) => (days === 0 ? moment : clock(addDays(wall, days))) + milliseconds,
+    computeEnd: ({ moment, wall }) => (days === 0 ? moment : clock(addDays(wall, days))) + milliseconds,
     about: days * day + milliseconds,
   });
   const property = component.getFirstProperty('dtend');
   const end = property?.getFirstValue();
   if (end instanceof ICAL.Time)
     return start.isDate
-      ? lasting(Math.round((wallTime(end) - wallTime(start)) / day), 0)
+      ? lasting(Math.round((toWallMilliseconds(end) - toWallMilliseconds(start)) / day), 0)
       : lasting(0, clocks.moment(end, property) - clock(start));
   const duration = component.getFirstPropertyValue('duration');
   if (!(duration instanceof ICAL.Duration)) return lasting(start.isDate ? 1 : 0, 0);
@@ -108,9 +108,13 @@ function* expandRule(part: Part, rule: ICAL.Recur, shown: Interval, count: () =>
   const endless = rule.clone();
   endless.until = null;
   const iterator = endless.iterator(skipPast(part.start, rule, shown.start));
-  for (let wall = iterator.next(); wall && wallTime(wall) <= shown.end && !isOver(wall); wall = iterator.next()) {
+  for (
+    let wall = iterator.next();
+    wall && toWallMilliseconds(wall) <= shown.end && !isOver(wall);
+    wall = iterator.next()
+  ) {
     count();
-    if (wallTime(wall) >= shown.start) yield wall.clone();
+    if (toWallMilliseconds(wall) >= shown.start) yield wall.clone();
   }
 }
 
@@ -118,10 +122,10 @@ function* expandRule(part: Part, rule: ICAL.Recur, shown: Interval, count: () =>
 function createEndCheck({ start, clock }: Part, until: ICAL.Time | null): (wall: ICAL.Time) => boolean {
   if (!until) return () => false;
   if (until.isDate || start.isDate) {
-    const after = Math.floor(wallTime(until) / day) * day + day;
-    return (wall) => wallTime(wall) >= after;
+    const after = Math.floor(toWallMilliseconds(until) / day) * day + day;
+    return (wall) => toWallMilliseconds(wall) >= after;
   }
-  const last = until.zone === ICAL.Timezone.utcTimezone ? wallTime(until) : clock(until);
+  const last = until.zone === ICAL.Timezone.utcTimezone ? toWallMilliseconds(until) : clock(until);
   return (wall) => clock(wall) > last;
 }
 
@@ -138,19 +142,19 @@ const unit: Readonly<Record<string, number>> = {
  * recurrences before `from`.
  */
 function skipPast(start: ICAL.Time, rule: ICAL.Recur, from: number): ICAL.Time {
-  const begun = wallTime(start);
+  const begun = toWallMilliseconds(start);
   const { freq, interval, count } = rule;
-  if (count !== null && count !== undefined) return atWallTime(begun, start.isDate);
+  if (count !== null && count !== undefined) return toLocalTime(begun, start.isDate);
   const step = unit[freq];
   if (step !== undefined) {
     const steps = Math.floor((from - begun) / (step * interval)) - 1;
-    return atWallTime(begun + Math.max(steps, 0) * step * interval, start.isDate);
+    return toLocalTime(begun + Math.max(steps, 0) * step * interval, start.isDate);
   }
   // Months and years advance in whole years, so that the date stays the same day of the same month.
   const years = new Date(from).getUTCFullYear() - start.year;
   const skipped = Math.max((Math.floor(years / interval) - 1) * interval, 0);
-  if (start.month === 2 && start.day === 29) return atWallTime(begun, start.isDate);
+  if (start.month === 2 && start.day === 29) return toLocalTime(begun, start.isDate);
   const later = new Date(begun);
   later.setUTCFullYear(start.year + skipped);
-  return atWallTime(later.getTime(), start.isDate);
+  return toLocalTime(later.getTime(), start.isDate);
 }

@@ -80,7 +80,7 @@ const day = 86_400_000;
  * Requests the events of an interval and a day around it, because servers place whole days in zones
  * of their own choice.
  */
-export function eventsBody({ start, end }: Interval): string {
+export function buildEventsBody({ start, end }: Interval): string {
   const range = `<c:time-range start="${formatTimestamp(start - day)}" end="${formatTimestamp(end + day)}"/>`;
   const events = `<c:comp-filter name="VCALENDAR"><c:comp-filter name="VEVENT">${range}</c:comp-filter></c:comp-filter>`;
   return xml('c:calendar-query', `<d:prop><c:calendar-data/></d:prop><c:filter>${events}</c:filter>`);

@@ -2,7 +2,7 @@
 import { openAsBlob } from 'node:fs';
 import { rm, stat } from 'node:fs/promises';
 import { AwsClient } from 'aws4fetch';
-import { contentDisposition } from '../../domain/records/file-names.ts';
+import { buildContentDisposition } from '../../domain/records/file-names.ts';
 import type { S3Settings } from '../../runtime/config.ts';
 import type { FileStorage } from '../../runtime/files/storage.ts';
 import { startResponsiveTimeout } from '../../runtime/responsive-timeout.ts';
@@ -36,7 +36,7 @@ export class S3Storage implements FileStorage {
   async link(key: string, name: string, seconds: number): Promise<string> {
     const url = new URL(`${this.#bucket}/${key}`);
     url.searchParams.set('X-Amz-Expires', String(seconds));
-    url.searchParams.set('response-content-disposition', contentDisposition(name));
+    url.searchParams.set('response-content-disposition', buildContentDisposition(name));
     url.searchParams.set('response-content-type', 'application/octet-stream');
     return (await this.#client.sign(url, { aws: { signQuery: true } })).url;
   }

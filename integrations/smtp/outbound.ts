@@ -9,7 +9,7 @@ import {
 import { buildMessageId } from './transport.ts';
 
 /** @param from the address that the mail server accepts as the sender of the service */
-export function smtpSender(transport: Transporter, from: string): Sender {
+export function createSmtpSender(transport: Transporter, from: string): Sender {
   return {
     async send(message) {
       const messageId = buildMessageId(message.id, from);

@@ -4,7 +4,7 @@ import { MailFault, type MailTransport } from '../../domain/messaging/mails.ts';
 import { buildMessageId } from './transport.ts';
 
 /** @param from the sender address */
-export function smtpMails(transport: Transporter, from: string): MailTransport {
+export function createSmtpMails(transport: Transporter, from: string): MailTransport {
   return {
     async send({ id, recipient, subject, text, invitation }) {
       try {

@@ -1,7 +1,7 @@
 // Reads amounts, prices and discounts of Stripe invoices and previews.
 import type Stripe from 'stripe';
 import type { Discount, PendingBill, ProviderBill } from '../../domain/billing/bills.ts';
-import { creditLine, type InvoiceLine, sumLines } from '../../domain/billing/proration.ts';
+import { buildCreditLine, type InvoiceLine, sumLines } from '../../domain/billing/proration.ts';
 import { readItemKey } from './items.ts';
 import type { CustomerState } from './state.ts';
 
@@ -31,7 +31,7 @@ export function readAmounts(invoice: Stripe.Invoice): Amounts {
     subtotalMinor,
     taxMinor,
     totalMinor: invoice.amount_due,
-    lines: [...lines, ...(credit === 0 ? [] : [creditLine(credit)])],
+    lines: [...lines, ...(credit === 0 ? [] : [buildCreditLine(credit)])],
   };
 }
 

@@ -2,7 +2,7 @@
 import type Stripe from 'stripe';
 import type { BillingOperation } from '../../domain/billing/provider.ts';
 import type { Subscription } from '../../domain/billing/subscription.ts';
-import { diffItems, hasExactly, type PricedItem, priceItems } from './items.ts';
+import { diffItems, hasExactly, type PricedItem, resolveItemPrices } from './items.ts';
 import { release } from './schedules.ts';
 import { findSchedule } from './state.ts';
 
@@ -28,7 +28,7 @@ export async function applyChange(
   target: Subscription,
   idempotencyKey: string,
 ): Promise<ChangeOutcome> {
-  const wanted = await priceItems(stripe, target, live.items.data, idempotencyKey);
+  const wanted = await resolveItemPrices(stripe, target, live.items.data, idempotencyKey);
   const seats = target.seats === null ? '' : String(target.seats);
   const notes = { operation_id: operation.id, seats };
   if (hasExactly(live.items.data, wanted)) {

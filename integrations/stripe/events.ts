@@ -40,7 +40,7 @@ const handledPrefixes = [
   'refund.',
 ];
 
-export function stripeWebhookHandler(parts: EventParts): PageRoute {
+export function createStripeWebhookHandler(parts: EventParts): PageRoute {
   return {
     name: 'provider-event',
     path: /^\/v1\/billing\/provider-events$/,
@@ -49,7 +49,9 @@ export function stripeWebhookHandler(parts: EventParts): PageRoute {
     show: async (request) => {
       const event = readEvent(parts, request);
       const isHeard = handledPrefixes.some((kind) => event.type.startsWith(kind));
-      const customer = isHeard ? (customerOf(event) ?? (await findCustomerOfCharge(parts.stripe, event))) : undefined;
+      const customer = isHeard
+        ? (getCustomerId(event) ?? (await findCustomerOfCharge(parts.stripe, event)))
+        : undefined;
       const companyId = customer && (await parts.platform.use((sql) => findCompanyOfCustomer(sql, customer)));
       if (companyId) {
         const scope = { companyId, testMode: false };
@@ -104,7 +106,7 @@ function checkEvent(event: Stripe.Event | null): Stripe.Event {
   const { id, type, data } = event ?? {};
   const texts: unknown[] = [id, type];
   if (event && typeof data?.object === 'object' && data.object !== null && texts.every(isText)) {
-    const customer = customerOf(event);
+    const customer = getCustomerId(event);
     if (customer === undefined || isText(customer)) return event;
   }
   throw notAnEvent();
@@ -114,7 +116,7 @@ const isText = (value: unknown): boolean => typeof value === 'string' && !value.
 
 const notAnEvent = (): ApiError => new ApiError('VALIDATION_ERROR', 'The body must be a Stripe event.');
 
-function customerOf({ data }: Stripe.Event): string | undefined {
+function getCustomerId({ data }: Stripe.Event): string | undefined {
   const { object, id, customer } = data.object as { object?: string; id?: string; customer?: string | { id: string } };
   if (object === 'customer') return id;
   return typeof customer === 'string' ? customer : customer?.id;

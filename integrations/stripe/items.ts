@@ -19,7 +19,7 @@ export interface PricedItem {
  * @param live the current items of the subscription
  * @param idempotencyKey the prefix of the keys for new prices
  */
-export async function priceItems(
+export async function resolveItemPrices(
   stripe: Stripe,
   items: Items,
   live: readonly Stripe.SubscriptionItem[],
@@ -28,7 +28,7 @@ export async function priceItems(
   const { billingCycle, currency } = items;
   const wanted = listItems(items).map((item) => ({
     ...item,
-    lookupKey: lookupKeyOf(item.key, billingCycle, currency),
+    lookupKey: buildLookupKey(item.key, billingCycle, currency),
     own: live.find(
       (other) => readItemKey(other) === item.key && other.price.recurring?.interval === intervals[billingCycle],
     ),
@@ -45,7 +45,7 @@ export async function priceItems(
   return priced;
 }
 
-const lookupKeyOf = (key: string, cycle: BillingCycle, currency: string): string =>
+const buildLookupKey = (key: string, cycle: BillingCycle, currency: string): string =>
   `crm.${key}.${cycle}.${currency.toLowerCase()}`;
 
 /**
@@ -76,10 +76,11 @@ function createPrice(
 /** Returns the catalog key of an item; '' if it is not from the catalog. */
 export const readItemKey = ({ price }: Pick<Stripe.SubscriptionItem, 'price'>): string => price.metadata.item ?? '';
 
-const groupOf = (key: string): string => (key.startsWith('module.') ? key : (key.split('.')[0] ?? ''));
+const getItemGroup = (key: string): string => (key.startsWith('module.') ? key : (key.split('.')[0] ?? ''));
 
 /** Returns true if one item replaces the other: plans, seats, or the same module. */
-export const isReplacement = (one: string, other: string): boolean => one !== '' && groupOf(one) === groupOf(other);
+export const isReplacement = (one: string, other: string): boolean =>
+  one !== '' && getItemGroup(one) === getItemGroup(other);
 
 /** Items that support added outside the catalog are kept. */
 const isCatalogItem = (item: Pick<Stripe.SubscriptionItem, 'price'>): boolean => readItemKey(item) !== '';
@@ -102,10 +103,10 @@ export function diffItems(
   live: readonly Stripe.SubscriptionItem[],
   wanted: readonly PricedItem[],
 ): Stripe.SubscriptionUpdateParams.Item[] {
-  const kept = new Map(live.filter(isCatalogItem).map((item) => [groupOf(readItemKey(item)), item]));
+  const kept = new Map(live.filter(isCatalogItem).map((item) => [getItemGroup(readItemKey(item)), item]));
   const changes = wanted.map(({ key, price, quantity }) => {
-    const item = kept.get(groupOf(key));
-    kept.delete(groupOf(key));
+    const item = kept.get(getItemGroup(key));
+    kept.delete(getItemGroup(key));
     return item ? { id: item.id, price, quantity } : { price, quantity };
   });
   return [...changes, ...[...kept.values()].map(({ id }) => ({ id, deleted: true }))];

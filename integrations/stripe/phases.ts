@@ -13,10 +13,10 @@ interface Reference {
   id: string;
 }
 
-const idOf = (thing: string | Reference | null | undefined): string | undefined =>
+const getId = (thing: string | Reference | null | undefined): string | undefined =>
   typeof thing === 'string' ? thing : thing?.id;
 
-const idsOf = (things: readonly (string | Reference)[]): string[] => things.flatMap((thing) => idOf(thing) ?? []);
+const listIds = (things: readonly (string | Reference)[]): string[] => things.flatMap((thing) => getId(thing) ?? []);
 
 /** Omits null values. Stripe rejects null, and an empty string would remove a value. */
 function withoutNulls<Params extends object>(
@@ -39,7 +39,7 @@ export function keepPhase(phase: Phase): PhaseParams {
       add_invoice_items: nonEmpty(phase.add_invoice_items.map(keepInvoiceItem)),
     }),
     items: phase.items.map((item) => ({
-      price: idOf(item.price) ?? '',
+      price: getId(item.price) ?? '',
       ...withoutNulls<Pick<ItemParams, 'quantity'>>({ quantity: item.quantity }),
       ...keepItemTerms(item),
     })),
@@ -63,17 +63,17 @@ export function keepCurrentPhase(phase: Phase, live: Stripe.Subscription): Phase
       billing_thresholds,
       collection_method: live.collection_method,
       // The customer's card is used, unless the phase has its own.
-      default_payment_method: default_payment_method && (idOf(live.default_payment_method) ?? default_payment_method),
-      default_tax_rates: nonEmpty(idsOf(live.default_tax_rates ?? [])),
+      default_payment_method: default_payment_method && (getId(live.default_payment_method) ?? default_payment_method),
+      default_tax_rates: nonEmpty(listIds(live.default_tax_rates ?? [])),
       description: live.description,
-      discounts: nonEmpty(idsOf(live.discounts ?? []).map((discount) => ({ discount }))),
+      discounts: nonEmpty(listIds(live.discounts ?? []).map((discount) => ({ discount }))),
       invoice_settings: keepInvoiceSettings({
         ...phase.invoice_settings,
         ...live.invoice_settings,
         days_until_due: live.days_until_due,
       }),
       metadata: live.metadata,
-      on_behalf_of: idOf(live.on_behalf_of),
+      on_behalf_of: getId(live.on_behalf_of),
       proration_behavior,
       transfer_data: live.transfer_data && keepTransfer(live.transfer_data),
       trial_end: live.trial_end && live.trial_end > now ? live.trial_end : null,
@@ -149,7 +149,7 @@ function mergeTerms<Terms extends { discounts?: PhaseParams['discounts'] }>(
 }
 
 function findDiscounts(live: Stripe.Subscription): Set<string> {
-  return new Set(idsOf([...(live.discounts ?? []), ...live.items.data.flatMap(({ discounts }) => discounts ?? [])]));
+  return new Set(listIds([...(live.discounts ?? []), ...live.items.data.flatMap(({ discounts }) => discounts ?? [])]));
 }
 
 const isForeign = (price: string | undefined, live: Stripe.Subscription): boolean =>
@@ -164,13 +164,13 @@ function keepTerms(phase: Phase): Omit<PhaseParams, 'items'> {
     billing_cycle_anchor: phase.billing_cycle_anchor,
     billing_thresholds: thresholds && keepThresholds(thresholds),
     collection_method: phase.collection_method,
-    default_payment_method: idOf(phase.default_payment_method),
-    default_tax_rates: nonEmpty(idsOf(phase.default_tax_rates ?? [])),
+    default_payment_method: getId(phase.default_payment_method),
+    default_tax_rates: nonEmpty(listIds(phase.default_tax_rates ?? [])),
     description: phase.description,
     discounts: nonEmpty((phase.discounts ?? []).map(keepDiscount)),
     invoice_settings: phase.invoice_settings && keepInvoiceSettings(phase.invoice_settings),
     metadata: phase.metadata,
-    on_behalf_of: idOf(phase.on_behalf_of),
+    on_behalf_of: getId(phase.on_behalf_of),
     proration_behavior: phase.proration_behavior,
     transfer_data: phase.transfer_data && keepTransfer(phase.transfer_data),
     trial_end: phase.trial_end,
@@ -188,7 +188,7 @@ function keepItemTerms(item: {
     billing_thresholds: usage == null ? null : { usage_gte: usage },
     discounts: nonEmpty((item.discounts ?? []).map(keepDiscount)),
     metadata: item.metadata && Object.keys(item.metadata).length > 0 ? item.metadata : null,
-    tax_rates: nonEmpty(idsOf(item.tax_rates ?? [])),
+    tax_rates: nonEmpty(listIds(item.tax_rates ?? [])),
   });
 }
 
@@ -204,8 +204,8 @@ function keepDiscount({ coupon, discount, promotion_code }: DiscountReference): 
   discount?: string;
   promotion_code?: string;
 } {
-  if (discount) return { discount: idOf(discount) ?? '' };
-  return promotion_code ? { promotion_code: idOf(promotion_code) ?? '' } : { coupon: idOf(coupon) ?? '' };
+  if (discount) return { discount: getId(discount) ?? '' };
+  return promotion_code ? { promotion_code: getId(promotion_code) ?? '' } : { coupon: getId(coupon) ?? '' };
 }
 
 interface Liability {
@@ -215,7 +215,7 @@ interface Liability {
 
 const keepLiability = ({ account, type }: Liability) => ({
   type,
-  ...(account ? { account: idOf(account) ?? '' } : {}),
+  ...(account ? { account: getId(account) ?? '' } : {}),
 });
 
 function keepTax({ enabled, liability }: { enabled: boolean; liability: Liability | null }) {
@@ -231,7 +231,7 @@ function keepThresholds({
 
 function keepTransfer({ amount_percent, destination }: NonNullable<Phase['transfer_data']>) {
   return {
-    destination: idOf(destination) ?? '',
+    destination: getId(destination) ?? '',
     ...withoutNulls<Pick<NonNullable<PhaseParams['transfer_data']>, 'amount_percent'>>({ amount_percent }),
   };
 }
@@ -241,7 +241,7 @@ function keepInvoiceSettings(
   settings: Partial<NonNullable<Phase['invoice_settings']>>,
 ): PhaseParams['invoice_settings'] | undefined {
   const kept = withoutNulls<NonNullable<PhaseParams['invoice_settings']>>({
-    account_tax_ids: nonEmpty(idsOf(settings.account_tax_ids ?? [])),
+    account_tax_ids: nonEmpty(listIds(settings.account_tax_ids ?? [])),
     custom_fields: nonEmpty(settings.custom_fields ?? []),
     days_until_due: settings.days_until_due,
     description: settings.description,
@@ -259,8 +259,8 @@ function keepInvoiceItem(
     discounts: nonEmpty((item.discounts ?? []).map(keepDiscount)),
     metadata: item.metadata,
     period: item.period,
-    price: idOf(item.price),
+    price: getId(item.price),
     quantity: item.quantity,
-    tax_rates: nonEmpty(idsOf(item.tax_rates ?? [])),
+    tax_rates: nonEmpty(listIds(item.tax_rates ?? [])),
   });
 }

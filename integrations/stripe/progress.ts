@@ -1,7 +1,7 @@
 // Determines how far an operation got at Stripe, and whether the subscription changed meanwhile.
 import { isDeepStrictEqual } from 'node:util';
 import type Stripe from 'stripe';
-import { nextPeriod } from '../../domain/billing/changes.ts';
+import { buildNextPeriod } from '../../domain/billing/changes.ts';
 import type { BillingOperation } from '../../domain/billing/provider.ts';
 import type { Subscription } from '../../domain/billing/subscription.ts';
 import { readTerms } from './projection.ts';
@@ -50,7 +50,7 @@ export function findProgress(operation: BillingOperation, live: Stripe.Subscript
  */
 function withLostSchedule(live: Stripe.Subscription, present: Subscription, wanted: Subscription): Subscription | null {
   if (wanted.scheduled.length === 0 || findSchedule(live)?.status === 'active') return null;
-  if (hasTurned(present, wanted) && hasSameItems(present, nextPeriod(wanted))) return null;
+  if (hasTurned(present, wanted) && hasSameItems(present, buildNextPeriod(wanted))) return null;
   return { ...present, scheduled: wanted.scheduled, cancelAtPeriodEnd: wanted.cancelAtPeriodEnd };
 }
 

@@ -67,7 +67,7 @@ export function buildProjection(state: CustomerState, before: Subscription): Pro
 type SubscriptionPeriod = Pick<Subscription, 'periodStart' | 'periodEnd' | 'cancelAtPeriodEnd' | 'scheduled'>;
 
 const time = (seconds: number): Date => new Date(seconds * 1000);
-const idOf = (thing: string | { id: string } | null): string | undefined =>
+const getId = (thing: string | { id: string } | null): string | undefined =>
   typeof thing === 'string' ? thing : thing?.id;
 
 /** Amounts charged on top of the credit, such as tax, are refunded in the same proportion. */
@@ -76,13 +76,13 @@ function toPayment(session: Stripe.Checkout.Session, disputes: readonly Stripe.D
   const amountMinor = amount_subtotal ?? 0;
   const charge = findCharge(session);
   const lost = disputes
-    .filter((dispute) => dispute.status === 'lost' && idOf(dispute.charge) === charge?.id)
+    .filter((dispute) => dispute.status === 'lost' && getId(dispute.charge) === charge?.id)
     .reduce((total, { amount }) => total + amount, 0);
   const creditFor = (charged: number): number =>
     charge ? Math.round((amountMinor * Math.min(charged, charge.amount)) / charge.amount) : 0;
   const refundedMinor = creditFor(charge?.amount_refunded ?? 0);
   const disputedMinor = Math.min(creditFor(lost), amountMinor - refundedMinor);
-  return { id: idOf(payment_intent) ?? id, amountMinor, refundedMinor, disputedMinor };
+  return { id: getId(payment_intent) ?? id, amountMinor, refundedMinor, disputedMinor };
 }
 
 function projectSubscription({ customer, subscriptions }: CustomerState, before: Subscription): Subscription {
@@ -150,7 +150,7 @@ function toInvoice(invoice: Stripe.Invoice): MirroredInvoice {
   return {
     providerId: invoice.id,
     number: invoice.number ?? invoice.id,
-    status: statusOf(invoice),
+    status: toInvoiceStatus(invoice),
     kind: invoice.metadata?.kind === 'wallet_topup' ? 'wallet_topup' : 'subscription',
     currency: invoice.currency.toUpperCase(),
     ...readAmounts(invoice),
@@ -167,6 +167,6 @@ function toInvoice(invoice: Stripe.Invoice): MirroredInvoice {
 
 const closed = ['paid', 'void', 'uncollectible'] as const;
 
-function statusOf({ status }: Stripe.Invoice): MirroredInvoice['status'] {
+function toInvoiceStatus({ status }: Stripe.Invoice): MirroredInvoice['status'] {
   return closed.find((each) => each === status) ?? 'open';
 }

@@ -17,7 +17,7 @@ import { conflict, providerFailed } from '../../runtime/errors.ts';
 import { startResponsiveTimeout } from '../../runtime/responsive-timeout.ts';
 import { applyChange } from './changes.ts';
 import { type FollowParts, follow, planLook } from './follow.ts';
-import { priceItems } from './items.ts';
+import { resolveItemPrices } from './items.ts';
 import { findProgress } from './progress.ts';
 import { writeSchedule } from './schedules.ts';
 import { fetchSubscriptions, selectLiveSubscription } from './state.ts';
@@ -32,7 +32,7 @@ export interface StripeParts extends FollowParts {
 /** Transaction timeout in milliseconds. */
 const timeoutMs = 5000;
 
-export function stripeProvider(parts: StripeParts): PaymentProvider {
+export function createStripeProvider(parts: StripeParts): PaymentProvider {
   return {
     keepsBooks: () => true,
     refresh: ({ companyId }) =>
@@ -125,7 +125,7 @@ async function openCheckout(parts: StripeParts, checkout: NewCheckout): Promise<
       },
       { idempotencyKey },
     );
-    return urlOf(session);
+    return requireUrl(session);
   }
   // A subscription that was just paid may not be stored yet.
   if (await findLive(stripe, customer))
@@ -138,7 +138,7 @@ async function openCheckout(parts: StripeParts, checkout: NewCheckout): Promise<
     seats,
     addOns: [],
   };
-  const priced = await priceItems(stripe, items, [], id);
+  const priced = await resolveItemPrices(stripe, items, [], id);
   const session = await stripe.checkout.sessions.create(
     {
       ...shared,
@@ -159,7 +159,7 @@ async function openCheckout(parts: StripeParts, checkout: NewCheckout): Promise<
     );
   }
   for (const other of others) await closeCheckout(stripe, other, id);
-  return urlOf(session);
+  return requireUrl(session);
 }
 
 /** Lists open subscription checkouts except the given one. */
@@ -176,7 +176,7 @@ async function closeCheckout(stripe: Stripe, session: Stripe.Checkout.Session, i
 const isLater = (one: Stripe.Checkout.Session, other: Stripe.Checkout.Session): boolean =>
   one.created > other.created || (one.created === other.created && one.id > other.id);
 
-function urlOf({ id, url }: { id: string; url: string | null }): string {
+function requireUrl({ id, url }: { id: string; url: string | null }): string {
   if (!url) throw new Error(`the Stripe page ${id} has no URL`);
   return url;
 }

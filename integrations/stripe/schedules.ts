@@ -1,8 +1,8 @@
 // Manages the schedule of a subscription: what happens at the end of the period.
 import type Stripe from 'stripe';
-import { nextPeriod } from '../../domain/billing/changes.ts';
+import { buildNextPeriod } from '../../domain/billing/changes.ts';
 import type { ScheduledChange, Subscription } from '../../domain/billing/subscription.ts';
-import { priceItems } from './items.ts';
+import { resolveItemPrices } from './items.ts';
 import { buildNextPhase, keepCurrentPhase, keepPhase } from './phases.ts';
 import { findSchedule } from './state.ts';
 
@@ -63,9 +63,9 @@ async function buildNextPhases(
   idempotencyKey: string,
   operationId: string,
 ): Promise<PhaseParams[]> {
-  const next = nextPeriod(target);
+  const next = buildNextPeriod(target);
   const [planned, ...later] = findPlannedPhases(attached ?? (await findReleased(stripe, live)), current);
-  const items = await priceItems(stripe, next, live.items.data, idempotencyKey);
+  const items = await resolveItemPrices(stripe, next, live.items.data, idempotencyKey);
   const following = buildNextPhase(items, planned, current, live);
   const metadata = { operation_id: operationId, seats: next.seats === null ? '' : String(next.seats) };
   const duration = { interval: next.billingCycle === 'yearly' ? 'year' : 'month', interval_count: 1 } as const;

@@ -1,5 +1,5 @@
 // Takes back wallet credit after refunds and lost disputes.
-import { type Reversal, reversePayments, walletBalance } from '../../db/billing/wallet.ts';
+import { type Reversal, readWalletBalance, reversePayments } from '../../db/billing/wallet.ts';
 import { type AuditRow, buildSystemAuditRow, type EventRow } from '../../db/client/change-log.ts';
 import type { Sql } from '../../db/client/pool.ts';
 import type { TenantScope } from '../../db/client/tenant.ts';
@@ -26,7 +26,7 @@ export async function takeBackCredit(
   const changed = await reversePayments(sql, scope, wanted, now);
   if (changed.length === 0) return;
   const total = changed.reduce((sum, { amountMinor }) => sum + amountMinor, 0);
-  let balance = (await walletBalance(sql, scope)) - total;
+  let balance = (await readWalletBalance(sql, scope)) - total;
   for (const { paymentId, reason, amountMinor } of changed) {
     balance += amountMinor;
     const data = { reason, amount_minor: amountMinor, balance_minor: balance, currency };

@@ -1,7 +1,7 @@
 // The calendar of test mode: always free, and stores nothing.
 import type { Calendars } from '../../domain/scheduling/calendars.ts';
 
-export const testCalendar: Omit<Calendars, 'refusalOf'> = {
+export const testCalendar: Omit<Calendars, 'findUrlRejection'> = {
   async verify() {},
   async busyTimes() {
     return { external: [], own: [] };

@@ -14,16 +14,16 @@ const timeoutMs = 8000;
  * @param pool separate from the pool of requests
  * @param baseUrl the address of this provider's pages
  */
-export function testProvider(pool: Pool, baseUrl: () => string): PaymentProvider {
-  const addressOf = (page: string, { companyId, testMode, id }: NewPage): string =>
+export function createTestProvider(pool: Pool, baseUrl: () => string): PaymentProvider {
+  const buildAddress = (page: string, { companyId, testMode, id }: NewPage): string =>
     `${baseUrl()}/${page}/${testMode ? 'test' : 'live'}/${companyId}/${id}`;
   return {
     keepsBooks: () => false,
     refresh: async () => undefined,
     refreshCheckout: async () => undefined,
     settle: (operation) => settle(pool, operation),
-    openCheckout: async (checkout) => addressOf('checkout', checkout),
-    openPortal: async (portal) => addressOf('portal', portal),
+    openCheckout: async (checkout) => buildAddress('checkout', checkout),
+    openPortal: async (portal) => buildAddress('portal', portal),
   };
 }
 

@@ -34,14 +34,14 @@ const emptyResponse = '<?xml version="1.0" encoding="UTF-8"?><Response/>';
  * name, each followed by its value.
  * @param url as configured at Twilio, including the query
  */
-export function twilioSignature(authToken: string, url: string, form: ReadonlyMap<string, string>): string {
+export function computeTwilioSignature(authToken: string, url: string, form: ReadonlyMap<string, string>): string {
   const fields = [...form].toSorted(([a], [b]) => (a < b ? -1 : 1)).map(([name, value]) => name + value);
   return createHmac('sha1', authToken)
     .update(url + fields.join(''))
     .digest('base64');
 }
 
-export function twilioInboundWebhook(parts: TwilioParts): PageRoute {
+export function createTwilioInboundWebhook(parts: TwilioParts): PageRoute {
   return {
     name: 'twilio',
     path: /^\/v1\/inbound\/twilio$/,
@@ -66,7 +66,7 @@ function assertSigned(
   { headers, address }: PageRequest,
   form: ReadonlyMap<string, string>,
 ): void {
-  const expected = Buffer.from(twilioSignature(authToken, baseUrl() + address, form));
+  const expected = Buffer.from(computeTwilioSignature(authToken, baseUrl() + address, form));
   const sent = Buffer.from(String(headers['x-twilio-signature'] ?? ''));
   if (sent.length === expected.length && timingSafeEqual(sent, expected)) return;
   throw new ApiError('AUTH_INVALID_KEY', 'The X-Twilio-Signature header does not match the form and the URL.', {

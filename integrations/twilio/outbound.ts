@@ -25,7 +25,7 @@ const faults: Readonly<Record<number, readonly [SendingFaultKind, string]>> = {
   21660: ['no_sender', 'The phone number does not belong to the account at the provider.'],
 };
 
-export function twilioSender(client: OutgoingClient, { url, accountId, authToken }: MessagingProvider): Sender {
+export function createTwilioSender(client: OutgoingClient, { url, accountId, authToken }: MessagingProvider): Sender {
   const place = `${url}/2010-04-01/Accounts/${encodeURIComponent(accountId)}/Messages.json`;
   const authorization = `Basic ${Buffer.from(`${accountId}:${authToken}`).toString('base64')}`;
 

@@ -11,7 +11,7 @@ import type { Sql } from '../../db/client/pool.ts';
 import type { TenantScope } from '../../db/client/tenant.ts';
 import { findWaiting } from '../../db/client/waiting.ts';
 import { findEvents } from '../../db/records/feed.ts';
-import { maxAttempts } from '../../domain/automation/webhook-attempts.ts';
+import { getMaxAttempts } from '../../domain/automation/webhook-attempts.ts';
 import { composeBody, type HappenedEvent, readOrigin } from '../../domain/automation/webhook-bodies.ts';
 import { createMatcher } from '../../domain/automation/webhook-matching.ts';
 import type { LoadShedder } from '../load-shedder.ts';
@@ -33,7 +33,7 @@ const clockTolerance = 10_000;
  * Creates the matcher of this process. Several servers may run one: each tenant is processed by one
  * of them at a time.
  */
-export function webhookMatcher(loadShedder: LoadShedder): TenantQueue {
+export function createWebhookMatcher(loadShedder: LoadShedder): TenantQueue {
   return new TenantQueue({
     find: (sql, after) => findWaiting(sql, 'webhook_backlog', after),
     take: (context, scope, limit) => matchSome(context, loadShedder, scope, limit),
@@ -79,14 +79,14 @@ export async function deliver(
   now: Date,
 ): Promise<void> {
   const messages = new Messages(scope.testMode);
-  const deliveries = subscriptions.flatMap((subscription) => deliveriesOf(subscription, events, messages));
+  const deliveries = subscriptions.flatMap((subscription) => buildDeliveries(subscription, events, messages));
   if (deliveries.length === 0) return;
-  await insertDeliveriesOfEvents(sql, scope, messages.all, deliveries, maxAttempts(scope.testMode), now);
+  await insertDeliveriesOfEvents(sql, scope, messages.all, deliveries, getMaxAttempts(scope.testMode), now);
   const awake = new Set(deliveries.flatMap((each) => (each.skipped ? [] : [each.subscription_id])));
   if (awake.size > 0) await wakeWebhooks(sql, scope, [...awake], now);
 }
 
-function deliveriesOf(
+function buildDeliveries(
   subscription: SubscribedRow,
   events: readonly HappenedEvent[],
   messages: Messages,

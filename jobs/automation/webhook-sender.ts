@@ -7,19 +7,19 @@ import type { Sql } from '../../db/client/pool.ts';
 import { insertMail } from '../../db/messaging/mails.ts';
 import { findAdmins } from '../../db/people/users.ts';
 import {
-  afterFailure,
-  allowance,
+  addAttempts,
+  applyFailure,
   type Consequence,
+  computeAllowance,
+  computeNextAttempt,
+  computeRetriesAfterLoss,
   decideNextAttempt,
   type Health,
   healthy,
   isGone,
-  nextAttemptAt,
-  retriesAfterLoss,
   selectRate,
-  withAttempts,
 } from '../../domain/automation/webhook-attempts.ts';
-import { eventName } from '../../domain/automation/webhook-bodies.ts';
+import { toEventId } from '../../domain/automation/webhook-bodies.ts';
 import type { OutgoingClient } from '../../runtime/outbound/client.ts';
 import { type PostOutcome, postSigned } from '../../runtime/outbound/signed-posts.ts';
 import type { LoadShedder } from '../load-shedder.ts';
@@ -101,14 +101,14 @@ export class WebhookSender {
    * waited less.
    */
   #full(): string[] {
-    return [...this.#ofSubscription].filter(([id, count]) => count >= this.#shareOf(id)).map(([id]) => id);
+    return [...this.#ofSubscription].filter(([id, count]) => count >= this.#computeShare(id)).map(([id]) => id);
   }
 
   /**
    * Returns the maximum concurrent attempts of a subscription. It falls as the total rises, so that
    * slow receivers leave room for others.
    */
-  #shareOf(id: string): number {
+  #computeShare(id: string): number {
     const all = this.#underway.size;
     if (all >= (attemptsAtOnce * 3) / 4) return 1;
     return all < attemptsAtOnce / 2 || this.#prompt.has(id) ? Number.POSITIVE_INFINITY : 2;
@@ -139,7 +139,7 @@ export class WebhookSender {
     if (signal.aborted) return false;
     try {
       const own = this.#ofSubscription.get(webhook.id) ?? 0;
-      const share = this.#shareOf(webhook.id);
+      const share = this.#computeShare(webhook.id);
       // It stays due, and is processed again when an attempt has ended.
       if (own >= share) return false;
       const isUnderLoad = await this.#services.loadShedder.waitForTurn(signal);
@@ -169,13 +169,13 @@ export class WebhookSender {
     }
     const { recentAttempts, inFlight, firstLeaseEnds, consecutiveFailures } = subscription;
     const limit = selectRate(consecutiveFailures);
-    const { free, until } = allowance(limit, recentAttempts, inFlight, now);
+    const { free, until } = computeAllowance(limit, recentAttempts, inFlight, now);
     const count = Math.max(Math.min(free, most), 0);
     const leasedUntil = new Date(now.getTime() + leaseMs);
-    const claim = { leasedUntil, retryAt: retriesAfterLoss(webhook.testMode, now) };
+    const claim = { leasedUntil, retryAt: computeRetriesAfterLoss(webhook.testMode, now) };
     const deliveries = count > 0 ? await db.takeDeliveries(sql, webhook, count, claim, now) : [];
-    const attempts = withAttempts(recentAttempts, deliveries.length, now);
-    const after = allowance(limit, attempts, inFlight + deliveries.length, now);
+    const attempts = addAttempts(recentAttempts, deliveries.length, now);
+    const after = computeAllowance(limit, attempts, inFlight + deliveries.length, now);
     const isFull = after.free === 0;
     // If the subscription is at its limit, the next ended attempt triggers another pass. Otherwise
     // the first lease to expire does.
@@ -219,10 +219,10 @@ export class WebhookSender {
     const outcome = await postSigned(client, {
       url: subscription.url,
       secrets: sealed.map(decrypt),
-      messageId: eventName(delivery.eventId),
+      messageId: toEventId(delivery.eventId),
       headers: {
         'service-event': delivery.event,
-        'service-event-id': eventName(delivery.eventId),
+        'service-event-id': toEventId(delivery.eventId),
         'service-delivery-id': delivery.id,
         'service-attempt': String(delivery.attempts),
       },
@@ -274,7 +274,7 @@ export class WebhookSender {
     changeLog: ChangeLog,
   ): Promise<void> {
     const now = context.now();
-    const results = ended.map((attempt) => this.#resultOf(attempt, webhook.testMode, now));
+    const results = ended.map((attempt) => this.#toOutcome(attempt, webhook.testMode, now));
     // The subscription is locked first, in the same order as everywhere, to avoid deadlocks.
     const before = await db.lockHealth(sql, webhook);
     const noted = db.noteOutcomes(sql, webhook, results, now);
@@ -297,7 +297,7 @@ export class WebhookSender {
       context.log.info({ webhook: webhook.id, reason: disabledReason }, 'disabled a webhook endpoint');
   }
 
-  #resultOf({ delivery, outcome }: EndedAttempt, testMode: boolean, now: Date): db.NewOutcome {
+  #toOutcome({ delivery, outcome }: EndedAttempt, testMode: boolean, now: Date): db.NewOutcome {
     const { attempts, maxAttempts } = delivery;
     const verdict = decideNextAttempt(outcome, attempts, maxAttempts);
     const chance = (this.#services.chance ?? Math.random)();
@@ -305,7 +305,7 @@ export class WebhookSender {
       deliveryId: delivery.id,
       attempts,
       status: verdict === 'retry' ? 'retrying' : verdict,
-      nextAttemptAt: verdict === 'retry' ? nextAttemptAt(attempts, testMode, outcome, now, chance) : null,
+      nextAttemptAt: verdict === 'retry' ? computeNextAttempt(attempts, testMode, outcome, now, chance) : null,
       responseCode: outcome.status,
       snippet: outcome.snippet,
       error: outcome.error,
@@ -353,7 +353,7 @@ function judge(
 ): { health: Health; consequence: Consequence } {
   // A receiver that responds is reachable, even if it rejects this delivery.
   if (status === 'succeeded' || status === 'cancelled') return { health: healthy, consequence: 'none' };
-  return afterFailure(before, { startedAt, isExhausted: status === 'failed' }, now);
+  return applyFailure(before, { startedAt, isExhausted: status === 'failed' }, now);
 }
 
 interface ChangeLog {

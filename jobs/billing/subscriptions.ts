@@ -8,10 +8,10 @@ import { buildSystemAuditRow } from '../../db/client/change-log.ts';
 import { inTransaction } from '../../db/client/in-transaction.ts';
 import type { Pool, Sql } from '../../db/client/pool.ts';
 import type { TenantScope } from '../../db/client/tenant.ts';
-import { type BillingMail, nextStep } from '../../domain/billing/life-cycle.ts';
+import { type BillingMail, findNextStep } from '../../domain/billing/life-cycle.ts';
 import type { PaymentProvider, Settlement } from '../../domain/billing/provider.ts';
 import type { Change, Subscription } from '../../domain/billing/subscription.ts';
-import { storageKey } from '../../domain/records/file-names.ts';
+import { buildStorageKey } from '../../domain/records/file-names.ts';
 import {
   type OperationServices,
   resumeOperation,
@@ -96,7 +96,7 @@ async function takeStep(
   if (context.provider.keepsBooks(scope)) await context.provider.refresh(scope);
   const step = await context.transaction(scope, async (sql, _emit, audit) => {
     const before = await lockSubscription(sql, scope);
-    const next = before && nextStep(before, now);
+    const next = before && findNextStep(before, now);
     if (!before || !next) return undefined;
     if (next.kind === 'turn') {
       await saveSubscription(sql, scope, next.after, now);
@@ -129,11 +129,11 @@ async function mailOutcome(
   { after, isPaid }: Settlement,
   now: Date,
 ): Promise<void> {
-  const mail = mailOf(change, before, after, isPaid);
+  const mail = chooseMail(change, before, after, isPaid);
   if (mail) await mailAdmins(sql, scope, mail, after, now);
 }
 
-function mailOf(change: Change, before: Subscription, after: Subscription, isPaid: boolean): BillingMail | null {
+function chooseMail(change: Change, before: Subscription, after: Subscription, isPaid: boolean): BillingMail | null {
   if (change.action === 'renew') return isPaid ? null : 'payment_failed';
   if (change.action !== 'charge_again') return null;
   if (isPaid) return 'payment_succeeded';
@@ -187,8 +187,8 @@ async function purgeFiles(
   companyId: string,
   within: <T>(work: (sql: Sql) => Promise<T>) => Promise<T>,
 ): Promise<number> {
-  const files = await within((sql) => purge.findFilesOf(sql, companyId, purgeSteps.files));
-  for (const file of files) await removeFile(storageKey(file));
+  const files = await within((sql) => purge.listCompanyFiles(sql, companyId, purgeSteps.files));
+  for (const file of files) await removeFile(buildStorageKey(file));
   const ids = files.map(({ id }) => id);
   if (ids.length > 0) await within((sql) => purge.forgetFiles(sql, companyId, ids));
   return files.length;

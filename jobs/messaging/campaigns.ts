@@ -9,8 +9,8 @@ import { findOptOuts } from '../../db/messaging/opt-outs.ts';
 import { listPhoneNumbers } from '../../db/messaging/phone-numbers.ts';
 import { loadWorkspaceRows } from '../../db/objects/workspace.ts';
 import { listRecords } from '../../db/records/records.ts';
-import { begun, buildMessages, newRun, parseContent } from '../../domain/messaging/campaigns.ts';
-import { draftEvent } from '../../domain/messaging/drafts.ts';
+import { buildMessages, buildStartChanges, newRun, parseContent } from '../../domain/messaging/campaigns.ts';
+import { buildDraftEvent } from '../../domain/messaging/drafts.ts';
 import { readOwnFilter } from '../../domain/objects/filter.ts';
 import { resolveRelativeDates } from '../../domain/objects/relative-dates.ts';
 import { buildWorkspace } from '../../domain/objects/workspace.ts';
@@ -63,7 +63,7 @@ async function begin(
   const by = { createdByKind, createdById, createdByName, createdByUser };
   const run = { ...newRun(uuidv7(), campaign.id, content, now), ...by };
   await runs.insertRun(sql, scope, run);
-  await campaigns.updateCampaign(sql, scope, campaign.id, begun(now));
+  await campaigns.updateCampaign(sql, scope, campaign.id, buildStartChanges(now));
   audit(buildSystemAuditRow(scope, 'campaigns', 'campaign.run', { object: 'campaigns', recordId: campaign.id }, now));
 }
 
@@ -164,7 +164,7 @@ async function withdraw(
   const taken = await runs.withdrawSome(sql, scope, campaign.id, 'The campaign is cancelled.', batchSize, now);
   const actor = { kind: 'system', id: 'campaigns', name: null };
   for (const draft of taken) {
-    const { name, data } = draftEvent(draft, draft.was, 'withdrawn', now);
+    const { name, data } = buildDraftEvent(draft, draft.was, 'withdrawn', now);
     emit({ ...scope, event: name, data, occurredAt: now, actor, requestId: null });
   }
   const about = { object: 'campaigns', recordId: campaign.id, metadata: { withdrawn: taken.length } };

@@ -90,8 +90,8 @@ async function invitationPart(
 ): Promise<ServiceMail['invitation']> {
   if (!isInvitation(template)) return undefined;
   // Loaded on demand, because servers without invitations do not need it.
-  const { invitationFile } = await import('../../domain/scheduling/invitation-file.ts');
-  return invitationFile(template, recipient, data, from);
+  const { buildInvitationFile } = await import('../../domain/scheduling/invitation-file.ts');
+  return buildInvitationFile(template, recipient, data, from);
 }
 
 async function retryLater(platform: Pool, mail: MailRow, fault: MailFault, log: Log): Promise<void> {

@@ -10,12 +10,12 @@ import { insertMessage } from '../../db/messaging/messages.ts';
 import { findOptOuts } from '../../db/messaging/opt-outs.ts';
 import { findActiveNumber, findDefaultNumber } from '../../db/messaging/phone-numbers.ts';
 import { isActiveUser } from '../../db/people/users.ts';
-import { moduleState, modulesOfWorkspace, resolveAccess } from '../../domain/billing/plans.ts';
-import { type DraftChannel, draftEvent } from '../../domain/messaging/drafts.ts';
+import { computeModules, getModuleState, resolveAccess } from '../../domain/billing/plans.ts';
+import { buildDraftEvent, type DraftChannel } from '../../domain/messaging/drafts.ts';
 import {
-  afterLostAttempts,
   decideAfterFault,
   type EngagementUrls,
+  findLostOutcome,
   findSendingObstacle,
   notSent,
   type OutgoingMessage,
@@ -155,7 +155,7 @@ async function begin(
   const [company, isOptedOut, from] = await Promise.all([
     db.findSendingCompany(sql, queue.companyId),
     findOptOuts(sql, queue, [draft]),
-    senderOf(sql, queue, draft),
+    findSender(sql, queue, draft),
   ]);
   const isInboxOn = company !== undefined && hasInbox(company, now);
   const objection = findSendingObstacle(draft, {
@@ -165,7 +165,7 @@ async function begin(
   });
   const sender = context.senders[draft.channel];
   const ref = queue.testMode ? notSent.test : sender ? undefined : notSent.kept;
-  const lost = ref === undefined ? afterLostAttempts(draft.attempts) : undefined;
+  const lost = ref === undefined ? findLostOutcome(draft.attempts) : undefined;
   const outcome: SendingOutcome | undefined = objection ?? lost ?? (ref && { status: 'sent', providerRef: ref });
   if (outcome || !sender || from === undefined) {
     if (outcome) await end(context, queue, draft, from ?? draft.sender, outcome, sql, emit, audit);
@@ -194,15 +194,15 @@ async function begin(
 
 function hasInbox(company: db.SendingCompany, now: Date): boolean {
   const { packageCode, addOns, disabledModules, subscriptionStatus, trialEndsAt } = company;
-  const modules = modulesOfWorkspace(packageCode, addOns, disabledModules);
-  return resolveAccess(subscriptionStatus, trialEndsAt, now) === 'open' && moduleState('inbox', modules) === 'on';
+  const modules = computeModules(packageCode, addOns, disabledModules);
+  return resolveAccess(subscriptionStatus, trialEndsAt, now) === 'open' && getModuleState('inbox', modules) === 'on';
 }
 
 /**
  * Returns the sender number of a text, or the reply-to address of an email. null: the service's own
  * address. undefined: the sender is no longer active.
  */
-async function senderOf(
+async function findSender(
   sql: Sql,
   scope: db.Queue,
   { channel, sender }: db.TakenDraft,
@@ -257,7 +257,7 @@ async function end(
   const now = context.now();
   if (!(await db.endDraft(sql, scope, draft, outcome, now))) return;
   const { companyId, testMode } = scope;
-  const { name, data } = draftEvent(draft, 'approved', outcome.status, now);
+  const { name, data } = buildDraftEvent(draft, 'approved', outcome.status, now);
   const actor = { kind: 'system', id: self, name: null };
   emit({ companyId, testMode, event: name, data, occurredAt: now, actor, requestId: null });
   const changes = { status: { from: 'approved', to: outcome.status } };

@@ -3,7 +3,7 @@ import { type AuditRow, buildSystemAuditRow, type EventRow } from '../../db/clie
 import type { Sql } from '../../db/client/pool.ts';
 import type { TenantScope } from '../../db/client/tenant.ts';
 import * as db from '../../db/messaging/draft-decisions.ts';
-import { draftEvent } from '../../domain/messaging/drafts.ts';
+import { buildDraftEvent } from '../../domain/messaging/drafts.ts';
 import { runDueSteps } from '../due-steps.ts';
 import type { TenantJobContext } from '../runner.ts';
 
@@ -32,7 +32,7 @@ async function step(
   const drafts = decided.isCancelled ? [] : await db.decideSome(sql, scope, runId, decided, batchSize, now);
   const actor = { kind: 'user', id: decided.userId, name: decided.userName };
   for (const draft of drafts) {
-    const { name, data } = draftEvent(draft, 'draft', decided.decision, now);
+    const { name, data } = buildDraftEvent(draft, 'draft', decided.decision, now);
     emit({ ...scope, event: name, data, occurredAt: now, actor, requestId: null });
   }
   if (drafts.length > 0) {

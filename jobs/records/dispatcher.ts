@@ -31,7 +31,7 @@ export const feedsAtOnce = 2;
  * Creates the dispatcher of this process. Several servers may run one: each feed is processed by
  * one of them at a time.
  */
-export function dispatcher(services: DispatcherServices): TenantQueue {
+export function createDispatcher(services: DispatcherServices): TenantQueue {
   return new TenantQueue({
     find: (sql, after) => findWaiting(sql, 'outbox_events', after),
     take: (context, scope, limit) => dispatch(context, services, scope, limit),

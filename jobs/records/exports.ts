@@ -37,14 +37,14 @@ import {
   createEncoder,
   type ExportEncoder,
   everythingColumns,
-  exportColumns,
   type ExportRow as FileRow,
+  listExportColumns,
 } from '../../domain/records/export-format.ts';
 import { type ExportError, everything } from '../../domain/records/exports.ts';
-import { storageKey } from '../../domain/records/file-names.ts';
+import { buildStorageKey } from '../../domain/records/file-names.ts';
 import { toExportedLink } from '../../domain/records/links.ts';
 import { toNoteResponse } from '../../domain/records/notes.ts';
-import { chooseFields, unknownFields } from '../../domain/records/reading.ts';
+import { chooseFields, findUnknownFieldProblems } from '../../domain/records/reading.ts';
 import { showRecord } from '../../domain/records/view.ts';
 import { isAccessUnchanged } from '../../services/records/export-access.ts';
 import type { LoadShedder } from '../load-shedder.ts';
@@ -161,7 +161,7 @@ async function performExport(
     const fileId = uuidv7();
     const place = { ...scope, id: fileId };
     await transaction(scope, (sql) => announceFile(sql, place, now()));
-    await services.keepFile(storageKey(place), path, file.sha256);
+    await services.keepFile(buildStorageKey(place), path, file.sha256);
     const completedAt = now();
     const expiresAt = new Date(completedAt.getTime() + fileLifetimeMs);
     await transaction(scope, async (sql, _, audit) => {
@@ -254,16 +254,17 @@ function prepare(
   now: Date,
   turn: Turn,
 ): { encoder: ExportEncoder; pages: Pages } {
-  const encoderOf = (columns: typeof everythingColumns) => createEncoder(row.format, columns, row.spreadsheetSafe);
+  const createRowEncoder = (columns: typeof everythingColumns) =>
+    createEncoder(row.format, columns, row.spreadsheetSafe);
   if (row.object === everything)
-    return { encoder: encoderOf(everythingColumns), pages: readEverything(sql, scope, row, workspace, turn) };
+    return { encoder: createRowEncoder(everythingColumns), pages: readEverything(sql, scope, row, workspace, turn) };
   const object = workspace.objects.get(row.object);
   const [source] = row.sources;
   if (!object || !source) throw new ExportFailed('access_ended');
   const visible = new Set(row.sources.map(({ object: name }) => name));
   const context = { workspace, canView: (name: string) => visible.has(name) };
   const given = row.filter ? readFilter(row.filter, object, context) : { filter: undefined, problems: [] };
-  if (given.problems.length > 0 || unknownFields(row.fields ?? [], object).length > 0)
+  if (given.problems.length > 0 || findUnknownFieldProblems(row.fields ?? [], object).length > 0)
     throw new ExportFailed('filter_invalid');
   const filter = given.filter && resolveRelativeDates(given.filter, { now, timezone: workspace.timezone });
   const fields = row.fields ? new Set(row.fields) : undefined;
@@ -272,7 +273,7 @@ function prepare(
     const shown = showRecord(object, record);
     return fields ? chooseFields(shown, fields) : shown;
   });
-  return { encoder: encoderOf(exportColumns(object, fields)), pages: records };
+  return { encoder: createRowEncoder(listExportColumns(object, fields)), pages: records };
 }
 
 function readRecords(

@@ -9,12 +9,12 @@ import type { TenantScope } from '../../db/client/tenant.ts';
 import { loadWorkspaceRows } from '../../db/objects/workspace.ts';
 import * as imports from '../../db/records/imports.ts';
 import { buildWorkspace } from '../../domain/objects/workspace.ts';
-import { storageKey } from '../../domain/records/file-names.ts';
-import { errorHeader, errorLine, furtherColumns } from '../../domain/records/import-errors.ts';
+import { buildStorageKey } from '../../domain/records/file-names.ts';
+import { buildErrorHeader, buildErrorLine, listFurtherColumns } from '../../domain/records/import-errors.ts';
 import type { FileLayout } from '../../domain/records/import-layout.ts';
 import { type FileRow, type RowPlace, RowReader } from '../../domain/records/import-rows.ts';
 import { importLimits } from '../../domain/service/request-limits.ts';
-import { withOrigin } from '../../services/records/change-origin.ts';
+import { addOrigin } from '../../services/records/change-origin.ts';
 import { type ReadLine, writeImportChunk } from '../../services/records/import-chunks.ts';
 import type { WriteCall } from '../../services/records/record-target.ts';
 import type { LoadShedder } from '../load-shedder.ts';
@@ -194,7 +194,7 @@ class ImportRun {
       if (dryRun) await sql`rollback to savepoint import_chunk`;
       else
         for (const change of changes) {
-          const made = this.#services.toRows(withOrigin(change, 'import', id), caller, now);
+          const made = this.#services.toRows(addOrigin(change, 'import', id), caller, now);
           audit(made.audit);
           for (const event of made.events) emit(event);
         }
@@ -287,12 +287,12 @@ class ImportRun {
     const { columns = [], delimiter } = this.#row.layout ?? {};
     const further = new Set<string>();
     for await (const error of this.#failedRows())
-      for (const column of furtherColumns(error, columns)) further.add(column);
+      for (const column of listFurtherColumns(error, columns)) further.add(column);
     const all = [...columns, ...further];
     const failedRows = (): AsyncIterable<imports.ImportErrorRow> => this.#failedRows();
     async function* lines(): AsyncIterable<string> {
-      yield errorHeader(all, delimiter);
-      for await (const error of failedRows()) yield errorLine(error, all, delimiter);
+      yield buildErrorHeader(all, delimiter);
+      for await (const error of failedRows()) yield buildErrorLine(error, all, delimiter);
     }
     return this.#services.store(this.#scope, lines());
   }
@@ -323,7 +323,7 @@ class ImportRun {
         skipped -= part.bytes;
         continue;
       }
-      const stream = await this.#services.read(storageKey({ ...this.#scope, id: part.fileId }), skipped);
+      const stream = await this.#services.read(buildStorageKey({ ...this.#scope, id: part.fileId }), skipped);
       if (!stream) throw new Error('a part of an import is not in the storage');
       skipped = 0;
       for await (const chunk of stream) {

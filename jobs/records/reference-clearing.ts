@@ -16,7 +16,7 @@ import { keepClearedReferences } from '../../db/records/trash.ts';
 import { buildWorkspace, getBuiltinObject, type WorkspaceObject } from '../../domain/objects/workspace.ts';
 import { describeClearing } from '../../domain/records/view.ts';
 import type { TagNames } from '../../domain/settings/record-tags.ts';
-import { namesOfRetagged, recordsToRetag } from '../../domain/settings/tags.ts';
+import { findRecordsToRetag, listRetaggedNames } from '../../domain/settings/tags.ts';
 import type { TenantJobContext } from '../runner.ts';
 import { noteConsequence } from './consequences.ts';
 
@@ -29,7 +29,7 @@ export async function clearPendingReferences(context: TenantJobContext): Promise
   let after: Waiting['end'];
   do {
     const waiting = await context.platform.use((sql) => findWaiting(sql, 'reference_clearings', after));
-    for (const scope of waiting.tenants) await clearReferencesOf(context, scope);
+    for (const scope of waiting.tenants) await clearTenantReferences(context, scope);
     after = waiting.end;
   } while (after && !context.signal.aborted);
 }
@@ -38,7 +38,7 @@ export async function clearPendingReferences(context: TenantJobContext): Promise
  * Clears the pending references of one tenant. If it fails, the next run retries; other tenants are
  * not delayed.
  */
-async function clearReferencesOf(
+async function clearTenantReferences(
   { transaction, batchSize, log, signal }: TenantJobContext,
   scope: TenantScope,
 ): Promise<void> {
@@ -68,8 +68,8 @@ async function clearBatch(
   await keepClearedReferences(sql, scope, pending.object, cleared);
   for (const [name, changed] of Map.groupBy(cleared, ({ object }) => object)) {
     const object = getBuiltinObject(name, workspace);
-    const retagged = await retag(sql, scope, recordsToRetag(object, workspace, changed, now));
-    const tags = namesOfRetagged(object, retagged);
+    const retagged = await retag(sql, scope, findRecordsToRetag(object, workspace, changed, now));
+    const tags = listRetaggedNames(object, retagged);
     for (const each of changed) recordCleared(scope, object, each, tags.get(each.id), pending, emit, audit);
   }
   if (cleared.length < batchSize) await endClearing(sql, scope, pending);

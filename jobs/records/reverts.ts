@@ -11,7 +11,7 @@ import * as reverts from '../../db/records/reverts.ts';
 import { buildWorkspace } from '../../domain/objects/workspace.ts';
 import { isRestoration } from '../../domain/records/reverts.ts';
 import { revertLimits } from '../../domain/service/request-limits.ts';
-import { withOrigin } from '../../services/records/change-origin.ts';
+import { addOrigin } from '../../services/records/change-origin.ts';
 import type { WriteCall } from '../../services/records/record-target.ts';
 import { addConflicts, planChunk } from '../../services/records/revert-planning.ts';
 import { revertChunk } from '../../services/records/reverting.ts';
@@ -178,9 +178,9 @@ class RevertRun {
 
   /** Returns true if no other server has gone on with it. */
   #isUnmoved(locked: reverts.RevertRow): boolean {
-    const placeOf = ({ status, phase, readId, nextStep, nextObject, nextRecord }: reverts.RevertRow): string =>
+    const serializePlace = ({ status, phase, readId, nextStep, nextObject, nextRecord }: reverts.RevertRow): string =>
       JSON.stringify([status, phase, readId, nextStep, nextObject, nextRecord]);
-    return placeOf(locked) === placeOf(this.#row);
+    return serializePlace(locked) === serializePlace(this.#row);
   }
 
   #leaseEnd(): Date {
@@ -219,7 +219,7 @@ class RevertRun {
       if (locked.onConflict === 'fail' && result.conflicts.length > 0) throw stoppedByConflict;
       await Promise.all(sent);
       for (const change of changes) {
-        const made = this.#services.toRows(withOrigin(change, 'revert', id), caller, now);
+        const made = this.#services.toRows(addOrigin(change, 'revert', id), caller, now);
         audit(made.audit);
         for (const event of made.events) emit(event);
       }

@@ -2,7 +2,7 @@
 import { readdir, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { findFilesToRemove, forgetFile, postponeFile } from '../../db/records/stored-files.ts';
-import { storageKey } from '../../domain/records/file-names.ts';
+import { buildStorageKey } from '../../domain/records/file-names.ts';
 import type { JobContext } from '../runner.ts';
 
 export interface SweptFiles {
@@ -29,7 +29,7 @@ export async function sweepFiles(
   let removed = 0;
   for (const file of files) {
     try {
-      await remove(storageKey(file));
+      await remove(buildStorageKey(file));
       await platform.use((sql) => forgetFile(sql, file));
       removed += 1;
     } catch (error) {

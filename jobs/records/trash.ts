@@ -14,7 +14,7 @@ import {
 } from '../../db/records/trash.ts';
 import { buildWorkspace, getBuiltinObject } from '../../domain/objects/workspace.ts';
 import { describeFilling } from '../../domain/records/restoring.ts';
-import { namesOfRetagged, recordsToRetag } from '../../domain/settings/tags.ts';
+import { findRecordsToRetag, listRetaggedNames } from '../../domain/settings/tags.ts';
 import type { TenantJobContext } from '../runner.ts';
 import { noteConsequence } from './consequences.ts';
 
@@ -78,7 +78,10 @@ async function restoreBatch(
   const { restored, unfinished } = await restoreReferences(sql, acting, [recordId], batchSize, now);
   for (const [name, changed] of Map.groupBy(restored, (each) => each.object)) {
     const object = getBuiltinObject(name, workspace);
-    const tags = namesOfRetagged(object, await retag(sql, scope, recordsToRetag(object, workspace, changed, now)));
+    const tags = listRetaggedNames(
+      object,
+      await retag(sql, scope, findRecordsToRetag(object, workspace, changed, now)),
+    );
     for (const each of changed) {
       const change = describeFilling(object, each, tags.get(each.id));
       noteConsequence(scope, change, each.changedAt, restoredBy, emit, audit);

@@ -11,12 +11,12 @@ import {
   takeCalendar,
 } from '../../db/scheduling/calendars.ts';
 import {
-  blockedTimes,
+  buildEventUid,
   CalendarFault,
   type CalendarFaultKind,
   type Calendars,
   type Connection,
-  eventUid,
+  computeBlockedTimes,
   openConnection,
   type SealedConnection,
 } from '../../domain/scheduling/calendars.ts';
@@ -146,7 +146,7 @@ async function look(context: CalendarContext, { companyId, id: userId }: DueRow)
   await within(async (sql) => {
     if (isFault) return noteLook(sql, companyId, taken, { fault: answer.kind }, next, now);
     const ids = answer.own.map(({ bookingId }) => bookingId);
-    const busy = blockedTimes(answer, await findBookingTimes(sql, companyId, ids));
+    const busy = computeBlockedTimes(answer, await findBookingTimes(sql, companyId, ids));
     await noteLook(sql, companyId, taken, { busy, until: new Date(asked.end) }, next, now);
   });
 }
@@ -196,7 +196,7 @@ async function tell(
   { bookingId, userId, action, eventUrl }: orders.TakenOrder,
   booking: orders.OrderedBooking | undefined,
 ): Promise<{ url: string | null; link: string | null }> {
-  const uid = eventUid(bookingId, userId);
+  const uid = buildEventUid(bookingId, userId);
   if (action === 'remove' || !booking) {
     await calendars.removeEvent(connection, { uid, url: eventUrl });
     return { url: null, link: null };

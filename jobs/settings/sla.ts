@@ -5,13 +5,13 @@ import type { ClockScope } from '../../db/settings/sla-clocks.ts';
 import * as due from '../../db/settings/sla-due.ts';
 import type { SlaPolicy } from '../../domain/objects/configuration.ts';
 import {
+  buildReminderText,
+  countOverdueMinutes,
   fillTemplate,
+  formatReadableTime,
   type MessageValues,
-  overdueMinutes,
-  readableTime,
-  reminderText,
 } from '../../domain/settings/sla-messages.ts';
-import { dueSteps } from '../../domain/settings/sla-tracking.ts';
+import { findDueSteps } from '../../domain/settings/sla-tracking.ts';
 import type { TenantJobContext } from '../runner.ts';
 
 /**
@@ -92,10 +92,10 @@ async function handleBatch(
   const handled = rows.map((row): due.HandledClock => {
     const { policy } = row;
     if (!policy?.isActive) return { id: row.id, isBreached: false, isClosed: true, nextAt: null };
-    const steps = dueSteps(policy, row, now);
-    if (steps.breach) emit(breachOf(row, policy, scope, now));
+    const steps = findDueSteps(policy, row, now);
+    if (steps.breach) emit(buildBreachEvent(row, policy, scope, now));
     // Test data causes no notifications to people.
-    if (!scope.testMode) notifications.push(...notificationsOf(row, policy, steps, now));
+    if (!scope.testMode) notifications.push(...buildNotifications(row, policy, steps, now));
     return { id: row.id, isBreached: steps.breach, isClosed: false, nextAt: steps.nextAt };
   });
   await due.insertNotifications(sql, scope.companyId, notifications, now);
@@ -103,7 +103,7 @@ async function handleBatch(
   return { handled: rows.length, breaches: handled.filter(({ isBreached }) => isBreached).length };
 }
 
-function breachOf(row: due.DueClockRow, policy: SlaPolicy, scope: ClockScope, now: Date): EventRow {
+function buildBreachEvent(row: due.DueClockRow, policy: SlaPolicy, scope: ClockScope, now: Date): EventRow {
   return {
     ...scope,
     event: 'sla.breached',
@@ -119,32 +119,34 @@ function breachOf(row: due.DueClockRow, policy: SlaPolicy, scope: ClockScope, no
         policy_name: policy.name,
         type: row.kind,
         deadline: row.dueAt.toISOString(),
-        overdue_minutes: overdueMinutes(row.dueAt, now),
+        overdue_minutes: countOverdueMinutes(row.dueAt, now),
       },
       level: 0,
     },
   };
 }
 
-function notificationsOf(
+function buildNotifications(
   row: due.DueClockRow,
   policy: SlaPolicy,
-  { reminders, escalations }: Pick<ReturnType<typeof dueSteps>, 'reminders' | 'escalations'>,
+  { reminders, escalations }: Pick<ReturnType<typeof findDueSteps>, 'reminders' | 'escalations'>,
   now: Date,
 ): due.NewNotification[] {
   const values: MessageValues = {
     record_name: row.recordName ?? row.recordId,
     entity_type: policy.entityType,
     policy_name: policy.name,
-    deadline: readableTime(row.dueAt, policy.timezone),
-    overdue_minutes: String(Math.max(0, overdueMinutes(row.dueAt, now))),
+    deadline: formatReadableTime(row.dueAt, policy.timezone),
+    overdue_minutes: String(Math.max(0, countOverdueMinutes(row.dueAt, now))),
     assigned_to: row.assignedTo ?? 'nobody',
   };
   const { object, recordId } = row;
   const notify = (kind: due.NewNotification['kind'], userIds: readonly string[], text: string) =>
     userIds.map((userId) => ({ userId, kind, text, object, recordId }));
   return [
-    ...reminders.flatMap((each) => notify('sla_reminder', each.recipient_user_ids, reminderText(row.kind, values))),
+    ...reminders.flatMap((each) =>
+      notify('sla_reminder', each.recipient_user_ids, buildReminderText(row.kind, values)),
+    ),
     ...escalations.flatMap((each) =>
       notify('sla_escalation', each.recipient_user_ids, fillTemplate(each.message_template, values)),
     ),

@@ -6,7 +6,7 @@ import { noGrants, parseGrants } from '../../domain/access/scopes.ts';
 import type { Modules } from '../../domain/billing/plans.ts';
 import type { Caller } from '../caller.ts';
 import { ApiError, serviceUnavailable } from '../errors.ts';
-import { addressSet } from '../http/client-address.ts';
+import { createAddressSet } from '../http/client-address.ts';
 import type { SentCredential } from '../limits/rate-limits.ts';
 import type { AccessTrace } from './access-checks.ts';
 import { type BearerTokens, type BearerVerdict, looksLikeSessionToken } from './bearer-tokens.ts';
@@ -60,7 +60,7 @@ const appRateLimits = { perMinute: 60, perHour: 1000 };
 const noModules: Modules = new Map();
 
 /** Returns the caller of a public operation. */
-export function anonymousCaller(facts: RequestFacts): Caller {
+export function buildAnonymousCaller(facts: RequestFacts): Caller {
   return {
     ...facts,
     kind: 'anonymous',
@@ -202,7 +202,7 @@ function findKeyFlaw(record: KeyRecord, ip: string | undefined, now: Date, trace
   const { ipAllowlist } = record;
   if (ip === undefined && ipAllowlist.length > 0) return undefined;
   trace?.begin('ip_allowlist');
-  if (ip !== undefined && ipAllowlist.length > 0 && !addressSet(ipAllowlist).has(ip))
+  if (ip !== undefined && ipAllowlist.length > 0 && !createAddressSet(ipAllowlist).has(ip))
     return new ApiError(
       'IP_NOT_ALLOWED',
       'This API key cannot be used from your IP address. Add the address to the allowlist of the key.',
@@ -329,8 +329,8 @@ export async function authenticatePerson(
 }
 
 /** Returns the caller with all permissions of the user's roles. */
-function personCaller({ permits: { allows, reachOf } }: Pick<PersonRecord, 'permits'>, session: Caller): Caller {
-  return { ...session, kind: 'person', grants: { allows }, reachOf, reach: reachOf([]) };
+function personCaller({ permits: { allows, computeReach } }: Pick<PersonRecord, 'permits'>, session: Caller): Caller {
+  return { ...session, kind: 'person', grants: { allows }, computeReach, reach: computeReach([]) };
 }
 
 /**
@@ -359,7 +359,7 @@ function sessionCaller(
     testMode: false,
     actor: { kind: 'user', id: record.userId, name: record.fullName },
     grants: noGrants,
-    ofUser: { grants: { allows: record.permits.allows }, reachOf: record.permits.reachOf },
+    ofUser: { grants: { allows: record.permits.allows }, computeReach: record.permits.computeReach },
     scopes: record.roles,
     reach: { kind: 'company' },
     expiresAt,
@@ -410,7 +410,7 @@ function appCaller(
       reason: grant ? 'grant_revoked' : 'no_grant',
     });
   }
-  const { scopes, reachOf } = grant.permits(asked);
+  const { scopes, computeReach } = grant.permits(asked);
   return {
     ...facts,
     kind: 'oauth_client',
@@ -420,8 +420,8 @@ function appCaller(
     actor: { kind: 'oauth_client', id: `oauth_${record.clientId}`, name: grant.clientName },
     grants: parseGrants(scopes),
     scopes,
-    reach: reachOf([]),
-    reachOf,
+    reach: computeReach([]),
+    computeReach,
     mustPropose: grant.writeMode === 'propose',
     expiresAt,
     userId,

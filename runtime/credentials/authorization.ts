@@ -38,7 +38,7 @@ export function authorize(
   operation: Operation,
   caller: Caller,
   path: Record<string, string>,
-  moduleState: ModuleState,
+  getModuleState: ModuleState,
   trace?: AccessTrace,
 ): void {
   trace?.begin('credential');
@@ -53,8 +53,9 @@ export function authorize(
   trace?.begin(isPerson ? 'role' : 'scope');
   const opened = findOpened(alternatives, caller, path);
   trace?.pass(describeOpened(opened, isPerson));
-  if (!opened.byRole) for (const scope of opened.scopes) checkModule(getScopeModule(scope), caller, moduleState, trace);
-  if (caller.reachOf) caller.reach = caller.reachOf(opened.scopes);
+  if (!opened.byRole)
+    for (const scope of opened.scopes) checkModule(getScopeModule(scope), caller, getModuleState, trace);
+  if (caller.computeReach) caller.reach = caller.computeReach(opened.scopes);
 
   trace?.begin('mode');
   checkMode(operation, caller);
@@ -128,9 +129,9 @@ function checkMode(operation: Operation, caller: Caller): void {
  * Checks a scope that a call needs in addition to those of its operation.
  * @throws ApiError 403 with the missing scope
  */
-export function requireScope(scope: string, caller: Caller, moduleState: ModuleState): void {
+export function requireScope(scope: string, caller: Caller, getModuleState: ModuleState): void {
   if (!caller.grants.allows(scope)) throw missingScopes([[scope]], false);
-  checkModule(getScopeModule(scope), caller, moduleState);
+  checkModule(getScopeModule(scope), caller, getModuleState);
 }
 
 /** @param ways the missing scopes of each alternative; all scopes of one alternative suffice */
@@ -201,8 +202,8 @@ const platformKey = () =>
 /**
  * @throws ApiError 403 MODULE_DISABLED if the plan lacks the module or an administrator disabled it
  */
-function checkModule(module: string, caller: Caller, moduleState: ModuleState, trace?: AccessTrace): void {
-  const state = moduleState(module, caller.modules);
+function checkModule(module: string, caller: Caller, getModuleState: ModuleState, trace?: AccessTrace): void {
+  const state = getModuleState(module, caller.modules);
   trace?.begin('plan');
   if (state === 'not_in_plan') throw moduleDisabled(module, 'is not included in this plan', state);
   trace?.pass(`The plan includes the module ${module}.`);

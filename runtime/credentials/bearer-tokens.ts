@@ -1,7 +1,7 @@
 // Verifies OAuth access tokens of the trusted issuer: the user and the app.
 // Authorization is decided elsewhere.
 import { type JWTHeaderParameters, type JWTPayload, jwtVerify } from 'jose';
-import { clockSkew, isCompact, isFromFuture, isId, unverifiedClaims } from './compact-token.ts';
+import { clockSkew, isCompact, isFromFuture, isId, parseUnverifiedClaims } from './compact-token.ts';
 import { IssuerUnavailable, type TokenKeys } from './issuer-keys.ts';
 import { sessionAudience } from './session-tokens.ts';
 
@@ -62,7 +62,7 @@ export class BearerTokens {
     const audience = own ?? this.#settings.audience;
     // The issuer is checked before the signature, so that foreign tokens do not trigger a fetch of
     // keys.
-    if (!isCompact(token, maxTokenLength) || unverifiedClaims(token).iss !== issuer) return { kind: 'invalid' };
+    if (!isCompact(token, maxTokenLength) || parseUnverifiedClaims(token).iss !== issuer) return { kind: 'invalid' };
     try {
       const { payload, protectedHeader } = await jwtVerify(
         token,
@@ -125,6 +125,6 @@ function toVerdict(payload: JWTPayload, isOwn: boolean): BearerVerdict {
 
 /** Returns true for a token that claims to be a session token. It is verified later. */
 export function looksLikeSessionToken(token: string, sessionIssuer: string): boolean {
-  const { iss, aud, session_id: sessionId, client_id: clientId } = unverifiedClaims(token);
+  const { iss, aud, session_id: sessionId, client_id: clientId } = parseUnverifiedClaims(token);
   return iss === sessionIssuer && clientId === undefined && (sessionId !== undefined || aud === sessionAudience);
 }

@@ -38,7 +38,7 @@ export function isFromFuture({ iat }: { iat?: number }, now: Date): boolean {
  * Returns the claims of a token without verifying it, to choose the verifier. Empty if they cannot
  * be parsed.
  */
-export function unverifiedClaims(token: string): Record<string, unknown> {
+export function parseUnverifiedClaims(token: string): Record<string, unknown> {
   try {
     const claims: unknown = JSON.parse(Buffer.from(token.split('.')[1] ?? '', 'base64url').toString());
     return typeof claims === 'object' && claims !== null ? (claims as Record<string, unknown>) : {};

@@ -41,7 +41,7 @@ export interface SessionRecord extends CompanyRecord {
   mustChangePassword: boolean;
   roles: string[];
   /** The user's permissions in the console, and the visibility that the roles give for scopes. */
-  permits: { allows(scope: string): boolean; reachOf(scopes: readonly string[]): Reach };
+  permits: { allows(scope: string): boolean; computeReach(scopes: readonly string[]): Reach };
 }
 
 /** A user, whether signed in or not. */
@@ -62,7 +62,7 @@ export interface Grant {
    * operation.
    * @param asked the scopes of the token
    */
-  permits(asked: readonly string[]): { scopes: string[]; reachOf: (scopes: readonly string[]) => Reach };
+  permits(asked: readonly string[]): { scopes: string[]; computeReach: (scopes: readonly string[]) => Reach };
 }
 
 /** An active user and what they allowed an app to do. */

@@ -30,7 +30,7 @@ export interface ExplainedAccess {
 export interface ExplanationParts {
   credentials: CredentialStore;
   quota: QuotaLedger;
-  moduleState: ModuleState;
+  getModuleState: ModuleState;
 }
 
 /** A credential before it is judged. */
@@ -62,7 +62,7 @@ export async function explainAccess(
   let caller: Caller | undefined;
   await report.follow(() => {
     caller = subject.judge(report);
-    authorize(operation, caller, question.path, parts.moduleState, report);
+    authorize(operation, caller, question.path, parts.getModuleState, report);
   });
   await report.follow(async () => {
     report.begin('plan');

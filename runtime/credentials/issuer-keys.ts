@@ -34,7 +34,7 @@ const fetchTimeoutMs = 1000;
 const maxKeySetBytes = 256 * 1024;
 
 /** Returns the keys of this server, which need no fetch. */
-export function ownKeys(jwks: JSONWebKeySet): TokenKeys {
+export function createOwnKeys(jwks: JSONWebKeySet): TokenKeys {
   const keys = createLocalJWKSet(jwks);
   return { keyFor: (header) => findKey(keys, header) };
 }

@@ -6,14 +6,14 @@ import { ApiError } from '../errors.ts';
 import type { Call, CallDatabase, Change } from '../handler.ts';
 import type { RequestDatabase } from '../pipeline/request-database.ts';
 import {
-  anonymousCaller,
   authenticatePerson,
+  buildAnonymousCaller,
   type CredentialParts,
   type PersonAtScreen,
   type RequestFacts,
 } from './authentication.ts';
 import { type ModuleState, requireScope } from './authorization.ts';
-import { type Secrets, sameText, sign } from './secrets.ts';
+import { isSameText, type Secrets, sign } from './secrets.ts';
 
 /** The part of a handler's Call that console actions get. */
 export type Acting = Pick<Call, 'caller' | 'now' | 'authorize'> & { db: Pick<CallDatabase, 'sql' | 'record'> };
@@ -36,7 +36,7 @@ export interface Person extends PersonAtScreen {
 export interface PeopleParts extends Pick<CredentialParts, 'credentials' | 'sessionTokens'> {
   database: RequestDatabase;
   secrets: Secrets;
-  moduleState: ModuleState;
+  getModuleState: ModuleState;
 }
 
 /** Timeout of a transaction in milliseconds. */
@@ -79,7 +79,7 @@ export class People {
 
   /** Returns true if a form has the CSRF token of this user. */
   isOwnForm({ formToken }: Person, form: URLSearchParams): boolean {
-    return sameText(form.get('token') ?? '', formToken);
+    return isSameText(form.get('token') ?? '', formToken);
   }
 
   /**
@@ -89,13 +89,13 @@ export class People {
    * @throws ApiError the error of the work; the transaction is rolled back
    */
   async act<Result>(
-    { caller: { reachOf, ...person } }: Person,
+    { caller: { computeReach, ...person } }: Person,
     testMode: boolean,
     scopes: readonly string[],
     now: Date,
     work: (acting: Acting) => Promise<Result>,
   ): Promise<Result> {
-    const caller: Caller = { ...person, testMode, reach: reachOf?.(scopes) ?? person.reach };
+    const caller: Caller = { ...person, testMode, reach: computeReach?.(scopes) ?? person.reach };
     return this.#work({ companyId: caller.companyId, testMode }, caller, now, work);
   }
 
@@ -112,7 +112,7 @@ export class People {
     work: (acting: Acting) => Promise<Result>,
   ): Promise<Result> {
     const scope: Scope = companyId === null ? 'platform' : { companyId, testMode: false };
-    return this.#work(scope, anonymousCaller(facts), now, work);
+    return this.#work(scope, buildAnonymousCaller(facts), now, work);
   }
 
   async #work<Result>(
@@ -121,7 +121,7 @@ export class People {
     now: Date,
     work: (acting: Acting) => Promise<Result>,
   ): Promise<Result> {
-    const { database, moduleState } = this.#parts;
+    const { database, getModuleState } = this.#parts;
     const transaction = await database.open(scope);
     const changes: Change[] = [];
     const began = performance.now();
@@ -129,7 +129,7 @@ export class People {
       const result = await work({
         caller,
         now,
-        authorize: (scope) => requireScope(scope, caller, moduleState),
+        authorize: (scope) => requireScope(scope, caller, getModuleState),
         db: {
           get sql() {
             return transaction.sql;

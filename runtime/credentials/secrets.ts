@@ -60,7 +60,7 @@ export function sign(key: KeyObject, text: string): string {
 }
 
 /** Compares two texts in constant time. */
-export function sameText(a: string, b: string): boolean {
+export function isSameText(a: string, b: string): boolean {
   const left = Buffer.from(a);
   const right = Buffer.from(b);
   return left.length === right.length && timingSafeEqual(left, right);

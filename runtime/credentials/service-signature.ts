@@ -1,6 +1,6 @@
 // Service-Signature, `t=<unix seconds>,v1=<hex>`, of outgoing and incoming bodies.
 import { createHmac } from 'node:crypto';
-import { sameText } from './secrets.ts';
+import { isSameText } from './secrets.ts';
 
 /** Maximum difference in seconds between the signature's time and now. */
 const tolerance = 300;
@@ -25,6 +25,6 @@ export function judgeSignature(
   const digests = parts.flatMap(([name, value]) => (name === 'v1' && value !== undefined ? [value] : []));
   if (!/^\d{1,12}$/.test(time)) return 'wrong';
   const expected = secrets.map((secret) => computeDigest(secret, time, body));
-  if (!digests.some((digest) => expected.some((each) => sameText(each, digest)))) return 'wrong';
+  if (!digests.some((digest) => expected.some((each) => isSameText(each, digest)))) return 'wrong';
   return Math.abs(now.getTime() / 1000 - Number(time)) > tolerance ? 'old' : 'good';
 }

@@ -1,7 +1,7 @@
 // Authenticates gateways, which sign their reports with the secret of a workspace.
 import { ApiError } from '../errors.ts';
 import { type SentCredential, toNetwork } from '../limits/rate-limits.ts';
-import { type Authenticated, anonymousCaller, type RequestFacts } from './authentication.ts';
+import { type Authenticated, buildAnonymousCaller, type RequestFacts } from './authentication.ts';
 import type { CredentialStore } from './credential-store.ts';
 import type { Secrets } from './secrets.ts';
 import { judgeSignature } from './service-signature.ts';
@@ -68,7 +68,7 @@ export async function authenticateReport(
     );
   return {
     caller: {
-      ...anonymousCaller(facts),
+      ...buildAnonymousCaller(facts),
       kind: 'gateway',
       companyId,
       companyName: endpoint.companyName,

@@ -1,6 +1,6 @@
 // Signed tokens that contain their data, each for one purpose.
 import type { KeyObject } from 'node:crypto';
-import { type Secrets, sameText, sign } from './secrets.ts';
+import { isSameText, type Secrets, sign } from './secrets.ts';
 
 export class SignedTokens {
   readonly #secrets: Secrets;
@@ -19,7 +19,7 @@ export class SignedTokens {
   /** @returns undefined if this server did not write the token for this purpose */
   read(purpose: string, token: string): unknown {
     const [payload = '', signature = '', ...rest] = token.split('.');
-    if (rest.length > 0 || !sameText(signature, sign(this.#getKey(purpose), payload))) return undefined;
+    if (rest.length > 0 || !isSameText(signature, sign(this.#getKey(purpose), payload))) return undefined;
     return JSON.parse(Buffer.from(payload, 'base64url').toString());
   }
 

@@ -3,8 +3,8 @@ import type { KeyObject } from 'node:crypto';
 import { rm } from 'node:fs/promises';
 import { Readable } from 'node:stream';
 import { v7 as uuidv7 } from 'uuid';
-import { storageKey } from '../../domain/records/file-names.ts';
-import { type Secrets, sameText, sign } from '../credentials/secrets.ts';
+import { buildStorageKey } from '../../domain/records/file-names.ts';
+import { isSameText, type Secrets, sign } from '../credentials/secrets.ts';
 import { serviceUnavailable } from '../errors.ts';
 import type { Upload } from '../http/multipart.ts';
 import type { Log } from '../telemetry/log.ts';
@@ -113,7 +113,7 @@ export class Files {
       throw error;
     }
     try {
-      await this.#parts.storage.keep(storageKey(place), upload.path, upload.sha256);
+      await this.#parts.storage.keep(buildStorageKey(place), upload.path, upload.sha256);
     } catch (error) {
       await rm(upload.path, { force: true });
       this.#parts.log.error({ err: { message: (error as Error).message } }, 'failed to store a file');
@@ -136,7 +136,7 @@ export class Files {
     until = new Date(now.getTime() + linkLifetime * 1000),
   ): Promise<string> {
     const own = await this.#parts.storage.link(
-      storageKey(file),
+      buildStorageKey(file),
       file.name,
       Math.floor((until.getTime() - now.getTime()) / 1000),
     );
@@ -151,7 +151,7 @@ export class Files {
 
   /** Returns true if this server signed the link and it has not expired. */
   isGood(link: Link, signature: string, now: Date): boolean {
-    return sameText(signature, this.#sign(link)) && Number(link.expires) * 1000 > now.getTime();
+    return isSameText(signature, this.#sign(link)) && Number(link.expires) * 1000 > now.getTime();
   }
 
   /**
@@ -159,7 +159,7 @@ export class Files {
    * @param start the first byte to send, if the response offers ranges
    */
   async open(file: FilePlace & { name: string; bytes: number }, start?: number): Promise<FileBody | undefined> {
-    const stream = await this.#parts.storage.open(storageKey(file), start ?? 0);
+    const stream = await this.#parts.storage.open(buildStorageKey(file), start ?? 0);
     return stream && new FileBody(file.name, file.bytes, stream, start);
   }
 
@@ -171,7 +171,7 @@ export class Files {
     const chunks: Buffer[] = [];
     let size = 0;
     for (const part of parts) {
-      const stream = await this.#parts.storage.read(storageKey(part), 0);
+      const stream = await this.#parts.storage.read(buildStorageKey(part), 0);
       if (!stream) throw serviceUnavailable();
       for await (const chunk of stream) {
         chunks.push(Buffer.from(chunk));
@@ -185,13 +185,13 @@ export class Files {
 
   /** Opens a file for sending, also if the storage serves downloads itself. */
   async read(file: FilePlace & { name: string; bytes: number }): Promise<FileBody | undefined> {
-    const stream = await this.#parts.storage.read(storageKey(file), 0);
+    const stream = await this.#parts.storage.read(buildStorageKey(file), 0);
     return stream && new FileBody(file.name, file.bytes, Readable.from(stream));
   }
 
   /** Removes a file in the background. If that fails, the sweep retries. */
   remove(file: FilePlace): void {
-    this.#parts.storage.remove(storageKey(file)).catch((error: Error) => {
+    this.#parts.storage.remove(buildStorageKey(file)).catch((error: Error) => {
       this.#parts.log.warn({ err: { message: error.message } }, 'failed to remove a file; the sweep will retry');
     });
   }

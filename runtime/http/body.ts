@@ -3,7 +3,7 @@
 import { isUtf8 } from 'node:buffer';
 import type { IncomingMessage } from 'node:http';
 import { bodyLimits } from '../../domain/service/request-limits.ts';
-import { type ApiError, type FieldProblem, problem, unreadable } from '../errors.ts';
+import { type ApiError, buildProblem, type FieldProblem, unreadable } from '../errors.ts';
 
 /** Thrown if the client closed the connection before its body arrived. No response is sent. */
 export class ClientGone extends Error {}
@@ -20,7 +20,7 @@ export function breakBody(request: IncomingMessage, error: ApiError): void {
 }
 
 /** Returns why the rest of a body cannot be read, or undefined if it can. */
-export function bodyFault(request: IncomingMessage): ApiError | undefined {
+export function findBodyFault(request: IncomingMessage): ApiError | undefined {
   return faults.get(request);
 }
 
@@ -54,7 +54,7 @@ function collect(request: IncomingMessage, resolve: Resolve, reject: Reject, inv
     reject(new ClientGone());
     return;
   }
-  const fault = bodyFault(request);
+  const fault = findBodyFault(request);
   if (fault) {
     reject(fault);
     return;
@@ -119,7 +119,7 @@ export function parseJson(
   }
   const isScalar = value === null || typeof value !== 'object';
   if (isScalar && arrayAllowed)
-    return { value, problems: [problem('', 'INVALID_TYPE', 'The body must be a JSON array or object')] };
+    return { value, problems: [buildProblem('', 'INVALID_TYPE', 'The body must be a JSON array or object')] };
   if (isScalar || (Array.isArray(value) && !arrayAllowed))
     throw unreadable('malformed_json', `${name} must be a JSON object.`);
   const problems: FieldProblem[] = [];
@@ -141,7 +141,9 @@ function walk(
   if (value === null || typeof value !== 'object') {
     const wrong = unstorable(value, suspect);
     if (wrong)
-      problems.push(problem(path, typeof value === 'number' ? 'OUT_OF_RANGE' : 'INVALID_FORMAT', `${path} ${wrong}`));
+      problems.push(
+        buildProblem(path, typeof value === 'number' ? 'OUT_OF_RANGE' : 'INVALID_FORMAT', `${path} ${wrong}`),
+      );
     return;
   }
   if (Array.isArray(value)) {
@@ -163,7 +165,9 @@ function walk(
     const inside = () => (path ? `${path}.${key}` : key);
     if (needsLook(inner, suspect)) walk(inner, inside(), objects + 1, arrays, suspect, problems);
     if (suspect && (key === '__proto__' || unstorable(key, suspect)))
-      problems.push(problem(inside(), 'UNKNOWN_FIELD', `${JSON.stringify(key)} is not allowed as the name of a field`));
+      problems.push(
+        buildProblem(inside(), 'UNKNOWN_FIELD', `${JSON.stringify(key)} is not allowed as the name of a field`),
+      );
   }
 }
 

@@ -25,7 +25,7 @@ export function isAddressRange(text: string): boolean {
 }
 
 /** Builds a set of addresses and CIDR ranges. Ignores entries that are neither. */
-export function addressSet(entries: readonly string[]): { size: number; has(address: string): boolean } {
+export function createAddressSet(entries: readonly string[]): { size: number; has(address: string): boolean } {
   // One list per family: a single BlockList treats IPv4 addresses as members of ::/0.
   const lists = { ipv4: new BlockList(), ipv6: new BlockList() };
   let size = 0;
@@ -49,10 +49,10 @@ export function addressSet(entries: readonly string[]): { size: number; has(addr
 }
 
 /** Returns a function from the socket's address and the X-Forwarded-For header to the client's address. */
-export function clientAddressReader(
+export function createClientAddressReader(
   trustedProxies: readonly string[],
 ): (socketAddress: string, forwardedFor: string | undefined) => string {
-  const trusted = addressSet(trustedProxies);
+  const trusted = createAddressSet(trustedProxies);
   return (socketAddress, forwardedFor) => {
     let address = plainAddress(socketAddress);
     if (forwardedFor === undefined || trusted.size === 0 || !trusted.has(address)) return address;

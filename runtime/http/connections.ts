@@ -40,7 +40,7 @@ export interface Load {
   cut: number;
 }
 
-export const noLoad = (): Load => ({ requests: 0, waiting: 0, unreadBytes: 0, cut: 0 });
+export const createLoad = (): Load => ({ requests: 0, waiting: 0, unreadBytes: 0, cut: 0 });
 
 /** Answers one request. The response may announce the end of the connection. */
 export type Respond = (request: IncomingMessage, response: ServerResponse, connection: Connection) => void;

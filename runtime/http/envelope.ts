@@ -11,7 +11,7 @@ const endings = Array.from({ length: 1000 }, (_, millisecond) => `${String(milli
  * Returns an ISO 8601 time with milliseconds. Caches the text up to the second, because formatting
  * dates is slow and many responses share it.
  */
-export function timestamp(now: number): string {
+export function formatTimestamp(now: number): string {
   const millisecond = now % 1000;
   if (now - millisecond !== second) {
     second = now - millisecond;
@@ -32,7 +32,7 @@ export interface DryRunEffects {
  * @param would undefined if the call was not a dry run
  * @param pending the number of pending proposals of the caller
  */
-export function successBody(
+export function buildSuccessBody(
   result: { status: number; data?: unknown },
   requestId: string,
   now: number,
@@ -47,7 +47,7 @@ export function successBody(
       members += `,"${key}":${JSON.stringify((result as Record<string, unknown>)[key])}`;
   }
   const { limit, remaining, reset } = figures;
-  return `{"success":true${members},"data":${JSON.stringify(result.data)},"meta":{"request_id":"${requestId}","timestamp":"${timestamp(now)}"${formatMode(testMode)},"rate_limit":{"limit":${limit},"remaining":${remaining},"reset":${reset}}${would ? `,"dry_run":true,"would":${JSON.stringify(would)}` : ''}${pending > 0 ? `,"pending_change_sets":${pending}` : ''}}}`;
+  return `{"success":true${members},"data":${JSON.stringify(result.data)},"meta":{"request_id":"${requestId}","timestamp":"${formatTimestamp(now)}"${formatMode(testMode)},"rate_limit":{"limit":${limit},"remaining":${remaining},"reset":${reset}}${would ? `,"dry_run":true,"would":${JSON.stringify(would)}` : ''}${pending > 0 ? `,"pending_change_sets":${pending}` : ''}}}`;
 }
 
 const formatMode = (testMode: boolean): string => (testMode ? ',"test_mode":true' : '');
@@ -57,7 +57,7 @@ const formatMode = (testMode: boolean): string => (testMode ? ',"test_mode":true
  * @param testMode true if a test key was sent
  * @param isDryRun true if the call asked for a dry run
  */
-export function failureBody(
+export function buildFailureBody(
   error: ApiError,
   requestId: string,
   now: number,
@@ -65,7 +65,7 @@ export function failureBody(
   isDryRun: boolean,
 ): string {
   const details = error.details === undefined ? '' : `,"details":${JSON.stringify(error.details)}`;
-  return `{"success":false,"error":{"code":"${error.code}","message":${JSON.stringify(error.message)}${details}},"meta":{"request_id":"${requestId}","timestamp":"${timestamp(now)}"${formatMode(testMode)}${isDryRun ? ',"dry_run":true' : ''}}}`;
+  return `{"success":false,"error":{"code":"${error.code}","message":${JSON.stringify(error.message)}${details}},"meta":{"request_id":"${requestId}","timestamp":"${formatTimestamp(now)}"${formatMode(testMode)}${isDryRun ? ',"dry_run":true' : ''}}}`;
 }
 
 const oauthErrorOf: Readonly<Record<number, string>> = {
@@ -80,7 +80,7 @@ const oauthErrorOf: Readonly<Record<number, string>> = {
  * Builds the error body of the identity provider's routes: RFC 6749 section 5.2, with the error
  * names of RFC 6750 and 8628 too.
  */
-export function oauthFailureBody(error: ApiError): string {
+export function buildOauthFailureBody(error: ApiError): string {
   const named = error.details?.oauth_error as string | undefined;
   const fields = (error.details?.fields ?? []) as FieldProblem[];
   const unknownGrant = fields.some((each) => each.field === 'grant_type' && each.code === 'INVALID_OPTION');

@@ -7,13 +7,13 @@ import { join } from 'node:path';
 import { PassThrough, type Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import busboy from 'busboy';
-import { refusedExtension, safeFileName } from '../../domain/records/file-names.ts';
+import { findRefusedExtension, toSafeFileName } from '../../domain/records/file-names.ts';
 import { bodyLimits, uploadLimits } from '../../domain/service/request-limits.ts';
-import { type FieldProblem, problem, unreadable } from '../errors.ts';
+import { buildProblem, type FieldProblem, unreadable } from '../errors.ts';
 import type { Operation } from '../openapi/document.ts';
-import { validationError } from '../pipeline/validation.ts';
+import { toValidationError } from '../pipeline/validation.ts';
 import { startResponsiveTimeout } from '../responsive-timeout.ts';
-import { bodyBroken, bodyFault, ClientGone } from './body.ts';
+import { bodyBroken, ClientGone, findBodyFault } from './body.ts';
 
 /** Milliseconds in which an upload must send at least bodyLimits.bytes, or it is rejected. */
 const pace = uploadLimits.paceSeconds * 1000;
@@ -111,11 +111,12 @@ class Form {
       throw unreadable('file_type_refused', `Files with .${this.#refusedExtension} in their name are not accepted.`);
     if (this.#bytes > this.#limit) throw tooLarge(this.#limit);
     if (json !== undefined && !this.#json && !this.#isNamed(json))
-      this.#problems.push(problem(json, 'REQUIRED', `${json} is required`));
-    if (!this.#file && !this.#isNamed(field)) this.#problems.push(problem(field, 'REQUIRED', `${field} is required`));
+      this.#problems.push(buildProblem(json, 'REQUIRED', `${json} is required`));
+    if (!this.#file && !this.#isNamed(field))
+      this.#problems.push(buildProblem(field, 'REQUIRED', `${field} is required`));
     else if (this.#file && this.#bytes === 0)
-      this.#problems.push(problem(field, 'TOO_SHORT', `${field} must not be empty`));
-    if (this.#problems.length > 0 || !this.#file) throw validationError(this.#operation, this.#problems, 'body');
+      this.#problems.push(buildProblem(field, 'TOO_SHORT', `${field} must not be empty`));
+    if (this.#problems.length > 0 || !this.#file) throw toValidationError(this.#operation, this.#problems, 'body');
     const sha256 = this.#content.digest('hex');
     return { ...this.#file, path: this.#path, bytes: this.#bytes, sha256, requestHash };
   }
@@ -142,8 +143,8 @@ class Form {
       stream.on('error', () => undefined).resume();
       return;
     }
-    this.#file = { name: safeFileName(fileName), contentType: readType(contentType) };
-    this.#refusedExtension = refusedExtension(fileName);
+    this.#file = { name: toSafeFileName(fileName), contentType: readType(contentType) };
+    this.#refusedExtension = findRefusedExtension(fileName);
     this.#writing = pipeline(stream, (source) => this.#measure(source), createWriteStream(this.#path, writing));
     // receive() awaits this promise later; until then a rejection must not count as unhandled.
     this.#writing.catch(() => undefined);
@@ -164,8 +165,8 @@ class Form {
       if ('resume' in content) content.on('error', () => undefined).resume();
       this.#problems.push(
         isRepeated
-          ? problem(name, 'DUPLICATE', `${name} must be sent only once`)
-          : problem(name, 'INVALID_FORMAT', `${name} must come before ${this.#operation.upload}`),
+          ? buildProblem(name, 'DUPLICATE', `${name} must be sent only once`)
+          : buildProblem(name, 'INVALID_FORMAT', `${name} must come before ${this.#operation.upload}`),
       );
       return;
     }
@@ -191,9 +192,11 @@ class Form {
     if (name !== field) {
       const unknown = name ?? '';
       const allowed = json === undefined ? [field] : [json, field];
-      this.#problems.push(problem(unknown, 'UNKNOWN_FIELD', `${unknown} is not a field of this request`, { allowed }));
-    } else if (this.#file) this.#problems.push(problem(field, 'DUPLICATE', `${field} must be sent only once`));
-    else this.#problems.push(problem(field, 'INVALID_FORMAT', `${field} must be a file with a file name`));
+      this.#problems.push(
+        buildProblem(unknown, 'UNKNOWN_FIELD', `${unknown} is not a field of this request`, { allowed }),
+      );
+    } else if (this.#file) this.#problems.push(buildProblem(field, 'DUPLICATE', `${field} must be sent only once`));
+    else this.#problems.push(buildProblem(field, 'INVALID_FORMAT', `${field} must be a file with a file name`));
   }
 
   /**
@@ -265,7 +268,11 @@ class BareFile {
     source.end();
     await written;
     if (bytes === 0)
-      throw validationError(this.#operation, [problem(field, 'TOO_SHORT', `${field} must not be empty`)], 'body');
+      throw toValidationError(
+        this.#operation,
+        [buildProblem(field, 'TOO_SHORT', `${field} must not be empty`)],
+        'body',
+      );
     const digest = hash.digest();
     return {
       path: this.#path,
@@ -319,7 +326,7 @@ function followBody(
     onEnd();
   };
   const gone = (): void => fail(new ClientGone());
-  const fault = bodyFault(request);
+  const fault = findBodyFault(request);
   if (fault) fail(fault);
   else if (request.destroyed) gone();
   else request.on('data', count).on('end', end).on('error', gone).on('close', gone).on(bodyBroken, fail);

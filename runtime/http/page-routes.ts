@@ -2,10 +2,10 @@
 import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
 import { isOutage } from '../../db/client/pool.ts';
 import { sha256 } from '../credentials/secrets.ts';
-import { type RateLimits, secondsUntil } from '../limits/rate-limits.ts';
+import { countSecondsUntil, type RateLimits } from '../limits/rate-limits.ts';
 import type { Log } from '../telemetry/log.ts';
 import { readBytes } from './body.ts';
-import { clientAddressReader } from './client-address.ts';
+import { createClientAddressReader } from './client-address.ts';
 import type { Answer } from './responses.ts';
 
 /** A request for a page, or a form submitted from it. */
@@ -141,7 +141,7 @@ function hasNul(fields: URLSearchParams): boolean {
 
 /** Returns a function that finds the screen for a request, or undefined if there is none. */
 export function routePageRequests({ screens, limits, trustedProxies, log }: PageRouteParts) {
-  const addressOf = clientAddressReader(trustedProxies);
+  const getClientAddress = createClientAddressReader(trustedProxies);
   return (
     method: string,
     pathText: string,
@@ -168,7 +168,10 @@ export function routePageRequests({ screens, limits, trustedProxies, log }: Page
     request: IncomingMessage,
     invite: () => void,
   ): Promise<Answer> {
-    const ip = addressOf(request.socket.remoteAddress ?? '', request.headers['x-forwarded-for'] as string | undefined);
+    const ip = getClientAddress(
+      request.socket.remoteAddress ?? '',
+      request.headers['x-forwarded-for'] as string | undefined,
+    );
     const verdict = await limits.takePublic({ id: screen.name, publicLimit: screen.limit ?? 'screen' }, ip, Date.now());
     const { refuse = plainRefusal } = screen;
     const refused = (status: number, seconds: number): Answer => {
@@ -178,7 +181,7 @@ export function routePageRequests({ screens, limits, trustedProxies, log }: Page
         ? { ...answer, headers: { ...answer.headers, 'retry-after': String(seconds) } }
         : answer;
     };
-    if (!verdict.allowed) return refused(429, secondsUntil(verdict, Date.now()));
+    if (!verdict.allowed) return refused(429, countSecondsUntil(verdict, Date.now()));
     const body = method === 'POST' ? await readBytes(request, invite) : undefined;
     const form = body && new URLSearchParams(String(body));
     try {

@@ -10,7 +10,7 @@ import type { Document, Operation } from '../openapi/document.ts';
 import type { Admission } from '../pipeline/admission.ts';
 import { Deadline } from '../pipeline/deadline.ts';
 import type { Failures } from '../pipeline/failures.ts';
-import { type Performed, performIn } from '../pipeline/in-process.ts';
+import { createPerform, type Performed } from '../pipeline/in-process.ts';
 import type { InternalCall, OperationRunner } from '../pipeline/operation-runner.ts';
 import { asksForFault, makeFault } from '../pipeline/test-faults.ts';
 import type { Trace } from '../pipeline/trace.ts';
@@ -28,7 +28,7 @@ export interface ProgramRequest {
   body: Buffer;
   caller: Caller;
   /** Returns why the caller may not call an operation under a path, or undefined if it may. */
-  refusalOf(operationId: string, path: Record<string, string>): ApiError | undefined;
+  findAccessError(operationId: string, path: Record<string, string>): ApiError | undefined;
   /**
    * Counts a request that called no operation: once, and not at all if a call was admitted.
    * @throws ApiError 429
@@ -75,7 +75,7 @@ export interface ProgramRoute {
 
 export interface ProgramRouteParts {
   document: Document;
-  moduleState: ModuleState;
+  getModuleState: ModuleState;
   programRoutes: Readonly<Record<string, ProgramRoute>>;
 }
 
@@ -85,18 +85,18 @@ type Answering = (request: IncomingMessage, trace: Trace) => Promise<Answer>;
  * Returns a function that finds the handler of a path, or undefined if the path is not a program route.
  */
 export function routeProgramRequests(
-  { document, moduleState, programRoutes }: ProgramRouteParts,
+  { document, getModuleState, programRoutes }: ProgramRouteParts,
   admission: Admission,
   runner: OperationRunner,
   failures: Failures,
 ) {
   const operations = new Map(document.operations.map((operation) => [operation.id, operation]));
-  const operationOf = (id: string): Operation => {
+  const requireOperation = (id: string): Operation => {
     const operation = operations.get(id);
     if (!operation) throw new Error(`there is no operation ${id}`);
     return operation;
   };
-  const perform = performIn(document, runner);
+  const perform = createPerform(document, runner);
 
   return (method: string, pathText: string): Answering | undefined => {
     const route = Object.hasOwn(programRoutes, pathText) ? programRoutes[pathText] : undefined;
@@ -113,7 +113,7 @@ export function routeProgramRequests(
       return sendable(await performFor(route, request, trace));
     } catch (error) {
       if (error instanceof ClientGone) throw error;
-      const failed = failures.errorOf(error, trace);
+      const failed = failures.traceError(error, trace);
       return sendable(route.tell(failed, trace.requestId));
     }
   }
@@ -166,14 +166,14 @@ export function routeProgramRequests(
       headers,
       caller: by.caller,
       body,
-      refusalOf: (operationId, path) => refusalOf(operationOf(operationId), by, path),
+      findAccessError: (operationId, path) => findAccessError(requireOperation(operationId), by, path),
       count: async () => {
         if (!counted) await admission.count(route.name, by, trace);
         counted = true;
       },
       admit: (operationId, path) => {
         counted = true;
-        return admission.admitTo(operationOf(operationId), path, by, new Date(), deadline, trace);
+        return admission.admitTo(requireOperation(operationId), path, by, new Date(), deadline, trace);
       },
       perform: async (order) => {
         const performed = await perform({ ...order, by: isConfirmed ? { ...by, credential: undefined } : by });
@@ -189,10 +189,10 @@ export function routeProgramRequests(
     return { request, isSettled: () => settled.length > 0 && !settled.includes(false) };
   }
 
-  function refusalOf(operation: Operation, { caller }: Authenticated, path: Record<string, string>) {
+  function findAccessError(operation: Operation, { caller }: Authenticated, path: Record<string, string>) {
     try {
       // A copy, because authorize() changes the caller's visibility.
-      authorize(operation, { ...caller }, path, moduleState);
+      authorize(operation, { ...caller }, path, getModuleState);
       return undefined;
     } catch (error) {
       if (error instanceof ApiError) return error;

@@ -3,15 +3,15 @@ import { randomUUID } from 'node:crypto';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import { pipeline, Readable } from 'node:stream';
-import { contentDisposition } from '../../domain/records/file-names.ts';
+import { buildContentDisposition } from '../../domain/records/file-names.ts';
 import { bodyLimits } from '../../domain/service/request-limits.ts';
 import type { ApiError } from '../errors.ts';
 import { FileBody } from '../files/files.ts';
 import type { RateFigures } from '../limits/rate-limits.ts';
-import { type DeprecatedUse, deprecationHeaders } from '../openapi/deprecation.ts';
+import { buildDeprecationHeaders, type DeprecatedUse } from '../openapi/deprecation.ts';
 import { PreparedBody } from '../openapi/prepared-body.ts';
 import { stalledWriteMs } from './connections.ts';
-import { failureBody } from './envelope.ts';
+import { buildFailureBody } from './envelope.ts';
 import { http } from './node-http.ts';
 
 /**
@@ -71,7 +71,7 @@ export function sendAnswer(
   const answer = chooseForm(given, request);
   if (response.destroyed) return answer.status;
   const headers = ['X-Request-Id', about.requestId, ...figureHeaders(about.figures), ...securityHeaders];
-  if (about.deprecated.length > 0) headers.push(...deprecationHeaders(about.deprecated));
+  if (about.deprecated.length > 0) headers.push(...buildDeprecationHeaders(about.deprecated));
   let encoding: BufferEncoding = 'utf8';
   if (answer.body instanceof FileBody) headers.push('Content-Length', String(answer.body.bytes));
   else if (answer.body !== undefined && !(answer.body instanceof Readable)) {
@@ -114,7 +114,7 @@ function remainingBytes({ complete, headers }: IncomingMessage): number {
  */
 export function refuseConnection(socket: Socket, error: ApiError, figures: RateFigures): string {
   const requestId = randomUUID();
-  const body = failureBody(error, requestId, Date.now(), false, false);
+  const body = buildFailureBody(error, requestId, Date.now(), false, false);
   const headers = ['X-Request-Id', requestId, ...securityHeaders, ...figureHeaders(figures)];
   const lines = [`HTTP/1.1 ${error.status} ${http.STATUS_CODES[error.status]}`];
   for (let index = 0; index < headers.length; index += 2) lines.push(`${headers[index]}: ${headers[index + 1]}`);
@@ -126,13 +126,13 @@ export function refuseConnection(socket: Socket, error: ApiError, figures: RateF
 }
 
 /** Headers that make browsers save a file and never render it, and say which bytes are sent. */
-export function fileHeaders(file: FileBody): Record<string, string> {
+export function buildFileHeaders(file: FileBody): Record<string, string> {
   const { start, totalBytes } = file;
   return {
     ...(start === undefined ? {} : { 'accept-ranges': 'bytes' }),
     ...(start ? { 'content-range': `bytes ${start}-${totalBytes - 1}/${totalBytes}` } : {}),
     'content-type': 'application/octet-stream',
-    'content-disposition': contentDisposition(file.name),
+    'content-disposition': buildContentDisposition(file.name),
     'content-security-policy': "default-src 'none'; sandbox",
     'cache-control': 'private, no-store',
   };

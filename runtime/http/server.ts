@@ -4,13 +4,13 @@ import type { Socket } from 'node:net';
 import type { LoggedRequest } from '../../domain/access/logged-requests.ts';
 import { isTestKey } from '../credentials/secrets.ts';
 import { ApiError } from '../errors.ts';
-import { usedInQuery } from '../openapi/deprecation.ts';
+import { findUsedInQuery } from '../openapi/deprecation.ts';
 import type { PreparedBody } from '../openapi/prepared-body.ts';
 import { buildRouter, type Route } from '../openapi/router.ts';
 import { Admission } from '../pipeline/admission.ts';
 import { asksForDryRun, dryRunHeader, unsupportedDryRun } from '../pipeline/dry-run.ts';
 import { Failures } from '../pipeline/failures.ts';
-import { type Perform, performIn } from '../pipeline/in-process.ts';
+import { createPerform, type Perform } from '../pipeline/in-process.ts';
 import { OperationRunner, type RunnerParts } from '../pipeline/operation-runner.ts';
 import { waitForEnd } from '../pipeline/test-faults.ts';
 import { createTrace, type Trace } from '../pipeline/trace.ts';
@@ -86,7 +86,7 @@ export function buildServer(parts: ServerParts): { server: Server; perform: Perf
       log.info({ request_id: requestId, status: error.status, error: error.code }, 'malformed request');
     });
   });
-  return { server, perform: performIn(parts.document, runner) };
+  return { server, perform: createPerform(parts.document, runner) };
 
   async function respond(request: IncomingMessage, response: ServerResponse, connection: Connection): Promise<void> {
     const start = performance.now();
@@ -207,7 +207,7 @@ function buildAnswering(
     const { operation, path } = found;
     trace.operation = operation.id;
     trace.oauth = operation.answer === 'oauth';
-    trace.deprecated = usedInQuery(operation.deprecatedUses, queryText);
+    trace.deprecated = findUsedInQuery(operation.deprecatedUses, queryText);
     return runner.run({ operation, path, queryText, request }, trace);
   };
 }

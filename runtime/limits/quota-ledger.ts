@@ -30,7 +30,7 @@ export interface QuotaStatements<Catalogue> {
   saveLease(sql: Sql, lease: Charge & { holder: string; calls: number }, now: Date): Promise<number>;
   renewLease(sql: Sql, companyId: string, holder: string, left: number, now: Date): Promise<number | undefined>;
   returnLease(sql: Sql, companyId: string, holder: string, left: number | null): Promise<void>;
-  sweepLeasesOf(sql: Sql, companyId: string, now: Date): Promise<unknown>;
+  sweepCompanyLeases(sql: Sql, companyId: string, now: Date): Promise<unknown>;
   refundCalls(sql: Sql, refund: Charge & { calls: number }): Promise<void>;
   findQuota(sql: Sql, companyId: string, catalogue: Catalogue, now: Date): Promise<QuotaFigures | undefined>;
 }
@@ -56,7 +56,7 @@ export class QuotaLedger<Catalogue = unknown> {
       charge: (companyId, calls, ahead) => this.#charge(companyId, calls, ahead),
       renew: (companyId, left) => pool.use((sql) => statements.renewLease(sql, companyId, holder, left, new Date())),
       giveBack: (companyId, left) => pool.use((sql) => statements.returnLease(sql, companyId, holder, left)),
-      collect: (companyId) => pool.use((sql) => statements.sweepLeasesOf(sql, companyId, new Date())),
+      collect: (companyId) => pool.use((sql) => statements.sweepCompanyLeases(sql, companyId, new Date())),
     });
     this.#refunds = new Refunds((owed) =>
       pool.use((sql) => Promise.allSettled(owed.map((refund) => statements.refundCalls(sql, refund)))),

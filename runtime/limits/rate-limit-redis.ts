@@ -1,7 +1,7 @@
 // Rate limit counters in Redis, shared by all servers, one round trip per call.
 // While Redis is unavailable, each process counts locally.
 import { Redis } from 'ioredis';
-import { responsiveNow, startResponsiveTimeout } from '../responsive-timeout.ts';
+import { readResponsiveClock, startResponsiveTimeout } from '../responsive-timeout.ts';
 import type { Log } from '../telemetry/log.ts';
 import { MemoryCounters } from './rate-limit-memory.ts';
 import { type Counters, judgeLimits, type Layer, type LimitDecision } from './rate-limits.ts';
@@ -75,7 +75,7 @@ export class RedisCounters implements Counters {
   #countedLocally = 0;
   /** When this process last counted locally, by performance.now(). */
   #lastLocal = Number.NEGATIVE_INFINITY;
-  /** Since when commands wait without any response, by responsiveNow(); undefined if none waits. */
+  /** Since when commands wait without any response, by readResponsiveClock(); undefined if none waits. */
   #silentSince: number | undefined;
 
   /**
@@ -205,14 +205,14 @@ export class RedisCounters implements Counters {
    */
   async #send<T>(command: () => Promise<T>): Promise<T> {
     const answer = this.#inTime(command(), this.#timeout);
-    this.#silentSince ??= responsiveNow();
+    this.#silentSince ??= readResponsiveClock();
     try {
       const value = await answer;
       this.#silentSince = undefined;
       return value;
     } catch (error) {
       if (!(error instanceof LateAnswer)) this.#silentSince = undefined;
-      else if (this.#silentSince !== undefined && responsiveNow() - this.#silentSince >= silenceMs) {
+      else if (this.#silentSince !== undefined && readResponsiveClock() - this.#silentSince >= silenceMs) {
         this.#silentSince = undefined;
         this.#redis.disconnect(true);
       }

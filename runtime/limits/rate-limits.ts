@@ -79,7 +79,7 @@ const callsPerUserAndMinute = 60;
  * Returns the policies that `x-public-limit` can name: limits per client address on public
  * operations.
  */
-export function publicPolicies(onboardingPerHour: number): Readonly<Record<string, readonly Allowance[]>> {
+export function buildPublicPolicies(onboardingPerHour: number): Readonly<Record<string, readonly Allowance[]>> {
   return {
     health: [{ limit: 120, window: minute }],
     availability: [{ limit: 60, window: minute }],
@@ -257,11 +257,11 @@ function failureLayers(ip: string, { prefix }: SentCredential): [Layer, Layer] {
 /** Returns the error 429 for a rejected call. It does not say which layer rejected it. */
 export function toRateLimitError(figures: RateFigures, now: number): ApiError {
   const { limit, reset } = figures;
-  return rateLimited({ limit, remaining: 0, reset, retry_after: secondsUntil(figures, now) });
+  return rateLimited({ limit, remaining: 0, reset, retry_after: countSecondsUntil(figures, now) });
 }
 
 /** Returns the whole seconds after which a rejected caller may call again. */
-export function secondsUntil({ reset }: Pick<RateFigures, 'reset'>, now: number): number {
+export function countSecondsUntil({ reset }: Pick<RateFigures, 'reset'>, now: number): number {
   return Math.max(1, Math.ceil((reset - now) / 1000));
 }
 

@@ -76,14 +76,14 @@ function parseDay(text: string | undefined, key: string): Date {
 }
 
 /** Returns the deprecated parameters in a query, even if the query is invalid. */
-export function usedInQuery(uses: readonly DeprecatedUse[], queryText: string): DeprecatedUse[] {
+export function findUsedInQuery(uses: readonly DeprecatedUse[], queryText: string): DeprecatedUse[] {
   if (uses.length === 0 || queryText === '') return [];
   const query = new URLSearchParams(queryText);
   return uses.filter((use) => use.in === 'query' && query.has(use.name));
 }
 
 /** Returns the deprecated fields in a body. */
-export function usedInBody(uses: readonly DeprecatedUse[], body: unknown): DeprecatedUse[] {
+export function findUsedInBody(uses: readonly DeprecatedUse[], body: unknown): DeprecatedUse[] {
   if (uses.length === 0 || typeof body !== 'object' || body === null) return [];
   return uses.filter((use) => use.in === 'body' && Object.hasOwn(body, use.name));
 }
@@ -92,7 +92,7 @@ export function usedInBody(uses: readonly DeprecatedUse[], body: unknown): Depre
  * Returns the headers for the deprecated parameters and fields of a call, as alternating names and
  * values. With several, the earliest dates.
  */
-export function deprecationHeaders(used: readonly DeprecatedUse[]): string[] {
+export function buildDeprecationHeaders(used: readonly DeprecatedUse[]): string[] {
   if (used.length === 0) return [];
   const earliest = (days: Date[]) => new Date(Math.min(...days.map((day) => day.getTime()))).toUTCString();
   return [

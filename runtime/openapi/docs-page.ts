@@ -70,7 +70,7 @@ const siteFolder = fileURLToPath(new URL('../../.docs-site/', import.meta.url));
  * Returns the pages under /docs, by path.
  * @param baseUrl returns the URL of this server, which the samples name
  */
-export function docsPages(document: Document, baseUrl: () => string): Record<string, Page> {
+export function buildDocsPages(document: Document, baseUrl: () => string): Record<string, Page> {
   const scripts = '<script src="/docs/redoc.js"></script>\n<script src="/docs/start.js"></script>';
   const whole = page('text/html; charset=utf-8', html(document.json, scripts));
   return {
@@ -97,7 +97,7 @@ function renderedPages(baseUrl: () => string): Record<string, Page> {
     Object.entries(list.pages).map(([path, { file, contentType }]) => [
       path,
       // Each is read when it is first requested, because most processes serve few of them.
-      { contentType, headers: headersOf(pagePolicy), body: new PreparedBody(() => read(file)) },
+      { contentType, headers: buildHeaders(pagePolicy), body: new PreparedBody(() => read(file)) },
     ]),
   );
 }
@@ -106,7 +106,7 @@ function renderedPages(baseUrl: () => string): Record<string, Page> {
  * Returns the page as one self-contained file.
  * @param address base URL of the described server
  */
-export function docsFile(json: Document['json'], address: string): string {
+export function buildDocsFile(json: Document['json'], address: string): string {
   const shown = { ...json, servers: [{ url: address }] };
   // Only this sequence could end a script element early.
   const inline = (script: string) => `<script>${script.replaceAll('</script', '<\\/script')}</script>`;
@@ -116,10 +116,10 @@ export function docsFile(json: Document['json'], address: string): string {
 }
 
 function page(contentType: string, content: string): Page {
-  return { contentType, body: new PreparedBody(content), headers: headersOf(policy) };
+  return { contentType, body: new PreparedBody(content), headers: buildHeaders(policy) };
 }
 
-const headersOf = (allowed: string): Record<string, string> => ({
+const buildHeaders = (allowed: string): Record<string, string> => ({
   'content-security-policy': allowed,
   'cache-control': 'public, max-age=300',
 });

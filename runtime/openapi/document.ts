@@ -8,7 +8,7 @@ import type { OpenAPIV3_1 } from 'openapi-types';
 import { uploadLimits } from '../../domain/service/request-limits.ts';
 import { isAddressRange } from '../http/client-address.ts';
 import { type DeprecatedUse, readDeprecatedUses } from './deprecation.ts';
-import { readTimes, refineLengths, strictFormats, withoutSessionId } from './formats.ts';
+import { readTimes, refineLengths, replaceSessionId, strictFormats } from './formats.ts';
 import { PreparedBody } from './prepared-body.ts';
 
 /** One way to authorize an operation: a kind of credential and the scopes that it needs. */
@@ -252,7 +252,7 @@ function newAjv(): Ajv2020 {
   refineLengths(ajv);
   ajv.addFormat('ip-range', isAddressRange);
   const { uri } = ajv.formats;
-  ajv.addFormat('checkout-return-uri', (text: string) => typeof uri === 'function' && uri(withoutSessionId(text)));
+  ajv.addFormat('checkout-return-uri', (text: string) => typeof uri === 'function' && uri(replaceSessionId(text)));
   // In standard JSON Schema these are annotations. Here a request with such a field is rejected.
   ajv.removeKeyword('readOnly');
   for (const keyword of ['readOnly', 'x-immutable'])

@@ -13,7 +13,7 @@ export const strictFormats: Readonly<Record<string, RegExp>> = {
  * Replaces the placeholder of the checkout session id in a return URL, but only after the host.
  * Other braces stay, and make the URL invalid.
  */
-export function withoutSessionId(address: string): string {
+export function replaceSessionId(address: string): string {
   const [, start = '', rest = ''] = /^([^/]*\/\/[^/?#]*)(.*)$/s.exec(address) ?? [];
   return start === '' ? address : start + rest.replaceAll('{CHECKOUT_SESSION_ID}', 'id');
 }

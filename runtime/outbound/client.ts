@@ -5,7 +5,7 @@ import { isIP, type Socket } from 'node:net';
 import { isHostName } from '../../domain/service/host-names.ts';
 import { http } from '../http/node-http.ts';
 import { isGlobalUnicast } from './addresses.ts';
-import { openConnection, secureConnection } from './connections.ts';
+import { openConnection, startTls } from './connections.ts';
 import { OutgoingError, settleOnce, TimeLimit } from './faults.ts';
 
 export { OutgoingError, type OutgoingFault } from './faults.ts';
@@ -65,12 +65,12 @@ export class OutgoingClient {
    * Returns why a URL cannot be called, as a phrase that follows its name; undefined if it can. A
    * name that does not resolve passes, since it may resolve later: each call looks it up again.
    */
-  async refusalOf(url: string, testMode: boolean): Promise<string | undefined> {
+  async findUrlRejection(url: string, testMode: boolean): Promise<string | undefined> {
     const isFree = this.#isFree(testMode);
     const refusal = findUrlProblem(url, isFree);
     if (refusal || isFree) return refusal;
     const limit = new TimeLimit(quickLookUpMs, quickLookUpMs);
-    const addresses = await limit.wait(this.#resolveHost(hostOf(new URL(url)), false)).catch(() => []);
+    const addresses = await limit.wait(this.#resolveHost(getHost(new URL(url)), false)).catch(() => []);
     limit.end();
     return addresses.every(isGlobalUnicast) ? undefined : notPublic;
   }
@@ -86,7 +86,7 @@ export class OutgoingClient {
     const url = new URL(request.url);
     const limit = new TimeLimit(request.within ?? callTimeoutMs, connectTimeoutMs);
     try {
-      const addresses = await limit.wait(this.#resolveHost(hostOf(url), isFree));
+      const addresses = await limit.wait(this.#resolveHost(getHost(url), isFree));
       if (!isFree && !addresses.every(isGlobalUnicast)) throw new OutgoingError('blocked_address');
       return await exchange(request, url, addresses, { isFree, ca: this.#ca, limit });
     } finally {
@@ -124,7 +124,7 @@ function findUrlProblem(text: string, isFree: boolean): string | undefined {
   if (url.username !== '' || url.password !== '') return 'must not contain a username or a password';
   const port = Number(url.port || 443);
   if (!isFree && port < 1024 && port !== 443) return 'must use port 443, 8443, or 1024 or higher';
-  const host = hostOf(url);
+  const host = getHost(url);
   if (isIP(host) === 0 && !isHostName(host)) return invalidUrl;
   if (!isFree && isIP(host) !== 0 && !isGlobalUnicast(host)) return notPublic;
   // localhost always means this machine, regardless of DNS.
@@ -136,7 +136,7 @@ function findUrlProblem(text: string, isFree: boolean): string | undefined {
  * Returns the host without the brackets of IPv6. The URL parser has already normalized numeric IPv4
  * forms.
  */
-function hostOf(url: URL): string {
+function getHost(url: URL): string {
   return url.hostname.replace(/^\[|\]$/g, '');
 }
 
@@ -163,7 +163,7 @@ async function exchange(
   addresses: readonly string[],
   { isFree, ca, limit }: { isFree: boolean; ca: string | undefined; limit: TimeLimit },
 ): Promise<OutgoingAnswer> {
-  const host = hostOf(url);
+  const host = getHost(url);
   const isSecure = url.protocol === 'https:';
   const port = Number(url.port || (isSecure ? 443 : 80));
   const connection = await openConnection(host, port, addresses, limit);
@@ -171,7 +171,7 @@ async function exchange(
   try {
     limit.connected();
     if (!isFree && !isGlobalUnicast(connection.remoteAddress ?? '')) throw new OutgoingError('blocked_address');
-    if (isSecure) used = await secureConnection(connection, host, ca, limit);
+    if (isSecure) used = await startTls(connection, host, ca, limit);
     return await askOver(used, request, url, port, limit);
   } finally {
     used.destroy();
@@ -189,7 +189,7 @@ function askOver(
   return settleOnce('http_error', (resolve, reject) => {
     const sent = http.request({
       method,
-      host: hostOf(url),
+      host: getHost(url),
       port,
       defaultPort: url.protocol === 'https:' ? 443 : 80,
       path: `${url.pathname}${url.search}`,

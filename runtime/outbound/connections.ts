@@ -32,12 +32,7 @@ export function openConnection(
  * error listener yet if it fails immediately.
  * @throws OutgoingError
  */
-export function secureConnection(
-  connection: Socket,
-  host: string,
-  ca: string | undefined,
-  limit: TimeLimit,
-): Promise<Socket> {
+export function startTls(connection: Socket, host: string, ca: string | undefined, limit: TimeLimit): Promise<Socket> {
   return settleOnce('tls', (resolve, reject) => {
     const secured = connectTls({
       socket: connection,

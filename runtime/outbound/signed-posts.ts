@@ -49,7 +49,7 @@ export async function postSigned(client: OutgoingClient, post: SignedPost): Prom
       url,
       headers: {
         ...post.headers,
-        ...signatures(post),
+        ...buildSignatures(post),
         'content-type': 'application/json',
         'user-agent': 'Service-Webhooks/1.0',
       },
@@ -78,7 +78,7 @@ export async function postSigned(client: OutgoingClient, post: SignedPost): Prom
  * Signs the body in two schemes: `Service-Signature`, whose key is the whole secret as text, and
  * Standard Webhooks, whose key is the decoded bytes.
  */
-export function signatures({
+export function buildSignatures({
   secrets,
   messageId,
   body,

@@ -36,7 +36,7 @@ export function html(strings: TemplateStringsArray, ...parts: readonly Part[]): 
 }
 
 /** Isolates user text in a sentence, so that its direction does not reorder the text around it. */
-export const isolated = (text: string): Html => html`<bdi>${text}</bdi>`;
+export const isolateText = (text: string): Html => html`<bdi>${text}</bdi>`;
 
 /**
  * Returns the host of a URL in its ASCII form, so that lookalike letters of other scripts are
@@ -47,7 +47,7 @@ export const renderHost = (url: string): Html => html`<code>${new URL(url).host}
 /** Invisible characters that reorder text: with them, a name can make a page read differently. */
 const bidiControls = /\p{Bidi_Control}/gu;
 
-export const withoutBidiControls = (text: string): string => text.replace(bidiControls, '');
+export const removeBidiControls = (text: string): string => text.replace(bidiControls, '');
 
 const { text, quiet, link, linkPressed, ground, line, edge, good, bad, warning } = colors;
 
@@ -118,7 +118,7 @@ ${frame ? html`<script type="module">${new Html(frame.script)}</script>` : null}
 </body>
 </html>
 `;
-  return withoutBidiControls(text);
+  return removeBidiControls(text);
 }
 
 /** Strips elements: a window title is plain text. */

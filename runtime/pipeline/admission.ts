@@ -5,9 +5,9 @@ import { LRUCache } from 'lru-cache';
 import { isOutage } from '../../db/client/pool.ts';
 import {
   type Authenticated,
-  anonymousCaller,
   authenticate,
   authenticateFromCache,
+  buildAnonymousCaller,
   describeCredential,
   RejectedKey,
   type RequestFacts,
@@ -18,7 +18,7 @@ import { authorize } from '../credentials/authorization.ts';
 import type { BearerTokens } from '../credentials/bearer-tokens.ts';
 import { authenticateReport, describeReporter, type SignedReport, unsigned } from '../credentials/signed-reports.ts';
 import { ApiError } from '../errors.ts';
-import { clientAddressReader } from '../http/client-address.ts';
+import { createClientAddressReader } from '../http/client-address.ts';
 import { admitToQuota, QuotaAlarm } from '../limits/quota.ts';
 import { type LimitDecision, noteIntervalMs, type SentCredential } from '../limits/rate-limits.ts';
 import type { Operation } from '../openapi/document.ts';
@@ -70,7 +70,7 @@ const maxNoted = 20_000;
 
 export class Admission {
   readonly #parts: AdmissionParts;
-  readonly #addressOf: ReturnType<typeof clientAddressReader>;
+  readonly #getClientAddress: ReturnType<typeof createClientAddressReader>;
   readonly #alarm: QuotaAlarm;
   /** When each valid credential was last noted, by the id of its actor or by its identity. */
   readonly #noted = new LRUCache<string, number>({ max: maxNoted });
@@ -82,7 +82,7 @@ export class Admission {
 
   constructor(parts: AdmissionParts) {
     this.#parts = parts;
-    this.#addressOf = clientAddressReader(parts.trustedProxies);
+    this.#getClientAddress = createClientAddressReader(parts.trustedProxies);
     this.#alarm = new QuotaAlarm(parts.log);
   }
 
@@ -154,7 +154,7 @@ export class Admission {
       );
     }
     if (isPublic)
-      return { caller: anonymousCaller(facts), configVersion: 0, subscription: undefined, credential: undefined };
+      return { caller: buildAnonymousCaller(facts), configVersion: 0, subscription: undefined, credential: undefined };
     const authenticated = await this.#identify(routed, facts, now, deadline, trace).catch((error: unknown) => {
       this.#refund(trace);
       throw error;
@@ -238,7 +238,7 @@ export class Admission {
     deadline: Deadline,
     trace: Trace,
   ): Promise<void> {
-    const { quota: ledger, moduleState } = this.#parts;
+    const { quota: ledger, getModuleState } = this.#parts;
     trace.caller = caller;
     trace.testMode = caller.testMode;
     const counted = this.#countOnce(operation, caller, trace);
@@ -248,7 +248,7 @@ export class Admission {
     if (isCharged) trace.quota ??= await this.#charge(caller.companyId, now, deadline);
     else this.#refund(trace);
     if (isCharged && trace.quota?.charged) trace.charge = trace.quota;
-    authorize(operation, caller, path, moduleState);
+    authorize(operation, caller, path, getModuleState);
     const lastPeriod = () => deadline.race(() => ledger.findFigures(caller.companyId));
     await admitToQuota(operation, subscription, isCharged ? trace.quota : undefined, lastPeriod, now);
   }
@@ -300,7 +300,7 @@ export class Admission {
   #readFacts({ headers, socket }: IncomingMessage, { requestId }: Trace): RequestFacts {
     return {
       requestId,
-      ip: this.#addressOf(socket.remoteAddress ?? '', headers['x-forwarded-for'] as string | undefined),
+      ip: this.#getClientAddress(socket.remoteAddress ?? '', headers['x-forwarded-for'] as string | undefined),
       userAgent: headers['user-agent']?.slice(0, 200) ?? null,
     };
   }

@@ -101,7 +101,7 @@ export class BoundDatabase implements CallDatabase {
   inSeparateTransaction<T>(work: (sql: Sql, audit: (change: AuditedChange) => void) => Promise<T>): Promise<T> {
     requireVerified(this.#context);
     const { caller, now } = this.#context;
-    return this.withoutConnection(this.#database.inTenantOf({ caller, now, idempotencyKeyHash: null }, work));
+    return this.withoutConnection(this.#database.inCallersTenant({ caller, now, idempotencyKeyHash: null }, work));
   }
 
   afterCommit(work: () => void): void {

@@ -33,7 +33,7 @@ export interface CallParts {
   signedTokens: SignedTokens;
   sessionTokens: SessionTokens;
   limits: RateLimits;
-  moduleState: ModuleState;
+  getModuleState: ModuleState;
   news: FeedNotifier;
   /** True if there is a mail server. */
   mailIsSent: boolean;

@@ -14,7 +14,7 @@ import { BoundServices, type CallParts, type ServicesOfCall } from './call-servi
 import type { Deadline } from './deadline.ts';
 import type { RequestDatabase } from './request-database.ts';
 import type { Trace } from './trace.ts';
-import { joinedRefusal } from './validation.ts';
+import { toJoinedError } from './validation.ts';
 
 /** The input of a request after parsing and validation. */
 export interface CheckedRequest {
@@ -52,7 +52,7 @@ class BoundRequest implements Omit<CallRequest, 'path' | 'query' | 'headers' | '
   }
 
   rejection(found: readonly FieldProblem[], documented: readonly FieldProblem[] = []): ApiError {
-    return joinedRefusal(this.#operation, [...documented, ...this.problems], found);
+    return toJoinedError(this.#operation, [...documented, ...this.problems], found);
   }
 }
 
@@ -67,7 +67,7 @@ export class CallState implements Omit<Call, 'request'> {
   /** The proposal to keep instead of running the handler; undefined if the call takes effect. */
   proposal: Proposal | undefined;
   readonly #boundTo: CallContext;
-  readonly #moduleState: ModuleState;
+  readonly #getModuleState: ModuleState;
   readonly #database: RequestDatabase;
 
   constructor(
@@ -85,7 +85,7 @@ export class CallState implements Omit<Call, 'request'> {
     this.request = new BoundRequest(operation, request);
     this.caller = caller;
     this.now = now;
-    this.#moduleState = parts.moduleState;
+    this.#getModuleState = parts.getModuleState;
     this.#boundTo = { operation, caller, now, configVersion, deadline, trace, isVerified: false };
     this.db = new BoundDatabase(parts.database, undefined, this.#boundTo);
     this.services = new BoundServices(parts, this.#boundTo, (work) => this.db.withoutConnection(work), own);
@@ -118,6 +118,6 @@ export class CallState implements Omit<Call, 'request'> {
   }
 
   authorize(scope: string): void {
-    requireScope(scope, this.caller, this.#moduleState);
+    requireScope(scope, this.caller, this.#getModuleState);
   }
 }

@@ -1,6 +1,6 @@
 // The deadline of a request's database work; after it the response is 503.
 import { ApiError } from '../errors.ts';
-import { responsiveNow, startWaiting, stopWaiting, type Waiting } from '../responsive-timeout.ts';
+import { readResponsiveClock, startWaiting, stopWaiting, type Waiting } from '../responsive-timeout.ts';
 
 /** Milliseconds that one request may wait for the database in total. */
 const limitMs = 1800;
@@ -30,7 +30,7 @@ export class Deadline implements Waiting {
 
   /** Milliseconds left. */
   get left(): number {
-    return this.position !== -1 ? this.#left - (responsiveNow() - this.#started) : this.#left;
+    return this.position !== -1 ? this.#left - (readResponsiveClock() - this.#started) : this.#left;
   }
 
   /**
@@ -72,13 +72,13 @@ export class Deadline implements Waiting {
 
   #run(): void {
     startWaiting(this);
-    this.#started = responsiveNow();
+    this.#started = readResponsiveClock();
     this.dueAt = this.#started + this.#left;
   }
 
   #stop(): void {
     if (this.position === -1) return;
-    this.#left -= responsiveNow() - this.#started;
+    this.#left -= readResponsiveClock() - this.#started;
     stopWaiting(this);
   }
 }

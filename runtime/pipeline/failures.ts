@@ -2,7 +2,7 @@
 
 import { isOutage, isOverdue, isRace } from '../../db/client/pool.ts';
 import { ApiError, conflict, queryTimeout, serviceUnavailable } from '../errors.ts';
-import { failureBody, oauthFailureBody } from '../http/envelope.ts';
+import { buildFailureBody, buildOauthFailureBody } from '../http/envelope.ts';
 import type { Answer } from '../http/responses.ts';
 import type { Log } from '../telemetry/log.ts';
 import type { Trace } from './trace.ts';
@@ -19,15 +19,15 @@ export class Failures {
    * @param broken true if the database connection failed, regardless of the thrown value
    */
   answer(thrown: unknown, trace: Trace, broken = false): Answer {
-    const error = this.errorOf(thrown, trace, broken);
+    const error = this.traceError(thrown, trace, broken);
     const body = trace.oauth
-      ? oauthFailureBody(error)
-      : failureBody(error, trace.requestId, Date.now(), trace.testMode, trace.dryRun);
+      ? buildOauthFailureBody(error)
+      : buildFailureBody(error, trace.requestId, Date.now(), trace.testMode, trace.dryRun);
     return { status: error.status, body, headers: error.headers };
   }
 
   /** Converts a thrown value into the ApiError to send. */
-  errorOf(thrown: unknown, trace: Trace, broken = false): ApiError {
+  traceError(thrown: unknown, trace: Trace, broken = false): ApiError {
     const error = this.#toApiError(thrown, trace, broken);
     trace.error = error.code;
     trace.failure = error;

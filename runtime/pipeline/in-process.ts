@@ -33,7 +33,7 @@ export type Perform = (call: InternalCall & { operationId: string }) => Promise<
 /** In-process callers never disconnect. */
 const lasting = { destroyed: false, once: () => undefined, off: () => undefined };
 
-export function performIn(document: Document, runner: OperationRunner): Perform {
+export function createPerform(document: Document, runner: OperationRunner): Perform {
   const operations = new Map(document.operations.map((operation) => [operation.id, operation]));
   return async (call) => {
     const operation = operations.get(call.operationId);
@@ -62,7 +62,7 @@ export function performIn(document: Document, runner: OperationRunner): Perform 
  * Returns the caller for work that a workspace automates: in live mode, for the whole company, with
  * only the given scopes.
  */
-export function systemCaller(
+export function buildSystemCaller(
   company: CompanyRecord,
   actor: Omit<Actor, 'kind'>,
   scopes: readonly string[],

@@ -13,7 +13,7 @@ import { CallState } from './call-state.ts';
 import type { Deadline } from './deadline.ts';
 import type { Failures } from './failures.ts';
 import { createTrace, type Trace } from './trace.ts';
-import { checkBody, checkParameters, validationError } from './validation.ts';
+import { checkBody, checkParameters, toValidationError } from './validation.ts';
 
 export interface NestedParts extends CallParts {
   /** By operationId. */
@@ -85,7 +85,7 @@ export class NestedCalls {
     const route = this.#route(method, path);
     if (route.kind !== 'operation') return;
     if (route.operation.requirements.length > 0)
-      authorize(route.operation, caller, route.path, this.#parts.moduleState);
+      authorize(route.operation, caller, route.path, this.#parts.getModuleState);
   }
 
   /**
@@ -116,7 +116,7 @@ export class NestedCalls {
     await sql`savepoint nested_operation`;
     try {
       const caller = { ...by };
-      if (operation.requirements.length > 0) authorize(operation, caller, route.path, this.#parts.moduleState);
+      if (operation.requirements.length > 0) authorize(operation, caller, route.path, this.#parts.getModuleState);
       const call = this.#prepare(outer, operation, route.path, body, ifMatch, caller, trace, workspace);
       const handler = this.#parts.handlers[operation.id];
       if (!handler) throw new Error(`no handler for ${operation.id}`);
@@ -137,7 +137,7 @@ export class NestedCalls {
       };
     } catch (error) {
       if (transaction?.broken || isConfigurationChanged(error)) throw error;
-      const failed = this.#failures.errorOf(error, trace);
+      const failed = this.#failures.traceError(error, trace);
       if (failed.status >= 500) throw error;
       await sql`rollback to savepoint nested_operation`;
       await sql`release savepoint nested_operation`;
@@ -161,7 +161,7 @@ export class NestedCalls {
     const isMissing = given === undefined && !operation.bodyRequired;
     const problems = operation.takesBody && !isMissing ? checkBody(operation, given) : [];
     const receivesProblems = operation.uniformRefusal || operation.tenantFields;
-    if (problems.length > 0 && !receivesProblems) throw validationError(operation, problems, 'body');
+    if (problems.length > 0 && !receivesProblems) throw toValidationError(operation, problems, 'body');
     const checked = { parameters, body: given, problems, file: undefined, claim: undefined };
     const call = new CallState(
       this.#parts,

@@ -16,12 +16,12 @@ import { ApiError, type FieldProblem, serviceUnavailable } from '../errors.ts';
 import type { FileBody, UploadedFile } from '../files/files.ts';
 import type { NestedMethod, Proposals } from '../handler.ts';
 import { checkMediaType, parseJson, readBytes } from '../http/body.ts';
-import { successBody } from '../http/envelope.ts';
+import { buildSuccessBody } from '../http/envelope.ts';
 import { isForm, receiveUpload, type Upload } from '../http/multipart.ts';
-import { type Answer, fileHeaders } from '../http/responses.ts';
+import { type Answer, buildFileHeaders } from '../http/responses.ts';
 import type { RateFigures } from '../limits/rate-limits.ts';
 import { Semaphore } from '../limits/semaphore.ts';
-import { usedInBody } from '../openapi/deprecation.ts';
+import { findUsedInBody } from '../openapi/deprecation.ts';
 import type { Operation } from '../openapi/document.ts';
 import { PreparedBody } from '../openapi/prepared-body.ts';
 import type { Admission, AdmissionParts, RoutedRequest } from './admission.ts';
@@ -33,7 +33,7 @@ import { hashBody, isStored, readKey, rejectConflicts, toClaim } from './idempot
 import { NestedCalls } from './nested-calls.ts';
 import { asksForFault, makeFault } from './test-faults.ts';
 import type { Trace } from './trace.ts';
-import { checkBody, checkParameters, validationError } from './validation.ts';
+import { checkBody, checkParameters, toValidationError } from './validation.ts';
 
 export interface RunnerParts extends AdmissionParts {
   /** By operationId. Typed as Handlers in handlers/. */
@@ -152,7 +152,7 @@ export class OperationRunner {
   async runInternal(operation: Operation, call: InternalCall, trace: Trace): Promise<Answer> {
     const { by, path, query, body, idempotencyKey } = call;
     try {
-      if (operation.requirements.length > 0) authorize(operation, by.caller, path, this.#parts.moduleState);
+      if (operation.requirements.length > 0) authorize(operation, by.caller, path, this.#parts.getModuleState);
       const parameters = checkParameters(operation, path, new URLSearchParams(query).toString(), {});
       const isKeyed = operation.idempotency !== 'none';
       const key = isKeyed ? readKey(idempotencyKey, operation.idempotency === 'required') : undefined;
@@ -164,7 +164,7 @@ export class OperationRunner {
         ...(operation.takesBody ? checkBytes(operation, bytes) : noBody),
       };
       if (read.problems.length > 0 && key === undefined && !handlerReceivesProblems(operation))
-        throw validationError(operation, read.problems, 'body');
+        throw toValidationError(operation, read.problems, 'body');
       const asked = {
         caller: by.caller,
         configVersion: by.configVersion,
@@ -259,7 +259,7 @@ export class OperationRunner {
         : readKey(request.headers['idempotency-key'], operation.idempotency === 'required');
     const rejectProblems = (problems: FieldProblem[]): void => {
       if (problems.length > 0 && key === undefined && !handlerReceivesProblems(operation))
-        throw validationError(operation, problems, 'body');
+        throw toValidationError(operation, problems, 'body');
     };
     const { upload, body, problems } = sendsFile(routed)
       ? await this.#receiveFile(routed, trace, rejectProblems)
@@ -267,7 +267,7 @@ export class OperationRunner {
           upload: undefined,
           ...(operation.takesBody ? await readJsonBody(routed, trace) : noBody),
         };
-    const inBody = usedInBody(operation.deprecatedUses, body);
+    const inBody = findUsedInBody(operation.deprecatedUses, body);
     if (inBody.length > 0) trace.deprecated = [...trace.deprecated, ...inBody];
     rejectProblems(problems);
     return { parameters, key, upload, body, problems };
@@ -323,7 +323,7 @@ export class OperationRunner {
     const asksFirst = operation.hashesPassword || operation.actsOutside;
     const outcome = await (asksFirst
       ? this.#verifyFirst(attempt)
-      : this.#runHandler(attempt, await this.#begin(attempt, { credential, claim, reads: readsOf(attempt) })));
+      : this.#runHandler(attempt, await this.#begin(attempt, { credential, claim, reads: findReads(attempt) })));
     if (outcome !== 'key_taken') return outcome === 'credential_changed' ? undefined : outcome;
 
     call.db.transaction?.abandon();
@@ -390,7 +390,7 @@ export class OperationRunner {
     let failure: unknown;
     try {
       if (call.request.problems.length > 0 && !handlerReceivesProblems(operation))
-        throw validationError(operation, [...call.request.problems], 'body');
+        throw toValidationError(operation, [...call.request.problems], 'body');
       const result = await this.#handle(operation, call);
       const pending = call.caller.mustPropose ? await this.#parts.proposals.countPending(call as never) : 0;
       answer = this.#success(operation, result, call, trace, pending);
@@ -468,10 +468,18 @@ export class OperationRunner {
   #success(operation: Operation, result: unknown, { caller, now, db }: CallState, trace: Trace, pending = 0): Answer {
     const would = trace.dryRun ? listEffects(db.changes) : undefined;
     const given = result as { status: number; data?: unknown; body?: unknown; file?: FileBody; etag?: string };
-    if (given.file) return { status: given.status, body: given.file, headers: fileHeaders(given.file) };
+    if (given.file) return { status: given.status, body: given.file, headers: buildFileHeaders(given.file) };
     const body =
       operation.answer === 'envelope'
-        ? successBody(given, caller.requestId, now.getTime(), caller.testMode, this.readFigures(trace), would, pending)
+        ? buildSuccessBody(
+            given,
+            caller.requestId,
+            now.getTime(),
+            caller.testMode,
+            this.readFigures(trace),
+            would,
+            pending,
+          )
         : given.body instanceof PreparedBody
           ? given.body
           : JSON.stringify(given.body);
@@ -480,7 +488,7 @@ export class OperationRunner {
 }
 
 /** Returns how a call reads. The proposals of a caller are counted in a further statement. */
-const readsOf = ({ operation, call }: Attempt): Operation['reads'] =>
+const findReads = ({ operation, call }: Attempt): Operation['reads'] =>
   operation.reads && call.caller.mustPropose ? 'many' : operation.reads;
 
 /** Fills in the parameters of a path. */

@@ -64,7 +64,7 @@ export class RequestDatabase {
   }
 
   /** Runs work in a separate transaction, with audit rows of the caller. */
-  inTenantOf<T>(
+  inCallersTenant<T>(
     context: ChangeContext,
     work: (sql: Sql, audit: (change: AuditedChange) => void) => Promise<T>,
   ): Promise<T> {

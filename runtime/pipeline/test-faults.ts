@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import type { IncomingMessage } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Caller } from '../caller.ts';
-import { ApiError, type FieldProblem, problem, serviceUnavailable, validationFailed } from '../errors.ts';
+import { ApiError, buildProblem, type FieldProblem, serviceUnavailable, validationFailed } from '../errors.ts';
 import { type RateFigures, toRateLimitError } from '../limits/rate-limits.ts';
 import type { FaultyEnd, Trace } from './trace.ts';
 
@@ -62,7 +62,7 @@ export function makeFault({ headers }: IncomingMessage, caller: Caller, figures:
 
 function unknownFault(): FieldProblem {
   const allowed = Object.keys(faults);
-  return problem(testFaultHeader, 'INVALID_OPTION', `${testFaultHeader} must be one of ${allowed.join(', ')}`, {
+  return buildProblem(testFaultHeader, 'INVALID_OPTION', `${testFaultHeader} must be one of ${allowed.join(', ')}`, {
     allowed,
   });
 }

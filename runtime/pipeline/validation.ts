@@ -4,7 +4,14 @@ import type { IncomingHttpHeaders } from 'node:http';
 import type { ErrorObject } from 'ajv';
 import { findClosest } from '../../domain/objects/suggestions.ts';
 import { sendAtLeastOneOf, sendOneOf, sendOnlyOneOf } from '../../domain/service/messages.ts';
-import { ApiError, type FieldProblem, type FieldProblemCode, notFound, problem, validationFailed } from '../errors.ts';
+import {
+  ApiError,
+  buildProblem,
+  type FieldProblem,
+  type FieldProblemCode,
+  notFound,
+  validationFailed,
+} from '../errors.ts';
 import type { Operation, ParameterType } from '../openapi/document.ts';
 
 /** Validated parameters: converted to their types, with defaults. */
@@ -32,9 +39,9 @@ export function checkParameters(
   const query: Record<string, unknown> = Object.create(null);
   if (queryText !== '') {
     for (const [name, value] of new URLSearchParams(queryText)) {
-      if (name in query) problems.push(problem(name, 'DUPLICATE', `${name} must be sent only once`));
+      if (name in query) problems.push(buildProblem(name, 'DUPLICATE', `${name} must be sent only once`));
       if (value.includes('\0'))
-        problems.push(problem(name, 'INVALID_FORMAT', `${name} must not contain the NUL character`));
+        problems.push(buildProblem(name, 'INVALID_FORMAT', `${name} must not contain the NUL character`));
       query[name] = value;
     }
   }
@@ -70,9 +77,9 @@ export function checkParameters(
   // A number with hundreds of digits parses as Infinity.
   for (const name of Object.keys(query)) {
     if (query[name] === Number.POSITIVE_INFINITY || query[name] === Number.NEGATIVE_INFINITY)
-      problems.push(problem(name, 'OUT_OF_RANGE', `${name} is too large`));
+      problems.push(buildProblem(name, 'OUT_OF_RANGE', `${name} is too large`));
   }
-  if (problems.length > 0) throw validationError(operation, problems, 'query');
+  if (problems.length > 0) throw toValidationError(operation, problems, 'query');
   return { path, query, header };
 }
 
@@ -102,7 +109,7 @@ const structural = new Set<FieldProblemCode>(['UNKNOWN_FIELD', 'READ_ONLY', 'IMM
  * Returns the error for a list of problems. Code and status depend on the problems and the
  * operation.
  */
-export function validationError(operation: Operation, problems: FieldProblem[], part: 'query' | 'body'): ApiError {
+export function toValidationError(operation: Operation, problems: FieldProblem[], part: 'query' | 'body'): ApiError {
   const status =
     operation.answer !== 'oauth' &&
     part === 'body' &&
@@ -126,7 +133,7 @@ export function validationError(operation: Operation, problems: FieldProblem[], 
  * @param found problems from the configuration; they replace the document's problem of the same
  * field, because they are more specific
  */
-export function joinedRefusal(
+export function toJoinedError(
   operation: Operation,
   documented: readonly FieldProblem[],
   found: readonly FieldProblem[],
@@ -135,7 +142,7 @@ export function joinedRefusal(
   const problems = [...found, ...documented.filter((each) => !named.has(each.field))];
   // An unknown name of a configured item is not a malformed value.
   if (found.some((each) => each.code === 'INVALID_OPTION')) return validationFailed(problems, 422);
-  return validationError(operation, problems, 'body');
+  return toValidationError(operation, problems, 'body');
 }
 
 /** @param path of the root in the request; empty if it is the whole body or query */
@@ -200,74 +207,74 @@ function toProblem(error: ErrorObject, field: string): FieldProblem | undefined 
     case 'required':
     case 'dependentRequired': {
       const missing = inside(params.missingProperty ?? '');
-      if (params.missingProperty === 'requestBody') return problem('', 'REQUIRED', 'Send a JSON body.');
-      return problem(missing, 'REQUIRED', `${missing} is required`);
+      if (params.missingProperty === 'requestBody') return buildProblem('', 'REQUIRED', 'Send a JSON body.');
+      return buildProblem(missing, 'REQUIRED', `${missing} is required`);
     }
     case 'additionalProperties':
     case 'unevaluatedProperties': {
       const unknown = inside(params.additionalProperty ?? params.unevaluatedProperty ?? '');
       const accepted = acceptedNames(error);
-      return problem(unknown, 'UNKNOWN_FIELD', `${unknown} is not a field of this request`, {
+      return buildProblem(unknown, 'UNKNOWN_FIELD', `${unknown} is not a field of this request`, {
         allowed: accepted,
         did_you_mean: findClosest(params.additionalProperty ?? params.unevaluatedProperty ?? '', accepted),
       });
     }
     case 'readOnly':
-      return problem(field, 'READ_ONLY', `${name} is read-only`);
+      return buildProblem(field, 'READ_ONLY', `${name} is read-only`);
     case 'x-immutable':
-      return problem(field, 'IMMUTABLE', `${name} cannot be changed`);
+      return buildProblem(field, 'IMMUTABLE', `${name} cannot be changed`);
     case 'type': {
       const types = ([] as string[])
         .concat(params.type ?? [])
         .map((type) => (type === 'null' ? 'null' : `${/^[aeiou]/.test(type) ? 'an' : 'a'} ${type}`));
-      return problem(field, 'INVALID_TYPE', `${name} must be ${types.join(' or ')}`);
+      return buildProblem(field, 'INVALID_TYPE', `${name} must be ${types.join(' or ')}`);
     }
     case 'format':
-      return problem(
+      return buildProblem(
         field,
         'INVALID_FORMAT',
         `${name} must be ${formats[params.format ?? ''] ?? `in the format ${params.format}`}`,
       );
     case 'pattern':
-      return problem(field, 'INVALID_FORMAT', `${name} ${patternRule(params.pattern, error.parentSchema)}`);
+      return buildProblem(field, 'INVALID_FORMAT', `${name} ${patternRule(params.pattern, error.parentSchema)}`);
     case 'minLength':
-      return problem(field, 'TOO_SHORT', `${name} must have at least ${counted(params.limit, 'character')}`);
+      return buildProblem(field, 'TOO_SHORT', `${name} must have at least ${counted(params.limit, 'character')}`);
     case 'maxLength':
-      return problem(field, 'TOO_LONG', `${name} must have at most ${counted(params.limit, 'character')}`);
+      return buildProblem(field, 'TOO_LONG', `${name} must have at most ${counted(params.limit, 'character')}`);
     case 'minItems':
-      return problem(field, 'TOO_SHORT', `${name} must have at least ${counted(params.limit, 'item')}`);
+      return buildProblem(field, 'TOO_SHORT', `${name} must have at least ${counted(params.limit, 'item')}`);
     case 'maxItems':
-      return problem(field, 'TOO_LONG', `${name} must have at most ${counted(params.limit, 'item')}`);
+      return buildProblem(field, 'TOO_LONG', `${name} must have at most ${counted(params.limit, 'item')}`);
     case 'minProperties':
-      return problem(field, 'REQUIRED', `${name} must have at least ${params.limit} of the fields`, {
+      return buildProblem(field, 'REQUIRED', `${name} must have at least ${params.limit} of the fields`, {
         allowed: acceptedNames(error),
       });
     case 'maxProperties':
-      return problem(field, 'TOO_LONG', `${name} must have at most ${counted(params.limit, 'field')}`);
+      return buildProblem(field, 'TOO_LONG', `${name} must have at most ${counted(params.limit, 'field')}`);
     case 'minimum':
     case 'maximum':
     case 'exclusiveMinimum':
     case 'exclusiveMaximum':
-      return problem(
+      return buildProblem(
         field,
         'OUT_OF_RANGE',
         `${name} must be ${comparisons[params.comparison ?? ''] ?? params.comparison} ${params.limit}`,
       );
     case 'multipleOf':
-      return problem(field, 'OUT_OF_RANGE', `${name} must be a multiple of ${params.multipleOf}`);
+      return buildProblem(field, 'OUT_OF_RANGE', `${name} must be a multiple of ${params.multipleOf}`);
     case 'enum': {
       const allowed = (params.allowedValues as unknown as (string | number | boolean | null)[]).filter(
         (value) => value !== null,
       );
-      return problem(field, 'INVALID_OPTION', `${name} must be one of ${allowed.join(', ')}`, {
+      return buildProblem(field, 'INVALID_OPTION', `${name} must be one of ${allowed.join(', ')}`, {
         allowed,
         did_you_mean: typeof error.data === 'string' ? findClosest(error.data, allowed.map(String)) : undefined,
       });
     }
     case 'const':
-      return problem(field, 'INVALID_OPTION', `${name} must be ${JSON.stringify(params.allowedValue)}`);
+      return buildProblem(field, 'INVALID_OPTION', `${name} must be ${JSON.stringify(params.allowedValue)}`);
     case 'uniqueItems':
-      return problem(field, 'DUPLICATE', `${name} must not contain duplicates`);
+      return buildProblem(field, 'DUPLICATE', `${name} must not contain duplicates`);
     case 'anyOf':
     case 'oneOf': {
       const branches = (error.schema ?? []) as { required?: string[] }[];
@@ -276,17 +283,17 @@ function toProblem(error: ErrorObject, field: string): FieldProblem | undefined 
       const names = isObject ? branches.flatMap((branch) => branch.required ?? []) : [];
       if (names.length > 0) {
         return params.passingSchemas
-          ? problem(inside(names[0] ?? ''), 'CONFLICTING_FIELDS', sendOnlyOneOf(names))
-          : problem(
+          ? buildProblem(inside(names[0] ?? ''), 'CONFLICTING_FIELDS', sendOnlyOneOf(names))
+          : buildProblem(
               inside(names[0] ?? ''),
               'REQUIRED',
               error.keyword === 'oneOf' ? sendOneOf(names) : sendAtLeastOneOf(names),
             );
       }
-      return problem(field, 'INVALID_TYPE', `${name} has the wrong type`);
+      return buildProblem(field, 'INVALID_TYPE', `${name} has the wrong type`);
     }
     case 'propertyNames':
-      return problem(
+      return buildProblem(
         field,
         'INVALID_FORMAT',
         `${name} must not have a field named ${JSON.stringify(params.propertyName)}`,
@@ -294,7 +301,7 @@ function toProblem(error: ErrorObject, field: string): FieldProblem | undefined 
     case 'if':
       return undefined;
     default:
-      return problem(field, 'INVALID_FORMAT', `${name} is not valid (${error.keyword})`);
+      return buildProblem(field, 'INVALID_FORMAT', `${name} is not valid (${error.keyword})`);
   }
 }
 

@@ -1,6 +1,6 @@
 // The log: one JSON line per request and per event of the server, without secrets.
 import { type Logger, pino } from 'pino';
-import { timestamp } from '../http/envelope.ts';
+import { formatTimestamp } from '../http/envelope.ts';
 
 export type Log = Logger;
 
@@ -54,7 +54,7 @@ export function openLog(level: string): OpenLog {
     {
       level,
       base: { pid: process.pid },
-      timestamp: () => `,"time":"${timestamp(Date.now())}"`,
+      timestamp: () => `,"time":"${formatTimestamp(Date.now())}"`,
       formatters: { level: (label) => ({ level: label }) },
     },
     lines,
@@ -106,5 +106,5 @@ function formatRequest(line: RequestLine): string {
     ? `,"company":"${caller.companyId}","actor":${JSON.stringify(caller.actor.id)},"test_mode":${caller.testMode}`
     : '';
   const error = line.error === undefined ? '' : `,"error":"${line.error}"`;
-  return `{"level":"info","time":"${timestamp(Date.now())}","pid":${process.pid},"request_id":"${line.requestId}","operation":"${line.operation}","method":"${line.method}","status":${line.status},"ms":${Math.round(line.milliseconds * 10) / 10}${who}${error},"msg":"request"}\n`;
+  return `{"level":"info","time":"${formatTimestamp(Date.now())}","pid":${process.pid},"request_id":"${line.requestId}","operation":"${line.operation}","method":"${line.method}","status":${line.status},"ms":${Math.round(line.milliseconds * 10) / 10}${who}${error},"msg":"request"}\n`;
 }

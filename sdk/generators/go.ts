@@ -1,5 +1,13 @@
 // Generates the methods and types of the Go client: operations.go and types.go.
-import { camel, describeOperation, type Model, type Operation, pascal, type Structure, type Type } from './model.ts';
+import {
+  describeOperation,
+  type Model,
+  type Operation,
+  type Structure,
+  type Type,
+  toCamelCase,
+  toPascalCase,
+} from './model.ts';
 
 const keywords = new Set(
   'break case chan const continue default defer else fallthrough for func go goto if import interface map package range return select struct switch type var c ctx body params options'.split(
@@ -66,7 +74,7 @@ export function writeGo(model: Model): Map<string, string> {
       return `\tif ${field} != "" {\n\t\tc.query.Set("${name}", ${field})\n\t}`;
     });
     const params = paramsName(id);
-    return `// ${params} are the query parameters of ${pascal(id)}; zero values are not sent.
+    return `// ${params} are the query parameters of ${toPascalCase(id)}; zero values are not sent.
 type ${params} struct {
 ${fields.join('\n')}
 }
@@ -80,7 +88,7 @@ ${adding.join('\n')}
 `;
   }
 
-  function declaredOf(operation: Operation): string[] {
+  function declareParameters(operation: Operation): string[] {
     const { pathParameters, queryParameters, body } = operation;
     return [
       ...pathParameters.map(({ name }) => `${identifier(name)} string`),
@@ -110,8 +118,8 @@ ${adding.join('\n')}
         ? 'c.send(ctx, call, options)'
         : `receive[${typeName({ ...answer, nullable: false })}](ctx, c, call, options)`;
     const words = describeOperation(operation);
-    return `${comment([`${pascal(id)}: ${words[0] ?? ''}`, ...words.slice(1)])}
-func (c *Client) ${pascal(id)}(ctx context.Context, ${declaredOf(operation).join(', ')}) (${type}, error) {
+    return `${comment([`${toPascalCase(id)}: ${words[0] ?? ''}`, ...words.slice(1)])}
+func (c *Client) ${toPascalCase(id)}(ctx context.Context, ${declareParameters(operation).join(', ')}) (${type}, error) {
 ${build}
 	return ${sent}
 }
@@ -120,7 +128,7 @@ ${build}
 
   function writeIterator(operation: Operation): string {
     const { id, items, answer, isEndless, pathParameters, body } = operation;
-    const name = pascal(id);
+    const name = toPascalCase(id);
     const page = answer === 'file' ? '[]byte' : typeName({ ...answer, nullable: false });
     const passed = [
       'ctx',
@@ -135,7 +143,7 @@ ${build}
     if (isEndless)
       return `// ${name}Follow is like ${name}, page by page and without an end: it waits for what is new, and survives outages.
 // Store NextCursor of each processed page, and pass it as Cursor to continue there.
-func (c *Client) ${name}Follow(${declaredOf(operation).join(', ')}) *Iterator[*${page}] {
+func (c *Client) ${name}Follow(${declareParameters(operation).join(', ')}) *Iterator[*${page}] {
 ${copied}
 	fetch := func(ctx context.Context, cursor string, wait int64, patient []Option) (*${page}, error) {
 		next.Cursor, next.Wait = cursor, wait
@@ -148,7 +156,7 @@ ${copied}
     const item = typeName(items?.type ?? { kind: 'any', nullable: false });
     const limit = '\tif next.Limit == 0 {\n\t\tnext.Limit = 100\n\t}\n';
     return `// ${name}All is like ${name}, item by item over all pages.
-func (c *Client) ${name}All(${declaredOf(operation).join(', ')}) *Iterator[${item}] {
+func (c *Client) ${name}All(${declareParameters(operation).join(', ')}) *Iterator[${item}] {
 ${copied}
 ${hasLimit ? limit : ''}	fetch := func(ctx context.Context, cursor string) (page[${item}], error) {
 		next.Cursor = cursor
@@ -168,16 +176,16 @@ ${hasLimit ? limit : ''}	fetch := func(ctx context.Context, cursor string) (page
   }
 }
 
-const paramsName = (id: string): string => `${pascal(id)}Params`;
+const paramsName = (id: string): string => `${toPascalCase(id)}Params`;
 
 /** Returns the name of a field: `record_id` → `RecordID`. */
 function exported(name: string): string {
-  const words = name.split('_').map((word) => pascal(word));
+  const words = name.split('_').map((word) => toPascalCase(word));
   return words.map((word) => initialisms[word] ?? word).join('');
 }
 
 function identifier(name: string): string {
-  const local = camel(name);
+  const local = toCamelCase(name);
   return keywords.has(local) ? `${local}_` : local;
 }
 

@@ -1,13 +1,13 @@
 // Generates the Java client's methods and structures: headlesscrm/Client.java, headlesscrm/model/.
 import {
-  camel,
   describeOperation,
   type Model,
   type Operation,
   type Property,
-  pascal,
   type Structure,
   type Type,
+  toCamelCase,
+  toPascalCase,
 } from './model.ts';
 
 /** Keywords, and methods that every object or structure has. */
@@ -26,7 +26,7 @@ export function writeJava(model: Model): Map<string, string> {
   for (const { id, queryParameters, summary } of model.operations) {
     if (queryParameters.length === 0) continue;
     const properties = queryParameters.map((parameter) => ({ ...parameter, isRequired: false }));
-    const description = `The query parameters of ${camel(id)}: ${summary}.`;
+    const description = `The query parameters of ${toCamelCase(id)}: ${summary}.`;
     const params = { name: paramsName(id), description, properties, isOpen: false, isSent: true };
     files.set(`${folder}/model/${params.name}.java`, writeStructure(params));
   }
@@ -119,7 +119,7 @@ interface Argument {
   isOptional: boolean;
 }
 
-function argumentsOf({ id, pathParameters, queryParameters, body }: Operation): Argument[] {
+function listArguments({ id, pathParameters, queryParameters, body }: Operation): Argument[] {
   const params = {
     type: paramsName(id),
     name: 'params',
@@ -142,7 +142,7 @@ function writePair(
   words: readonly string[],
   statement: string,
 ): string[] {
-  const all = argumentsOf(operation);
+  const all = listArguments(operation);
   const declare = (list: readonly Argument[]) => list.map((each) => `${each.type} ${each.name}`).join(', ');
   const passed = all.map((each) => (each.isOptional ? 'null' : each.name)).join(', ');
   return [
@@ -171,7 +171,7 @@ function writeMethod(operation: Operation): string[] {
   ].join('');
   const type = answer === 'file' ? 'byte[]' : typeName(answer);
   const received = answer === 'file' ? call : readAnswer(answer, call);
-  return writePair(camel(id), type, operation, describeOperation(operation), `return ${received};`);
+  return writePair(toCamelCase(id), type, operation, describeOperation(operation), `return ${received};`);
 }
 
 function readAnswer(type: Type, value: string): string {
@@ -181,7 +181,7 @@ function readAnswer(type: Type, value: string): string {
 
 function writeIterator(operation: Operation): string[] {
   const { id, items, answer, isEndless, pathParameters, body, queryParameters } = operation;
-  const name = camel(id);
+  const name = toCamelCase(id);
   const params = paramsName(id);
   const page = answer === 'file' ? 'byte[]' : typeName(answer);
   const path = pathParameters.map((parameter) => identifier(parameter.name));
@@ -215,10 +215,10 @@ function writeIterator(operation: Operation): string[] {
   );
 }
 
-const paramsName = (id: string): string => `${pascal(id)}Params`;
+const paramsName = (id: string): string => `${toPascalCase(id)}Params`;
 
 function identifier(name: string): string {
-  const local = camel(name);
+  const local = toCamelCase(name);
   return reserved.has(local) ? `${local}_` : local;
 }
 

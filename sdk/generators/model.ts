@@ -111,7 +111,7 @@ function readOperation(types: Types, path: string, method: string, declared: Dec
         description,
       }));
   const named = new Map(parametersIn('path').map((parameter) => [parameter.name, parameter]));
-  const { content = {}, schema } = successOf(types, declared);
+  const { content = {}, schema } = findSuccess(types, declared);
   const { success, data } = (schema && types.resolve<Schema>(schema).properties) ?? {};
   const isFile = Object.keys(content).length > 0 && !content['application/json'];
   const answer = isFile ? 'file' : types.read((success && data) ?? schema ?? {}, `${id}_answer`);
@@ -151,7 +151,7 @@ function readBody(types: Types, id: string, declared: Declared): Pick<Operation,
   return { body: { kind: 'file' } };
 }
 
-function successOf(types: Types, declared: Declared) {
+function findSuccess(types: Types, declared: Declared) {
   const [, node] = Object.entries(declared.responses ?? {}).find(([status]) => status.startsWith('2')) ?? [];
   const { content = {} } = node
     ? types.resolve<OpenAPIV3_1.ResponseObject>(node as Node<OpenAPIV3_1.ResponseObject>)
@@ -165,16 +165,16 @@ function successOf(types: Types, declared: Declared) {
  */
 function findItems(types: Types, id: string, answer: Type | 'file'): Operation['items'] {
   const words = id.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
-  const found = propertiesOf(types, answer).find(({ name }) => words.endsWith(`_${name}`));
+  const found = listProperties(types, answer).find(({ name }) => words.endsWith(`_${name}`));
   if (found?.type.kind !== 'list') throw new Error(`${id} has a cursor, and no array of its name`);
   return { name: found.name, type: found.type.of };
 }
 
 function isEndless(types: Types, answer: Type | 'file'): boolean {
-  return propertiesOf(types, answer).find(({ name }) => name === 'next_cursor')?.type.nullable === false;
+  return listProperties(types, answer).find(({ name }) => name === 'next_cursor')?.type.nullable === false;
 }
 
-function propertiesOf(types: Types, answer: Type | 'file'): readonly Property[] {
+function listProperties(types: Types, answer: Type | 'file'): readonly Property[] {
   return answer !== 'file' && answer.kind === 'structure' ? (types.structures.get(answer.name)?.properties ?? []) : [];
 }
 
@@ -243,7 +243,7 @@ class Types {
   }
 
   #addStructure(schema: Schema, path: string): string {
-    const name = pascal(path);
+    const name = toPascalCase(path);
     const { description = '', additionalProperties = true, required = [], properties = {} } = schema;
     if (this.structures.has(name)) return name;
     // Registered before its properties are read, because it may contain itself.
@@ -265,19 +265,19 @@ class Types {
 }
 
 /** `list_of items` → `ListOfItems`. */
-export function pascal(words: string): string {
+export function toPascalCase(words: string): string {
   return words
     .split(/[^A-Za-z0-9]+/)
     .map((word) => word.charAt(0).toUpperCase() + word.slice(1))
     .join('');
 }
 
-export function camel(words: string): string {
-  const name = pascal(words);
+export function toCamelCase(words: string): string {
+  const name = toPascalCase(words);
   return name.charAt(0).toLowerCase() + name.slice(1);
 }
 
-export function snake(words: string): string {
+export function toSnakeCase(words: string): string {
   return words.replace(/[A-Z]/g, (letter, at) => `${at > 0 ? '_' : ''}${letter.toLowerCase()}`);
 }
 

@@ -1,5 +1,5 @@
 // Generates the methods of the PHP client, src/Client.php, with array shapes for PHPStan.
-import { camel, describeOperation, type Model, type Operation, type Structure, type Type } from './model.ts';
+import { describeOperation, type Model, type Operation, type Structure, type Type, toCamelCase } from './model.ts';
 
 /** @returns files by path in sdk/php/ */
 export function writePhp(model: Model): Map<string, string> {
@@ -61,15 +61,17 @@ export function writePhp(model: Model): Map<string, string> {
     const query = queryParameters.filter(({ name }) => !left.includes(name));
     const optional = (type: Type): string => nativeName({ ...type, nullable: true });
     const declared = [
-      ...pathParameters.map(({ name }) => `string $${camel(name)}`),
-      ...query.filter(({ isRequired }) => isRequired).map(({ name, type }) => `${nativeName(type)} $${camel(name)}`),
+      ...pathParameters.map(({ name }) => `string $${toCamelCase(name)}`),
+      ...query
+        .filter(({ isRequired }) => isRequired)
+        .map(({ name, type }) => `${nativeName(type)} $${toCamelCase(name)}`),
       ...(body?.kind === 'json' ? [body.isRequired ? 'array $body' : '?array $body = null'] : []),
       ...(body?.kind === 'file'
         ? ['string $fileName', 'string $content', "string $contentType = 'application/octet-stream'"]
         : []),
       ...query
         .filter(({ isRequired }) => !isRequired)
-        .map(({ name, type }) => `${optional(type)} $${camel(name)} = null`),
+        .map(({ name, type }) => `${optional(type)} $${toCamelCase(name)} = null`),
       ...(operation.takesIfMatch ? ['?string $ifMatch = null'] : []),
       ...(operation.takesKey ? ['?string $idempotencyKey = null'] : []),
       '?CallOptions $options = null',
@@ -94,9 +96,11 @@ export function writePhp(model: Model): Map<string, string> {
       `'${method}'`,
       `'${path}'`,
       ...(pathParameters.length > 0
-        ? [`segments: [${pathParameters.map(({ name }) => `$${camel(name)}`).join(', ')}]`]
+        ? [`segments: [${pathParameters.map(({ name }) => `$${toCamelCase(name)}`).join(', ')}]`]
         : []),
-      ...(query.length > 0 ? [`query: [${query.map(({ name }) => `'${name}' => $${camel(name)}`).join(', ')}]`] : []),
+      ...(query.length > 0
+        ? [`query: [${query.map(({ name }) => `'${name}' => $${toCamelCase(name)}`).join(', ')}]`]
+        : []),
       ...(body?.kind === 'json' ? ['json: $body'] : []),
       ...(body?.kind === 'file'
         ? ["file: ['name' => $fileName, 'contentType' => $contentType, 'content' => $content]"]
@@ -108,7 +112,7 @@ export function writePhp(model: Model): Map<string, string> {
     ];
     const type = answer === 'file' ? 'string' : nativeName(answer);
     return `${annotate(operation, describeOperation(operation), answer === 'file' ? 'string' : shapeName(answer))}
-    public function ${camel(id)}(${declared}): ${type}
+    public function ${toCamelCase(id)}(${declared}): ${type}
     {
         return $this->transport->call(${facts.join(', ')});
     }
@@ -117,16 +121,16 @@ export function writePhp(model: Model): Map<string, string> {
 
   function writeIterator(operation: Operation): string {
     const { id, items, answer, isEndless, pathParameters, body } = operation;
-    const name = camel(id);
+    const name = toCamelCase(id);
     const { declared, query } = declare(operation, isEndless ? [] : ['cursor', 'offset']);
     const passed = [
-      ...pathParameters.map((parameter) => `$${camel(parameter.name)}`),
+      ...pathParameters.map((parameter) => `$${toCamelCase(parameter.name)}`),
       ...(body ? ['body: $body'] : []),
       ...query
         .filter((parameter) => !(isEndless && ['cursor', 'wait'].includes(parameter.name)))
         .map(
           (parameter) =>
-            `${camel(parameter.name)}: $${camel(parameter.name)}${parameter.name === 'limit' && !isEndless ? ' ?? 100' : ''}`,
+            `${toCamelCase(parameter.name)}: $${toCamelCase(parameter.name)}${parameter.name === 'limit' && !isEndless ? ' ?? 100' : ''}`,
         ),
       'cursor: $cursor',
     ].join(', ');

@@ -1,5 +1,5 @@
 // Generates the Python client's methods and types: headless_crm/client.py, headless_crm/types.py.
-import { describeOperation, type Model, type Operation, type Structure, snake, type Type } from './model.ts';
+import { describeOperation, type Model, type Operation, type Structure, type Type, toSnakeCase } from './model.ts';
 
 const keywords = new Set(
   'False None True and as assert async await break class continue def del elif else except finally for from global if import in is lambda nonlocal not or pass raise return try while with yield self body options'.split(
@@ -51,7 +51,7 @@ export function writePython(model: Model): Map<string, string> {
   }
 
   /** Returns the parameters of a method, as declared and as passed on by name. */
-  function parametersOf(operation: Operation, left: readonly string[] = []) {
+  function listParameters(operation: Operation, left: readonly string[] = []) {
     const { pathParameters, queryParameters, body } = operation;
     const query = queryParameters.filter(({ name }) => !left.includes(name));
     const required = query.filter(({ isRequired }) => isRequired);
@@ -77,7 +77,7 @@ export function writePython(model: Model): Map<string, string> {
 
   function writeMethod(operation: Operation): string {
     const { method, path, body, answer } = operation;
-    const { declared, query } = parametersOf(operation);
+    const { declared, query } = listParameters(operation);
     const filled = path.replace(/\{(\w+)\}/g, (_, name: string) => `{segment(${identifier(name)})}`);
     const facts = [
       `"${method}"`,
@@ -91,7 +91,7 @@ export function writePython(model: Model): Map<string, string> {
       ...(answer === 'file' ? ['is_file=True'] : []),
     ];
     const type = answer === 'file' ? 'bytes' : typeName(answer, 'types.');
-    return `    def ${snake(operation.id)}(self, ${declared}) -> ${type}:
+    return `    def ${toSnakeCase(operation.id)}(self, ${declared}) -> ${type}:
         """${docstring(operation)}
         """
         return self._transport.call(${facts.join(', ')})
@@ -102,8 +102,8 @@ export function writePython(model: Model): Map<string, string> {
   function writeIterator(operation: Operation): string {
     const { id, items, isEndless, answer } = operation;
     const left = isEndless ? [] : ['cursor', 'offset'];
-    const { declared, query } = parametersOf(operation, left);
-    const name = snake(id);
+    const { declared, query } = listParameters(operation, left);
+    const name = toSnakeCase(id);
     const passed = [
       ...operation.pathParameters.map((parameter) => identifier(parameter.name)),
       ...(operation.body ? ['body'] : []),

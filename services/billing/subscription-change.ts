@@ -20,13 +20,13 @@ import type { Sql } from '../../db/client/pool.ts';
 import type { TenantScope } from '../../db/client/tenant.ts';
 import { findSeats } from '../../db/people/users.ts';
 import { type ChangeRejection, computeConsequence, findRejection } from '../../domain/billing/changes.ts';
-import { nextStep } from '../../domain/billing/life-cycle.ts';
+import { findNextStep } from '../../domain/billing/life-cycle.ts';
 import type { BillingOperation, OperationResult, PaymentProvider, Settlement } from '../../domain/billing/provider.ts';
 import {
   type AskedChange,
+  buildShadowSubscription,
   type Change,
   type Subscription,
-  shadowSubscription,
 } from '../../domain/billing/subscription.ts';
 import { ApiError, conflict, orNotFound, stillRunning } from '../../runtime/errors.ts';
 import type { Call } from '../../runtime/handler.ts';
@@ -57,10 +57,10 @@ interface Phases {
 
 /** Locks the subscription. @returns undefined if the workspace has none */
 const lock = (sql: Sql, scope: TenantScope, now: Date): Promise<Subscription | undefined> =>
-  openSubscription(sql, scope, (since) => shadowSubscription(since, now), now);
+  openSubscription(sql, scope, (since) => buildShadowSubscription(since, now), now);
 
 /** Returns why the subscription does not allow a change; undefined if it does. */
-async function rejectionOf(
+async function findChangeRejection(
   sql: Sql,
   { companyId }: TenantScope,
   change: Change,
@@ -138,7 +138,7 @@ const mostAttempts = 3;
  * @throws ApiError 409 if the subscription does not allow the change, 402 if the card is declined
  */
 export async function changeSubscription(call: BillingCall, change: AskedChange): Promise<ChangeResponse> {
-  const phases = phasesOf(call);
+  const phases = buildPhases(call);
   for (let attempt = 1; attempt <= mostAttempts; attempt += 1) {
     const { started, response } = await begin(call, change);
     if (!started) return response;
@@ -154,7 +154,7 @@ export async function changeSubscription(call: BillingCall, change: AskedChange)
  * Uses the call's own transactions. If the outcome is unknown, the operation's lease is released
  * for the next attempt.
  */
-function phasesOf(call: BillingCall): Phases {
+function buildPhases(call: BillingCall): Phases {
   const { payments } = call.services;
   return {
     transaction: (work) =>
@@ -178,7 +178,7 @@ async function begin(
   call: BillingCall,
   change: AskedChange,
 ): Promise<{ started: Started | undefined; response: ChangeResponse }> {
-  const scope = scopeOf(call);
+  const scope = toTenantScope(call);
   const { subscription, known } = await lockWithOperation(call);
   if (known) {
     // The key belongs to the API operation, so the stored response is of the same kind.
@@ -210,10 +210,10 @@ async function lockWithOperation(
   const { now } = call;
   const { sql } = call.db;
   const { retryKey } = call.request;
-  const subscription = orNotFound(await lock(sql, scopeOf(call), now));
+  const subscription = orNotFound(await lock(sql, toTenantScope(call), now));
   if (retryKey === null) return { subscription, known: undefined };
   const since = new Date(now.getTime() - retryWindowMs);
-  return { subscription, known: await operations.findOperationOfKey(sql, scopeOf(call), retryKey, since) };
+  return { subscription, known: await operations.findOperationOfKey(sql, toTenantScope(call), retryKey, since) };
 }
 
 /**
@@ -228,9 +228,9 @@ async function create(
 ): Promise<{ started: Started; response: ChangeResponse }> {
   const { caller, now } = call;
   const { sql } = call.db;
-  const scope = scopeOf(call);
-  const rejection = await rejectionOf(sql, scope, change, subscription, now);
-  if (rejection) throw rejectionError(rejection);
+  const scope = toTenantScope(call);
+  const rejection = await findChangeRejection(sql, scope, change, subscription, now);
+  if (rejection) throw toRejectionError(rejection);
   const openMinor = await openAmount(sql, scope);
   const { applies, effective } = computeConsequence(change, subscription, openMinor, now);
   const response = toResponse(change, applies, effective);
@@ -239,7 +239,7 @@ async function create(
   return { started: await recordOperation(sql, scope, subscription, openMinor, row, now), response };
 }
 
-const scopeOf = ({ caller: { companyId, testMode } }: BillingCall): TenantScope => ({ companyId, testMode });
+const toTenantScope = ({ caller: { companyId, testMode } }: BillingCall): TenantScope => ({ companyId, testMode });
 
 function toResponse(change: AskedChange, applies: 'immediately' | 'period_end', effective: Date): ChangeResponse {
   return {
@@ -279,7 +279,7 @@ const changeInProgress = (options: { keepsWork?: boolean } = {}): ApiError =>
   );
 
 /** Converts a rejected change to an error. */
-export function rejectionError({ code, message, reason, more }: ChangeRejection): ApiError {
+export function toRejectionError({ code, message, reason, more }: ChangeRejection): ApiError {
   return code === 'CONFLICT' ? conflict(reason ?? '', message, more) : new ApiError(code, message);
 }
 
@@ -342,11 +342,11 @@ export async function submitOperation(
     } else {
       if ('checkout_session' in change && !(await isCheckoutOpen(sql, scope, change.checkout_session, now)))
         return { kind: 'closed' };
-      const refusal = await rejectionOf(sql, scope, change, subscription, now);
+      const refusal = await findChangeRejection(sql, scope, change, subscription, now);
       if (refusal) return { kind: 'refused', refusal };
     }
     const openMinor = await openAmount(sql, scope);
-    const result = operations.pendingResult(change.action);
+    const result = operations.buildPendingResult(change.action);
     const row = { id, change, retryKey: null, askedBy: null, result, base: null };
     return recordOperation(sql, scope, subscription, openMinor, row, now);
   });
@@ -399,7 +399,7 @@ const isScheduled = ({ action }: Change): boolean => action === 'renew' || actio
 
 /** Checked under the lock of the subscription, because another server may have been faster. */
 function isDue({ action }: Change, subscription: Subscription, now: Date): boolean {
-  const next = nextStep(subscription, now);
+  const next = findNextStep(subscription, now);
   return next?.kind === 'operation' && next.action === action;
 }
 

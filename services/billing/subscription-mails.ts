@@ -15,11 +15,11 @@ export async function mailAdmins(
 ): Promise<void> {
   // Test data causes no mails to people.
   if (testMode) return;
-  const dates = { ended_on: dayOf(endedAt ?? now), next_on: dayOf(dueAt ?? now) };
+  const dates = { ended_on: formatDay(endedAt ?? now), next_on: formatDay(dueAt ?? now) };
   for (const { email, fullName, companyName } of await findAdmins(sql, companyId)) {
     const data = { full_name: fullName, company_name: companyName, ...dates };
     await insertMail(sql, { companyId, recipient: email, template, data }, now);
   }
 }
 
-const dayOf = (time: Date): string => time.toISOString().slice(0, 10);
+const formatDay = (time: Date): string => time.toISOString().slice(0, 10);

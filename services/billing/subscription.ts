@@ -1,6 +1,6 @@
 // Reads the subscription of the caller's mode for operations that only show it.
 import { findBeginning, findSubscription } from '../../db/billing/subscriptions.ts';
-import { type Subscription, shadowSubscription } from '../../domain/billing/subscription.ts';
+import { buildShadowSubscription, type Subscription } from '../../domain/billing/subscription.ts';
 import { orNotFound } from '../../runtime/errors.ts';
 import type { Call } from '../../runtime/handler.ts';
 
@@ -13,5 +13,5 @@ export async function readSubscription({
   const scope = { companyId: caller.companyId, testMode: caller.testMode };
   const subscription = await findSubscription(sql, scope);
   if (subscription || !caller.testMode) return orNotFound(subscription);
-  return shadowSubscription(orNotFound(await findBeginning(sql, caller.companyId)), now);
+  return buildShadowSubscription(orNotFound(await findBeginning(sql, caller.companyId)), now);
 }

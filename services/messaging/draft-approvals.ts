@@ -1,7 +1,7 @@
 // Decisions of people about message drafts. Only console pages use it, no API operation.
 import * as db from '../../db/messaging/draft-decisions.ts';
 import { findOptOuts } from '../../db/messaging/opt-outs.ts';
-import { chooseBlockList, draftEvent, stopped } from '../../domain/messaging/drafts.ts';
+import { buildDraftEvent, chooseBlockList, stopped } from '../../domain/messaging/drafts.ts';
 import { ApiError, conflict, orNotFound } from '../../runtime/errors.ts';
 import type { Call, CallDatabase } from '../../runtime/handler.ts';
 
@@ -129,7 +129,7 @@ async function decide(
     object: 'message_drafts',
     recordId: draft.id,
     changes: { status: { from: 'draft', to: decision } },
-    event: draftEvent(draft, 'draft', decision, now),
+    event: buildDraftEvent(draft, 'draft', decision, now),
   });
 }
 

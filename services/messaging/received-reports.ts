@@ -8,7 +8,13 @@ import { addSuppressed } from '../../db/messaging/email-suppression.ts';
 import { type EngagedStatus, findMessage, insertMessage, markEngaged } from '../../db/messaging/messages.ts';
 import { addReport, findContact, type ReportRow } from '../../db/messaging/received-reports.ts';
 import { holdRecord } from '../../db/records/records.ts';
-import { findChannel, type Link, type Report, reportEvent, stopReason } from '../../domain/messaging/reports.ts';
+import {
+  buildReportEvent,
+  findChannel,
+  findStopReason,
+  type Link,
+  type Report,
+} from '../../domain/messaging/reports.ts';
 import type { Change } from '../../runtime/handler.ts';
 
 /** The actor, who is not a user of the workspace. */
@@ -34,7 +40,7 @@ export async function receiveReport(
   report: Report,
   now: Date,
 ): Promise<{ received: Received; changes: Change[] }> {
-  const link = await linkOf(sql, scope, report);
+  const link = await findReportLink(sql, scope, report);
   const { object, record_id } = link;
   const { type, external_id, occurredAt, contacts, ...details } = report;
   const channel = findChannel(type);
@@ -71,7 +77,7 @@ export async function receiveReport(
     });
   const status = report.engagement && engagedStatus[report.engagement];
   if (status && link.message_id !== null) await markEngaged(sql, scope, link.message_id, status);
-  const event = reportEvent(id, report, link, now);
+  const event = buildReportEvent(id, report, link, now);
   const received: Change = {
     action: 'report.receive',
     object: 'received_reports',
@@ -111,7 +117,7 @@ export function noteReport(
 }
 
 /** Links a report by its message, or else by number or address. */
-async function linkOf(sql: Sql, scope: TenantScope, { message_id, contacts }: Report): Promise<Link> {
+async function findReportLink(sql: Sql, scope: TenantScope, { message_id, contacts }: Report): Promise<Link> {
   const message = message_id === undefined ? undefined : await findMessage(sql, scope, message_id);
   const opened = { message_id: message?.id ?? null, campaign_id: message?.campaignId ?? null };
   const { object, recordId } = message ?? {};
@@ -134,7 +140,7 @@ async function obeyStop(
   { campaign_id }: Link,
   now: Date,
 ): Promise<Change[]> {
-  const reason = stopReason(report);
+  const reason = findStopReason(report);
   const [contact] = report.contacts;
   if (!reason || !contact) return [];
   const id = uuidv7();

@@ -2,7 +2,7 @@
 
 import { holdRecord } from '../../db/records/records.ts';
 import { isVisible } from '../../domain/records/reading.ts';
-import { type FieldProblem, problem, validationFailed } from '../../runtime/errors.ts';
+import { buildProblem, type FieldProblem, validationFailed } from '../../runtime/errors.ts';
 import type { Call } from '../../runtime/handler.ts';
 
 type ReadingCall = Pick<Call, 'db' | 'caller' | 'services'>;
@@ -30,9 +30,9 @@ export async function findAboutRecord(
   const { sql } = call.db;
   const known = await call.services.loadWorkspace();
   if (!known.objects.has(name) || !isVisible(name, known, caller))
-    return { problem: problem('object', 'NOT_FOUND', `object must be the name of an object of this workspace`) };
+    return { problem: buildProblem('object', 'NOT_FOUND', `object must be the name of an object of this workspace`) };
   if (!(await holdRecord(sql, caller, name, recordId)))
-    return { problem: problem('record_id', 'NOT_FOUND', `record_id must be the id of a record of ${name}`) };
+    return { problem: buildProblem('record_id', 'NOT_FOUND', `record_id must be the id of a record of ${name}`) };
   return { object: name, recordId: recordId.toLowerCase() };
 }
 

@@ -2,13 +2,13 @@
 import { findMatchesOfEach } from '../../db/records/matches.ts';
 import { lockEntities } from '../../db/sales/activity-effects.ts';
 import {
-  ambiguousFailure,
-  invalidFailure,
+  buildAmbiguousFailure,
+  buildInvalidFailure,
+  buildMissingFailure,
+  buildRejectedItem,
+  buildRepeatedFailure,
   isObject,
-  missingFailure,
   readItems,
-  rejectedItem,
-  repeatedFailure,
 } from '../../domain/records/batch.ts';
 import type { CheckedRecord, StoredRecord } from '../../domain/records/draft.ts';
 import {
@@ -19,7 +19,7 @@ import {
   readMatch,
 } from '../../domain/records/match.ts';
 import { checkRecord } from '../../domain/records/values.ts';
-import { builtinValues } from '../../domain/records/view.ts';
+import { readBuiltinValues } from '../../domain/records/view.ts';
 import type { components } from '../../generated/api.ts';
 import { rejectFailedBatch } from './batches.ts';
 import { lockEachForChange } from './locked-records.ts';
@@ -60,7 +60,7 @@ export async function createBatch(
   const { workspace, object } = place;
   const checked = items.map((item, index) => ({
     index,
-    checked: isObject(item) ? checkRecord(object, item, 'create', workspace, call.now) : rejectedItem(),
+    checked: isObject(item) ? checkRecord(object, item, 'create', workspace, call.now) : buildRejectedItem(),
   }));
   const failed: Failure[] = [];
   const good = await prepareEachNew(call, place, await resolveEach(call, checked), failed, duplicates);
@@ -96,10 +96,10 @@ export async function updateBatch(
   const checked = named.flatMap(({ index, id, fields }) => {
     const before = locked.get(id);
     if (before) {
-      const change = checkRecord(object, fields, 'update', workspace, now, builtinValues(object, before));
+      const change = checkRecord(object, fields, 'update', workspace, now, readBuiltinValues(object, before));
       return [{ index, before, checked: change }];
     }
-    failed.push(missingFailure(index));
+    failed.push(buildMissingFailure(index));
     return [];
   });
   const good = await prepareEachChange(call, place, await resolveEach(call, checked), failed);
@@ -148,7 +148,7 @@ export async function upsertBatch(
   { creates: mayCreate = true, duplicates = 'in_batch' }: { creates?: boolean; duplicates?: DuplicateCheck } = {},
 ): Promise<BatchResult> {
   const failed: Failure[] = [];
-  const matched = await recordsOf(call, place, readEach(place, items, matchOn, failed), failed);
+  const matched = await lockItemRecords(call, place, readEach(place, items, matchOn, failed), failed);
   const found = mayCreate ? matched : onlyChanges(call, place, matched, failed);
   const resolved = await resolveEach(
     call,
@@ -196,7 +196,7 @@ function onlyChanges(
   return found.filter(({ index, fields, before }) => {
     if (before) return true;
     const { problems } = checkRecord(object, fields, 'update', workspace, call.now);
-    failed.push(problems.length > 0 ? invalidFailure(index, problems) : missingFailure(index));
+    failed.push(problems.length > 0 ? buildInvalidFailure(index, problems) : buildMissingFailure(index));
     return false;
   });
 }
@@ -208,7 +208,7 @@ function check(
   before: StoredRecord | undefined,
 ): CheckedRecord {
   if (!before) return checkRecord(object, fields, 'create', workspace, now);
-  const stored = builtinValues(object, before);
+  const stored = readBuiltinValues(object, before);
   return checkRecord(object, pickChangeableFields(object, fields, before), 'update', workspace, now, stored);
 }
 
@@ -223,15 +223,15 @@ function readEach(
   const meant: Meant[] = [];
   for (const [index, item] of items.entries()) {
     if (!isObject(item)) {
-      failed.push(invalidFailure(index, rejectedItem().problems));
+      failed.push(buildInvalidFailure(index, buildRejectedItem().problems));
       continue;
     }
     const { match, fields, problems } = readMatch(object, item, matchOn, '');
     const key = JSON.stringify(match);
     const earlier = first.get(key);
     const isNew = 'id' in match && match.id === null;
-    if (problems.length > 0) failed.push(invalidFailure(index, problems));
-    else if (earlier !== undefined && !isNew) failed.push(repeatedFailure(index, earlier));
+    if (problems.length > 0) failed.push(buildInvalidFailure(index, problems));
+    else if (earlier !== undefined && !isNew) failed.push(buildRepeatedFailure(index, earlier));
     else {
       first.set(key, index);
       meant.push({ index, fields, match });
@@ -241,7 +241,7 @@ function readEach(
 }
 
 /** The record of each item, locked; undefined where one is to be created. Items whose record is not there or not the only one fail. */
-async function recordsOf(
+async function lockItemRecords(
   call: WriteCall,
   place: RecordTarget,
   meant: readonly Meant[],
@@ -259,7 +259,7 @@ async function recordsOf(
     const [only, ...others] = matches.get(each) ?? [];
     if (only && others.length > 0)
       failed.push(
-        ambiguousFailure(
+        buildAmbiguousFailure(
           each.index,
           [only, ...others].map(({ id }) => id),
         ),
@@ -280,7 +280,7 @@ async function recordsOf(
   return [...ids].flatMap(([each, id]) => {
     const before = id === null ? undefined : locked.get(id);
     if (id === null || before) return [{ ...each, before }];
-    failed.push(missingFailure(each.index));
+    failed.push(buildMissingFailure(each.index));
     return [];
   });
 }

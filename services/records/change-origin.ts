@@ -4,7 +4,7 @@ import type { WriteCall } from './record-target.ts';
 type Change = Parameters<WriteCall['db']['record']>[0];
 
 /** Returns a change whose audit row and events name the import or revert that made it. */
-export function withOrigin(change: Change, kind: 'import' | 'revert', id: string): Change {
+export function addOrigin(change: Change, kind: 'import' | 'revert', id: string): Change {
   const origin = { kind, id };
   const mark = <E extends { data: Record<string, unknown> }>(event: E): E => ({
     ...event,

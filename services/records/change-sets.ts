@@ -8,7 +8,7 @@ import type {
   ChangeSetViewer,
   StoredOperation,
 } from '../../db/records/change-sets.ts';
-import { digestOf, findSameProposal, insertChangeSet, releaseProposal } from '../../db/records/change-sets.ts';
+import { findSameProposal, hashJson, insertChangeSet, releaseProposal } from '../../db/records/change-sets.ts';
 import { lockRecords } from '../../db/records/records.ts';
 import { moduleActions } from '../../domain/access/scopes.ts';
 import { putIds, readRefs } from '../../domain/records/change-set-refs.ts';
@@ -25,11 +25,11 @@ type Caller = Call['caller'];
 type Working = Pick<Call, 'caller' | 'db' | 'services' | 'now'>;
 
 /** Returns a session token's user with the permissions of their roles, and other callers as they are. */
-export function asPerson(caller: Caller): Caller {
+export function toPerson(caller: Caller): Caller {
   const { ofUser } = caller;
   if (!ofUser || caller.kind !== 'session') return caller;
   const scopes = ['change_sets:view'];
-  return { ...caller, ...ofUser, kind: 'person', reach: ofUser.reachOf(scopes) };
+  return { ...caller, ...ofUser, kind: 'person', reach: ofUser.computeReach(scopes) };
 }
 
 /**
@@ -48,7 +48,7 @@ export async function toViewer(
     });
   const modules = await findModules(services);
   const { companyId, testMode, actor, userId } = caller;
-  const reach = caller.reachOf?.(['change_sets:view']) ?? caller.reach;
+  const reach = caller.computeReach?.(['change_sets:view']) ?? caller.reach;
   const viewable = [...modules].filter((module) => caller.grants.allows(`${module}:view`));
   return { companyId, testMode, reach, actor, userId, viewable };
 }
@@ -84,12 +84,12 @@ export function recordChangeSet(
   const [event, ...furtherEvents] = events.map((verb) => ({ name: `change_set.${verb}`, data }));
   db.record({
     action: `change_set.${action}`,
-    metadata: { change_set_id: row.id, proposed_by: proposerOf(row) },
+    metadata: { change_set_id: row.id, proposed_by: toProposer(row) },
     ...(event ? { event, furtherEvents } : {}),
   });
 }
 
-const proposerOf = (row: ChangeSetSummaryRow) => ({
+const toProposer = (row: ChangeSetSummaryRow) => ({
   kind: row.createdByKind,
   id: row.createdById,
   name: row.createdByName,
@@ -122,7 +122,7 @@ async function readTarget(
   const outcome = await nested.run({ method: 'GET', path, caller });
   if ('error' in outcome) return undefined;
   const data = outcome.data as Record<string, unknown>;
-  return { path, data, version: outcome.etag ?? digestOf(data) };
+  return { path, data, version: outcome.etag ?? hashJson(data) };
 }
 
 interface Problem {
@@ -191,7 +191,7 @@ async function store(
   const modules = needed.filter((module) => known.has(module));
   const expiresAt = new Date(now.getTime() + hours * 3_600_000);
   const id = uuidv7();
-  const digest = digestOf([id, title, reason, atomic, operations]);
+  const digest = hashJson([id, title, reason, atomic, operations]);
   const set = { id, title, reason, atomic, operations, modules, digest, proposalDigest, expiresAt };
   return insertChangeSet(call.db.sql, caller, set, now);
 }
@@ -205,7 +205,7 @@ export async function proposeWrite(call: Call, proposal: Proposal): Promise<{ ro
   const { caller, now } = call;
   const { sql } = call.db;
   const { title, method, path, body, ifMatch } = proposal;
-  const proposalDigest = digestOf([method, path, body, ifMatch]);
+  const proposalDigest = hashJson([method, path, body, ifMatch]);
   const known = await findSameProposal(sql, caller, proposalDigest);
   if (known && known.expiresAt > now) return { row: known, isPending: true };
   if (known) await releaseProposal(sql, caller, known.id);
@@ -408,7 +408,7 @@ export async function applyChangeSet(call: Working, approver: Caller, row: Chang
 
 const nameSet = (change: Change, row: ChangeSetRow): Change => ({
   ...change,
-  metadata: { ...change.metadata, change_set_id: row.id, proposed_by: proposerOf(row) },
+  metadata: { ...change.metadata, change_set_id: row.id, proposed_by: toProposer(row) },
 });
 
 /** @throws ApiError 409 if a target is not the version that the trial found, or out of sight */

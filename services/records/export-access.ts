@@ -28,7 +28,7 @@ export async function isAccessUnchanged(sql: Sql, companyId: string, row: Export
   return (
     needed.every((scope) => permissions.allows(scope)) &&
     row.sources.every(({ object, reach }) => {
-      const kind = permissions.reachOf(['exports:create', `${object}:view`]);
+      const kind = permissions.computeReach(['exports:create', `${object}:view`]);
       const ids = { company: undefined, branch: user.branchId, team: user.teamId, own: userId };
       const id = ids[kind];
       // A user whose role needs a team or branch but who has none sees only their own records.

@@ -2,7 +2,12 @@
 import type { ImportErrorRow, ImportRow } from '../../db/records/imports.ts';
 import { toUuid } from '../../domain/objects/field-values.ts';
 import type { FileLayout } from '../../domain/records/import-layout.ts';
-import { bodyOfCells, bodyOfObject, ColumnMapping, type RowBody } from '../../domain/records/import-mapping.ts';
+import {
+  buildBodyFromCells,
+  buildBodyFromObject,
+  ColumnMapping,
+  type RowBody,
+} from '../../domain/records/import-mapping.ts';
 import type { FileRow } from '../../domain/records/import-rows.ts';
 import type { components } from '../../generated/api.ts';
 import { type BatchResult, createBatch, upsertBatch } from './batch-writes.ts';
@@ -81,10 +86,10 @@ function readRow(
 ): { content: unknown; read: RowBody } {
   const { cells, text, flaw } = source;
   if (flaw !== undefined) return { content: text ?? '', read: { message: flaw, problems: [] } };
-  if (cells) return { content: cells, read: bodyOfCells(cells, columns, fields, object, options) };
+  if (cells) return { content: cells, read: buildBodyFromCells(cells, columns, fields, object, options) };
   const line = readLine(text ?? '');
   if ('flaw' in line) return { content: text ?? '', read: { message: line.flaw, problems: [] } };
-  return { content: line.value, read: bodyOfObject(line.value, mapping, options) };
+  return { content: line.value, read: buildBodyFromObject(line.value, mapping, options) };
 }
 
 function toError(

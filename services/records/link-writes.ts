@@ -5,7 +5,7 @@ import { findSamePairs, insertLinks, type LinkRow, type NewLink, type StoredLink
 import { findRecords } from '../../db/records/records.ts';
 import { isSystem, listRelations, type Relation, type SystemLinkType } from '../../domain/objects/relations.ts';
 import type { Workspace } from '../../domain/objects/workspace.ts';
-import { recordLabel } from '../../domain/records/label.ts';
+import { getRecordLabel } from '../../domain/records/label.ts';
 import { isVisible } from '../../domain/records/reading.ts';
 import { showRecord } from '../../domain/records/view.ts';
 import type { components } from '../../generated/api.ts';
@@ -30,7 +30,7 @@ export interface WantedLink {
 export type LinkOutcome = { link: StoredLink; alreadyLinked: boolean } | { error: ApiError };
 
 /** Returns the relations of an object whose other side the caller can view, or that can have any object there. */
-export function visibleRelations(
+export function listVisibleRelations(
   object: string,
   workspace: Workspace,
   reader: Parameters<typeof isVisible>[2],
@@ -77,7 +77,7 @@ export async function writeLinks(call: WriteCall, wanted: readonly WantedLink[])
   return links.map((link) => {
     const created = made.get(link.id);
     if (created) {
-      call.db.record(linkChange('link', created, link.type.name, now));
+      call.db.record(buildLinkChange('link', created, link.type.name, now));
       return { link: created, alreadyLinked: false };
     }
     const before = existing.get(toPairKey({ ...link, linkTypeId: link.type.id }));
@@ -99,7 +99,7 @@ function linkLimitReached({ type }: NewLink): ApiError {
 }
 
 /** The audit row and the event of a link, from its `from` side. */
-export function linkChange(verb: 'link' | 'unlink', link: StoredLink, typeName: string, now: Date): Change {
+export function buildLinkChange(verb: 'link' | 'unlink', link: StoredLink, typeName: string, now: Date): Change {
   return {
     action: `record.${verb}`,
     object: link.fromObject,
@@ -125,7 +125,7 @@ type Link = components['schemas']['RecordLink'];
 export type SeenLink = Omit<LinkRow, 'linkTypeId' | 'side' | 'tie'> & { name: string };
 
 /** Returns a stored link as a record on one of its sides sees it. */
-export function viewFrom({ side, name }: Relation, link: StoredLink): SeenLink {
+export function toSeenLink({ side, name }: Relation, link: StoredLink): SeenLink {
   const [otherObject, otherId] = side === 'from' ? [link.toObject, link.toId] : [link.fromObject, link.fromId];
   return { ...link, name, otherObject, otherId };
 }
@@ -144,7 +144,7 @@ export async function toLinkResponses(
       if (!object) return;
       const texts = [...object.fields.values()].filter(({ type }) => type === 'text');
       for (const record of await findRecords(sql, caller, name, [...new Set(of.map(({ otherId }) => otherId))]))
-        labels.set(record.id, recordLabel(showRecord(object, record), texts));
+        labels.set(record.id, getRecordLabel(showRecord(object, record), texts));
     }),
   );
   return links.map((link) => {

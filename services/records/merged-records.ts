@@ -13,7 +13,7 @@ type PathCall = Pick<Call, 'caller' | 'db' | 'services'> & { request: { path: { 
  * has `merged_into`, unless the caller cannot see that record.
  * @param fixed the object, if the path does not name it
  */
-export function namingMerged<Given extends PathCall, Answer>(
+export function reportMerged<Given extends PathCall, Answer>(
   handler: (call: Given) => Promise<Answer>,
   fixed?: string,
 ): (call: Given) => Promise<Answer> {

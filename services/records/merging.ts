@@ -16,13 +16,13 @@ import { daysInTrash, holdExisting } from '../../db/records/trash.ts';
 import { changeClocks, moveClocks } from '../../db/settings/sla-clocks.ts';
 import { getBuiltinObject } from '../../domain/objects/workspace.ts';
 import type { StoredRecord } from '../../domain/records/draft.ts';
-import { type Choice, changesOfMerge, isMergeable, joinFields } from '../../domain/records/merging.ts';
-import { findOwner, ownReferences } from '../../domain/records/restoring.ts';
-import { changeTime, isMatch } from '../../domain/records/version.ts';
+import { type Choice, isMergeable, joinFields, listMergeChanges } from '../../domain/records/merging.ts';
+import { findOwner, listOwnReferences } from '../../domain/records/restoring.ts';
+import { computeChangeTime, isMatch } from '../../domain/records/version.ts';
 import { describeMerge, describeRepointing } from '../../domain/records/view.ts';
-import { clocksEndedWith, findContinuingKinds } from '../../domain/settings/sla-tracking.ts';
-import { namesOfRetagged, recordsToRetag } from '../../domain/settings/tags.ts';
-import { conflict, notFound, problem, validationFailed, versionMismatch } from '../../runtime/errors.ts';
+import { endClocks, findContinuingKinds } from '../../domain/settings/sla-tracking.ts';
+import { findRecordsToRetag, listRetaggedNames } from '../../domain/settings/tags.ts';
+import { buildProblem, conflict, notFound, validationFailed, versionMismatch } from '../../runtime/errors.ts';
 import { lockEachForChange } from './locked-records.ts';
 import { prepareStored } from './preparation.ts';
 import type { RecordTarget, WriteCall } from './record-target.ts';
@@ -97,20 +97,20 @@ export async function mergeRecords(call: WriteCall, place: RecordTarget, options
     ...{ id, object: object.object, sourceId, targetId, moved, fields: joined.fields, createdAt: now },
     undoUntil: new Date(now.getTime() + daysInTrash * 86_400_000),
   };
-  const idsOf = (records: readonly { id: string }[]): string[] => records.map((each) => each.id);
+  const listIds = (records: readonly { id: string }[]): string[] => records.map((each) => each.id);
   await insertMerge(sql, caller, merge, {
-    ...changesOfMerge(target, record),
+    ...listMergeChanges(target, record),
     ...{ tagIds, clockIds },
-    items: { ...plain, activities: idsOf(activities), tasks: idsOf(tasks) },
+    items: { ...plain, activities: listIds(activities), tasks: listIds(tasks) },
     references: references.map((each) => ({ id: each.id, field: each.field })),
   });
-  const occurredAt = changeTime(source, now);
+  const occurredAt = computeChangeTime(source, now);
   call.db.record({
     ...describeMerge(
       object,
       'merge',
       { mergeId: id, sourceId, targetId },
-      { moved: repointed(activities, tasks), metadata: { moved }, ownership },
+      { moved: listMovedChildren(activities, tasks), metadata: { moved }, ownership },
       occurredAt,
     ),
     occurredAt,
@@ -131,13 +131,13 @@ async function moveOrEndClocks(
   now: Date,
 ): Promise<string[]> {
   const moved = await moveClocks(sql, caller, pair, { kinds: findContinuingKinds(object, target, workspace) });
-  const ended = clocksEndedWith(object, pair.from, workspace);
+  const ended = endClocks(object, pair.from, workspace);
   await changeClocks(sql, caller, ended ? [ended] : [], now);
   return moved;
 }
 
 /** Returns activities and tasks with the fields that changed when they moved. */
-export function repointed(
+export function listMovedChildren(
   activities: readonly { id: string; changedAt: Date }[],
   tasks: readonly { id: string; changedAt: Date }[],
 ) {
@@ -164,7 +164,9 @@ async function lockPair(call: WriteCall, { object: { object }, workspace }: Reco
     holdExisting(
       sql,
       caller,
-      records.flatMap((record) => ownReferences(object, record).map((each) => ({ object: each.object, id: each.to }))),
+      records.flatMap((record) =>
+        listOwnReferences(object, record).map((each) => ({ object: each.object, id: each.to })),
+      ),
     );
   if (object === 'customers') await lockConvertedLeads(sql, caller, [from]);
   // Leads are locked before the customers to which they were converted.
@@ -175,7 +177,10 @@ async function lockPair(call: WriteCall, { object: { object }, workspace }: Reco
   const [source, target] = [from, to].map((id) => records.find((record) => record.id === id));
   if (!source) throw notFound();
   if (!target)
-    throw validationFailed([problem('into_id', 'NOT_FOUND', `into_id must be the ID of a record of ${object}`)], 422);
+    throw validationFailed(
+      [buildProblem('into_id', 'NOT_FOUND', `into_id must be the ID of a record of ${object}`)],
+      422,
+    );
   return { source, target, existing: await hold([source]) };
 }
 
@@ -197,7 +202,7 @@ async function findUnusable(
   source: StoredRecord,
   existing: ReadonlySet<string>,
 ): Promise<ReadonlySet<string>> {
-  const gone = ownReferences(object, source).filter(({ to }) => !existing.has(to));
+  const gone = listOwnReferences(object, source).filter(({ to }) => !existing.has(to));
   const unusable = new Set(gone.map(({ field }) => field));
   const owner = findOwner(source);
   if (owner && (await findReferences(sql, caller, [owner]))(owner) === undefined) unusable.add(owner.field);
@@ -215,8 +220,8 @@ export async function noteMovedReferences(
 ): Promise<void> {
   for (const [name, changed] of Map.groupBy(references, (each) => each.object)) {
     const referring = getBuiltinObject(name, workspace);
-    const retagged = await retag(call.db.sql, call.caller, recordsToRetag(referring, workspace, changed, now));
-    const tags = namesOfRetagged(referring, retagged);
+    const retagged = await retag(call.db.sql, call.caller, findRecordsToRetag(referring, workspace, changed, now));
+    const tags = listRetaggedNames(referring, retagged);
     for (const each of changed)
       call.db.record({
         ...describeRepointing(referring, each, pair, tags.get(each.id)),

@@ -28,11 +28,11 @@ export async function openRecord(call: RecordCall): Promise<{ workspace: Workspa
  * @param what a name of the list that is unique for the record
  * @throws ApiError 404 as above, 400 for a cursor of another list
  */
-export async function pageOfRecord<Row, const Keys extends readonly CursorValue[]>(
+export async function readRecordPage<Row, const Keys extends readonly CursorValue[]>(
   call: RecordCall & Parameters<typeof readPage>[0],
   what: string,
   read: (after: Keys | undefined, limit: number) => Promise<Row[]>,
-  keysOf: (row: Row) => Keys,
+  getKeys: (row: Row) => Keys,
 ): Promise<Page<Row>> {
   const { caller } = call;
   const { path } = call.request;
@@ -43,5 +43,5 @@ export async function pageOfRecord<Row, const Keys extends readonly CursorValue[
     if (!visible) throw notFound();
     return rows;
   };
-  return readPage(call, [what, path.object, path.id], readVisible, keysOf);
+  return readPage(call, [what, path.object, path.id], readVisible, getKeys);
 }

@@ -4,14 +4,24 @@ import { type Duplicate, findDuplicate, findDuplicates } from '../../db/records/
 import { findReferences } from '../../db/records/references.ts';
 import { countFacts } from '../../db/settings/pre-condition-facts.ts';
 import type { Status } from '../../domain/objects/configuration.ts';
-import { invalidFailure, repeatedFailure, takenFailure, unmetFailure } from '../../domain/records/batch.ts';
+import {
+  buildInvalidFailure,
+  buildRepeatedFailure,
+  buildTakenFailure,
+  buildUnmetFailure,
+} from '../../domain/records/batch.ts';
 import type { CheckedRecord, NewRecord, StoredRecord } from '../../domain/records/draft.ts';
-import { type DuplicateField, duplicateSets, findRepeats } from '../../domain/records/duplicates.ts';
-import { changeTime } from '../../domain/records/version.ts';
-import { mergedRecord, namedReferences, newRecord, resolveReferences } from '../../domain/records/writes.ts';
-import { neededFacts, noFacts, unmetByNew, unmetPreConditions } from '../../domain/settings/pre-conditions.ts';
-import { changedManualTags } from '../../domain/settings/record-tags.ts';
-import { enteredStatus, statusItem } from '../../domain/settings/status-effects.ts';
+import { buildDuplicateSets, type DuplicateField, findRepeats } from '../../domain/records/duplicates.ts';
+import { computeChangeTime } from '../../domain/records/version.ts';
+import { listNamedReferences, mergeUpdate, newRecord, resolveReferences } from '../../domain/records/writes.ts';
+import {
+  findNeededFacts,
+  findUnmetByNew,
+  findUnmetPreConditions,
+  noFacts,
+} from '../../domain/settings/pre-conditions.ts';
+import { mergeManualTags } from '../../domain/settings/record-tags.ts';
+import { findEnteredStatus, findStatusItem } from '../../domain/settings/status-effects.ts';
 import type { components } from '../../generated/api.ts';
 import {
   type ApiError,
@@ -72,7 +82,7 @@ export async function holdReferences(
   { workspace, object }: RecordTarget,
   bodies: readonly unknown[],
 ): Promise<void> {
-  const named = bodies.flatMap((body) => namedReferences(object, body));
+  const named = bodies.flatMap((body) => listNamedReferences(object, body));
   await findReferences(
     sql,
     caller,
@@ -129,9 +139,9 @@ export async function prepareNew(
   const { workspace, object } = place;
   if (checked.problems.length > 0) throw validationFailed(problemsInside(place, checked.problems), 422);
   const record = newRecord(object, uuidv7(), checked, workspace, call.now);
-  const unmet = unmetByNew(object, record, checked, workspace, call.now);
+  const unmet = findUnmetByNew(object, record, checked, workspace, call.now);
   if (unmet.length > 0) throw preConditionsNotMet(problemsInside(place, unmet));
-  const sets = duplicateSets(object, workspace, checked.values, checked.custom);
+  const sets = buildDuplicateSets(object, workspace, checked.values, checked.custom);
   refuseDuplicate(place, searched ?? (await searchDuplicate(call, place, sets)));
   await refuseTaken(call, place, [record]);
   return new Prepared(record);
@@ -247,8 +257,8 @@ export async function prepareEach(
   for (const [index, conflict] of conflicts)
     failed.push(
       conflict.kind === 'repeated'
-        ? repeatedFailure(index, conflict.earlier)
-        : takenFailure(index, existing(place, conflict.fields), conflict.fields, conflict.existingId),
+        ? buildRepeatedFailure(index, conflict.earlier)
+        : buildTakenFailure(index, existing(place, conflict.fields), conflict.fields, conflict.existingId),
     );
   const isFree = ({ index }: { index: number }): boolean => !conflicts.has(index);
   return { creates: creates.filter(isFree), changes: changes.filter(isFree) };
@@ -263,13 +273,13 @@ function checkEachNew(
 ): PreparedNew[] {
   const good = items.flatMap(({ index, item: { checked } }) => {
     if (checked.problems.length > 0) {
-      failed.push(invalidFailure(index, checked.problems));
+      failed.push(buildInvalidFailure(index, checked.problems));
       return [];
     }
     const record = newRecord(object, uuidv7(), checked, workspace, now);
-    const unmet = unmetByNew(object, record, checked, workspace, now);
+    const unmet = findUnmetByNew(object, record, checked, workspace, now);
     if (unmet.length === 0) return [{ index, checked, record }];
-    failed.push(unmetFailure(index, unmet));
+    failed.push(buildUnmetFailure(index, unmet));
     return [];
   });
   const repeats =
@@ -283,7 +293,7 @@ function checkEachNew(
   return good.flatMap(({ index, record }, position) => {
     const earlier = repeats.get(position);
     if (earlier === undefined) return [{ index, prepared: new Prepared(record) }];
-    failed.push(repeatedFailure(index, good[earlier]?.index ?? 0));
+    failed.push(buildRepeatedFailure(index, good[earlier]?.index ?? 0));
     return [];
   });
 }
@@ -298,14 +308,14 @@ async function withoutDuplicates(
   const { workspace, object } = place;
   if (object.object !== 'leads' && object.object !== 'deals') return [...creates];
   const sets = creates.map(({ prepared: { content } }) =>
-    duplicateSets(object, workspace, content.values, content.custom),
+    buildDuplicateSets(object, workspace, content.values, content.custom),
   );
   const duplicates = await findDuplicates(sql, caller, object.object, sets);
   return creates.filter(({ index }, position) => {
     const found = duplicates[position];
     if (!found) return true;
     const { id, visible, matchedFields } = found;
-    failed.push(takenFailure(index, existing(place, matchedFields), matchedFields, visible ? id : null));
+    failed.push(buildTakenFailure(index, existing(place, matchedFields), matchedFields, visible ? id : null));
     return false;
   });
 }
@@ -323,7 +333,7 @@ export async function prepareChange(
   { checked }: ResolvedRecord,
 ): Promise<PreparedChange | undefined> {
   if (checked.problems.length > 0) throw validationFailed(problemsInside(place, checked.problems), 422);
-  const change = changeOf(place, before, checked, call.currentTime());
+  const change = buildChange(place, before, checked, call.currentTime());
   if (!change) return undefined;
   const { merged } = change;
   const unmet = (await unmetByChanges(call, place, [{ before, merged }])).get(before.id);
@@ -339,7 +349,7 @@ export function prepareTags(
   before: StoredRecord,
   manualTagIds: readonly string[],
 ): PreparedChange {
-  const merged = mergedRecord(object, before, { values: {}, custom: {} }, workspace, call.currentTime(), true);
+  const merged = mergeUpdate(object, before, { values: {}, custom: {} }, workspace, call.currentTime(), true);
   if (!merged) throw new Error('a change of tags is a change of the record');
   return new Prepared({ before, merged, manualTagIds });
 }
@@ -360,7 +370,7 @@ export async function prepareReversals(
   const changes = reversals.flatMap(
     // Tags with conditions are not added by hand, so they can be all that differs.
     ({ before, decision: { tagIds, ...stored } }) =>
-      changeToStored(before, stored, changedManualTags(place.object, before.tags, tagIds), now) ?? [],
+      changeToStored(before, stored, mergeManualTags(place.object, before.tags, tagIds), now) ?? [],
   );
   const writes = changes.map(({ before, merged }, index) => ({ index, before, after: merged }));
   const conflicts = await findUniqueConflicts(call, place, writes);
@@ -398,7 +408,7 @@ function changeToStored(
   if (Object.keys(values).length + Object.keys(custom).length === 0 && !manualTagIds) return undefined;
   const merged = {
     ...before,
-    updatedAt: changeTime(before, now),
+    updatedAt: computeChangeTime(before, now),
     values: { ...before.values, ...values },
     custom: { ...before.custom, ...custom },
   };
@@ -406,14 +416,14 @@ function changeToStored(
 }
 
 /** Joins an update with the record, which is locked; undefined if nothing would change. */
-function changeOf(
+function buildChange(
   { workspace, object }: RecordTarget,
   before: StoredRecord,
   checked: CheckedRecord,
   now: Date,
 ): ChangedRecord | undefined {
-  const manualTagIds = changedManualTags(object, before.tags, checked.tagIds);
-  const merged = mergedRecord(object, before, checked, workspace, now, manualTagIds !== undefined);
+  const manualTagIds = mergeManualTags(object, before.tags, checked.tagIds);
+  const merged = mergeUpdate(object, before, checked, workspace, now, manualTagIds !== undefined);
   return merged && { before, merged, ...(manualTagIds ? { manualTagIds } : {}) };
 }
 
@@ -425,8 +435,8 @@ async function checkEachChange(
 ): Promise<PreparedUpdate[]> {
   const now = call.currentTime();
   const good = items.flatMap(({ index, before, item: { checked } }) => {
-    if (checked.problems.length === 0) return [{ index, before, change: changeOf(place, before, checked, now) }];
-    failed.push(invalidFailure(index, checked.problems));
+    if (checked.problems.length === 0) return [{ index, before, change: buildChange(place, before, checked, now) }];
+    failed.push(buildInvalidFailure(index, checked.problems));
     return [];
   });
   const changes = good.flatMap(({ change }) => change ?? []);
@@ -434,7 +444,7 @@ async function checkEachChange(
   return good.flatMap(({ index, before, change }) => {
     const problems = unmet.get(before.id);
     if (!problems) return [{ index, before, prepared: change && new Prepared(change) }];
-    failed.push(unmetFailure(index, problems));
+    failed.push(buildUnmetFailure(index, problems));
     return [];
   });
 }
@@ -458,18 +468,18 @@ async function unmetByChanges(
 ): Promise<Map<string, FieldProblem[]>> {
   const entering = new Map<Status, ChangedRecord[]>();
   for (const change of changes) {
-    const entered = enteredStatus(object.object, change.before.values, change.merged.values);
-    const status = statusItem(object.object, entered, workspace);
+    const entered = findEnteredStatus(object.object, change.before.values, change.merged.values);
+    const status = findStatusItem(object.object, entered, workspace);
     if (status) entering.set(status, [...(entering.get(status) ?? []), change]);
   }
   const unmet = new Map<string, FieldProblem[]>();
   for (const [status, entrants] of entering) {
     const ids = entrants.map(({ merged }) => merged.id);
-    const needed = neededFacts(status, workspace, now);
+    const needed = findNeededFacts(status, workspace, now);
     const counted = needed && (await countFacts(sql, caller, object.object, ids, needed));
     for (const { merged } of entrants) {
       const facts = counted?.get(merged.id) ?? noFacts;
-      const problems = unmetPreConditions(object, status, merged, facts, workspace, now);
+      const problems = findUnmetPreConditions(object, status, merged, facts, workspace, now);
       if (problems.length > 0) unmet.set(merged.id, problems);
     }
   }

@@ -8,27 +8,27 @@ import { insertLead } from '../../db/sales/lead-writing.ts';
 import { answerClocks, changeClocks, startClocks } from '../../db/settings/sla-clocks.ts';
 import { getBuiltinObject, type Workspace } from '../../domain/objects/workspace.ts';
 import type { StoredRecord } from '../../domain/records/draft.ts';
-import { objectOfEntity } from '../../domain/records/entity-types.ts';
-import { changeTime } from '../../domain/records/version.ts';
+import { toEntityObject } from '../../domain/records/entity-types.ts';
+import { computeChangeTime } from '../../domain/records/version.ts';
 import {
-  changesBetween,
   describeClearing,
   describeCreation,
   describeDeletion,
   describeUpdate,
+  diffRecords,
   showRecord,
 } from '../../domain/records/view.ts';
-import { changedContact, type LoggedContact, toLoggedContact } from '../../domain/records/writes.ts';
-import { changedTagNames, type TagNames } from '../../domain/settings/record-tags.ts';
-import { clockChange, clocksEndedWith, findClocksOfNew, findResponses } from '../../domain/settings/sla-tracking.ts';
-import { moveEvent } from '../../domain/settings/status-effects.ts';
+import { type LoggedContact, toChangedContact, toLoggedContact } from '../../domain/records/writes.ts';
+import { diffTagNames, type TagNames } from '../../domain/settings/record-tags.ts';
+import { computeClockChange, endClocks, findClocksOfNew, findResponses } from '../../domain/settings/sla-tracking.ts';
+import { buildMoveEvent } from '../../domain/settings/status-effects.ts';
 import {
-  contactedToRetag,
+  findContactedToRetag,
+  findRecordsToRetag,
   findTagsOfChanged,
   findTagsOfNew,
+  listRetaggedNames,
   matchTagsOfNew,
-  namesOfRetagged,
-  recordsToRetag,
 } from '../../domain/settings/tags.ts';
 import type { Change } from '../../runtime/handler.ts';
 import type { PreparedChange, PreparedRecord } from './preparation.ts';
@@ -44,7 +44,7 @@ export type Traced = Pick<Change, 'metadata'> & { action?: string };
  * Waits for the records and the statements sent with them. If the records are predicted, the commit
  * waits instead.
  */
-async function recordsOf<Written>(
+async function awaitRecords<Written>(
   call: WriteCall,
   { stored, predicted }: WrittenRecords<Written>,
   besides: readonly Promise<unknown>[],
@@ -68,7 +68,7 @@ export async function writeNew(
   const { sql } = call.db;
   const planned = prepared.map(({ content }) => content);
   const written = insertRecords(sql, caller, object.object, planned, now);
-  const records = await recordsOf(call, written, [
+  const records = await awaitRecords(call, written, [
     changeTags(sql, caller, object.object, findTagsOfNew(object, workspace, planned, now)),
     startClocks(sql, caller, findClocksOfNew(object.object, planned, workspace, now)),
   ]);
@@ -105,8 +105,8 @@ export async function writeChanges(
   const isTaken = changes.some(({ before, merged }) => before.values.assigned_to !== merged.values.assigned_to);
   const tagged = findTagsOfChanged(object, workspace, changes, now);
   const written = updateRecords(sql, caller, object.object, merged, isTaken);
-  const records = await recordsOf(call, written, [changeTags(sql, caller, object.object, tagged)]);
-  const tagsOf = new Map(tagged.map((each) => [each.recordId, changedTagNames(object, each)]));
+  const records = await awaitRecords(call, written, [changeTags(sql, caller, object.object, tagged)]);
+  const tagsOf = new Map(tagged.map((each) => [each.recordId, diffTagNames(object, each)]));
   const pairs = changes.flatMap(({ before }, index) => {
     const after = records[index];
     return after ? [{ before, after }] : [];
@@ -114,21 +114,23 @@ export async function writeChanges(
   const moved: EntityChange[] = [];
   let retagged: RetaggedNames = new Map();
   if (object.object === 'activities') {
-    const contacts = pairs.map(({ before, after }) => changedContact(before.values, after.values));
+    const contacts = pairs.map(({ before, after }) => toChangedContact(before.values, after.values));
     // One after the other: of several activities of one lead, the last one determines the next
     // follow-up.
     for (const contact of contacts) moved.push(...(await noteChange(sql, caller, contact, call.currentTime())));
     retagged = await retagContacted(call, workspace, contacts, now);
     await answerClocks(sql, caller, findResponses(contacts, workspace), now);
   }
-  const clocks = pairs.flatMap(({ before, after }) => clockChange(object.object, before, after, workspace, now) ?? []);
+  const clocks = pairs.flatMap(
+    ({ before, after }) => computeClockChange(object.object, before, after, workspace, now) ?? [],
+  );
   await changeClocks(sql, caller, clocks, now);
   for (const { before, after } of pairs) {
     const tags = tagsOf.get(after.id);
-    const fields = changesBetween(object, showRecord(object, before), showRecord(object, after));
+    const fields = diffRecords(object, showRecord(object, before), showRecord(object, after));
     const changed = tags ? { ...fields, tags } : fields;
     const occurredAt = after.updatedAt;
-    const entered = moveEvent(object.object, before, after, workspace, occurredAt);
+    const entered = buildMoveEvent(object.object, before, after, workspace, occurredAt);
     call.db.record({
       ...describeUpdate(object, after.id, changed, occurredAt, after.createdBy),
       occurredAt,
@@ -223,18 +225,18 @@ export async function noteDeletions(
     moved = await recomputeFollowups(sql, caller, [...entities.values()], now);
     retagged = await retagContacted(call, workspace, [...entities.values()], now);
   }
-  const clocks = gone.flatMap(({ id }) => clocksEndedWith(object.object, id, workspace) ?? []);
+  const clocks = gone.flatMap(({ id }) => endClocks(object.object, id, workspace) ?? []);
   // At the time of the deletion, by which a restoration finds them.
   await changeClocks(sql, caller, clocks, deletedAt);
   for (const record of gone) {
-    const occurredAt = changeTime(record, now);
+    const occurredAt = computeChangeTime(record, now);
     call.db.record({ ...describeDeletion(object, record, occurredAt), occurredAt });
   }
   for (const [name, changed] of Map.groupBy(cleared, (each) => each.object)) {
     const referring = getBuiltinObject(name, workspace);
-    const tags = namesOfRetagged(
+    const tags = listRetaggedNames(
       referring,
-      await retag(sql, caller, recordsToRetag(referring, workspace, changed, now)),
+      await retag(sql, caller, findRecordsToRetag(referring, workspace, changed, now)),
     );
     for (const each of changed)
       call.db.record({ ...describeClearing(referring, each, tags.get(each.id)), occurredAt: each.changedAt });
@@ -250,9 +252,9 @@ export async function retagContacted(
   now: Date,
 ): Promise<RetaggedNames> {
   const retagged = (['leads', 'customers'] as const).map(async (name) =>
-    namesOfRetagged(
+    listRetaggedNames(
       getBuiltinObject(name, workspace),
-      await retag(sql, caller, contactedToRetag(name, workspace, contacts, now)),
+      await retag(sql, caller, findContactedToRetag(name, workspace, contacts, now)),
     ),
   );
   return new Map((await Promise.all(retagged)).flatMap((names) => [...names]));
@@ -271,8 +273,8 @@ export function traceEntities(
   const first = new Map(changes.toReversed().map((change) => [change.entityId, change]));
   const last = new Map(changes.map((change) => [change.entityId, change]));
   for (const [id, { entityType, after, changedAt }] of last) {
-    const object = getBuiltinObject(objectOfEntity(entityType), workspace);
-    const fields = changesBetween(object, { ...first.get(id)?.before }, { ...after });
+    const object = getBuiltinObject(toEntityObject(entityType), workspace);
+    const fields = diffRecords(object, { ...first.get(id)?.before }, { ...after });
     const names = tags.get(id);
     const changed = names ? { ...fields, tags: names } : fields;
     if (Object.keys(changed).length > 0)

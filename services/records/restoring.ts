@@ -22,23 +22,23 @@ import {
 } from '../../db/records/trash.ts';
 import { recomputeFollowups } from '../../db/sales/activity-effects.ts';
 import { reopenClocks } from '../../db/settings/sla-clocks.ts';
-import { configuredFields, getBuiltinObject, type WorkspaceObject } from '../../domain/objects/workspace.ts';
+import { getBuiltinObject, listConfiguredFields, type WorkspaceObject } from '../../domain/objects/workspace.ts';
 import type { NeededReference, StoredRecord } from '../../domain/records/draft.ts';
 import {
   adaptRestored,
-  changesOfRestored,
+  buildLinkWarning,
   describeFilling,
+  diffRestored,
   findEntity,
   findOwner,
-  linkWarning,
+  listOwnReferences,
   type OwnReference,
-  ownReferences,
   type RestoreWarning,
 } from '../../domain/records/restoring.ts';
-import { changeTime } from '../../domain/records/version.ts';
+import { computeChangeTime } from '../../domain/records/version.ts';
 import { describeRestoration } from '../../domain/records/view.ts';
 import { toLoggedContact } from '../../domain/records/writes.ts';
-import { namesOfRetagged, recordsToRetag } from '../../domain/settings/tags.ts';
+import { findRecordsToRetag, listRetaggedNames } from '../../domain/settings/tags.ts';
 import { ApiError, conflict, notFound } from '../../runtime/errors.ts';
 import type { Change } from '../../runtime/handler.ts';
 import { takenError } from './preparation.ts';
@@ -156,7 +156,7 @@ async function checkEach(
   const { object } = place.object;
   const failed = await holdEntities(call, object, deleted);
   const holding = deleted.filter(({ id }) => !failed.has(id));
-  const references = new Map(holding.map((each) => [each.id, ownReferences(object, each)]));
+  const references = new Map(holding.map((each) => [each.id, listOwnReferences(object, each)]));
   const existing = await holdReferred(call, [...references.values()].flat());
   const isOwnerGone = await findInactive(call, holding);
   const { taken, repeated } = await findTakenValues(call, place, holding);
@@ -196,7 +196,7 @@ async function insertEach(
   const stored = await findRecordsBeyondReach(sql, caller, object.object, ids);
   const records = new Map(stored.map((record) => [record.id, record]));
   await restoreTags(sql, caller, ids);
-  const lostLinks = await restoreLinksOf(call, ids);
+  const lostLinks = await restoreRecordLinks(call, ids);
   if (object.object !== 'tasks') await awaitMissing(call, object, adapted);
   const { restored, unfinished } = await restoreReferences(sql, caller, ids, mostReferencesAtOnce, now);
   const pending = new Set(unfinished);
@@ -210,19 +210,19 @@ async function insertEach(
   await reopenClocks(sql, caller, object.object, clocks, now);
 
   const lost = adapted.flatMap(({ before, changed: record, warnings }) =>
-    record ? fieldsOf(before.id, warnings) : [],
+    record ? listWarnedFields(before.id, warnings) : [],
   );
-  const retagged = await retag(sql, caller, recordsToRetag(object, workspace, lost, now));
-  const tags = namesOfRetagged(object, retagged);
+  const retagged = await retag(sql, caller, findRecordsToRetag(object, workspace, lost, now));
+  const tags = listRetaggedNames(object, retagged);
   const fillings = await describeFillings(call, place, restored, now);
   const returnedWith = Map.groupBy(returned, ({ root }) => root);
   const restorations = new Map<string, Restoration>();
   for (const { before, changed: isChanged, warnings } of adapted) {
     const record = records.get(before.id);
     if (!record) throw new Error('a restored record is not there');
-    const changes = changesOfRestored(object, before, isChanged && record);
+    const changes = diffRestored(object, before, isChanged && record);
     const names = tags.get(record.id);
-    const occurredAt = changeTime(before, now);
+    const occurredAt = computeChangeTime(before, now);
     const items = (returnedWith.get(record.id) ?? []).map((each) => ({ object: each.object, id: each.id }));
     call.db.record({
       ...describe(object, record.id, items, names ? { ...changes, tags: names } : changes, occurredAt),
@@ -231,7 +231,7 @@ async function insertEach(
     for (const filling of fillings.get(record.id) ?? []) call.db.record(filling);
     restorations.set(record.id, {
       record,
-      warnings: [...warnings, ...linkWarning(lostLinks.get(record.id) ?? 0)],
+      warnings: [...warnings, ...buildLinkWarning(lostLinks.get(record.id) ?? 0)],
       isPending: pending.has(record.id),
     });
   }
@@ -240,7 +240,7 @@ async function insertEach(
 }
 
 /** The fields that warnings name, as what may change tags. `updated_at` counts as one of them. */
-function fieldsOf(id: string, warnings: readonly RestoreWarning[]): { id: string; field: string }[] {
+function listWarnedFields(id: string, warnings: readonly RestoreWarning[]): { id: string; field: string }[] {
   return warnings.map(({ field }) => ({ id, field }));
 }
 
@@ -341,7 +341,7 @@ async function findTakenValues(
 
 /** Returns an object with its disabled fields, whose values a deleted record can have. */
 function withAllFields({ workspace }: RecordTarget, object: WorkspaceObject): RecordTarget {
-  const fields = configuredFields(object.object, workspace.rows).map((field) => [field.name, field] as const);
+  const fields = listConfiguredFields(object.object, workspace.rows).map((field) => [field.name, field] as const);
   return { workspace, object: { ...object, fields: new Map(fields) } };
 }
 
@@ -350,7 +350,7 @@ function withAllFields({ workspace }: RecordTarget, object: WorkspaceObject): Re
  * come back with these.
  * @returns how many could not be restored although both records exist, by the ids of the records
  */
-async function restoreLinksOf(
+async function restoreRecordLinks(
   { caller, db: { sql } }: WriteCall,
   roots: readonly string[],
 ): Promise<Map<string, number>> {
@@ -410,8 +410,8 @@ async function describeFillings(
   const fillings: { to: string; change: Change }[] = [];
   for (const [name, changed] of Map.groupBy(restored, (each) => each.object)) {
     const object = getBuiltinObject(name, workspace);
-    const retagged = await retag(call.db.sql, call.caller, recordsToRetag(object, workspace, changed, now));
-    const tags = namesOfRetagged(object, retagged);
+    const retagged = await retag(call.db.sql, call.caller, findRecordsToRetag(object, workspace, changed, now));
+    const tags = listRetaggedNames(object, retagged);
     for (const each of changed) {
       const change = { ...describeFilling(object, each, tags.get(each.id)), occurredAt: each.changedAt };
       fillings.push({ to: each.to, change });

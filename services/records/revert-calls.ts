@@ -50,7 +50,7 @@ export async function requireRoom({ caller, db: { sql } }: Pick<Call, 'caller' |
 /** Returns the caller as the one who applies a revert. @param scopes those that decide what the caller sees */
 export function toApplier({ caller }: Pick<Call, 'caller'>, scopes: readonly string[]): RevertApplier {
   const { actor, userId } = caller;
-  const reach = caller.reachOf?.(scopes) ?? caller.reach;
+  const reach = caller.computeReach?.(scopes) ?? caller.reach;
   return {
     createdByKind: actor.kind,
     createdById: actor.id,

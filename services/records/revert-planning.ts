@@ -25,12 +25,12 @@ import {
   computeStep,
   decide,
   listNeededReferences,
+  listStepScopes,
   type Operation,
   type RecordReversal,
   type RecordState,
   type RevertConflict,
   type RevertDecision,
-  scopesOfStep,
 } from '../../domain/records/reverts.ts';
 
 /** Audit rows that a chunk of the plan reads, of a request and of an actor's time, and records that it checks. */
@@ -101,17 +101,17 @@ async function readChunk(sql: Sql, scope: Scope, row: RevertRow, scale: number):
     if (kind === 'record') ofRecords.push(operation);
     else if (kind === 'other') conflicts.push({ object, record_id, field: null, reason: 'not_revertible', action });
   }
-  const keyOf = (object: string | null, recordId: string | null): string => `${object} ${recordId}`;
+  const toKey = (object: string | null, recordId: string | null): string => `${object} ${recordId}`;
   const keys = new Map(
     ofRecords.map(({ object, recordId }) => [
-      keyOf(object, recordId),
+      toKey(object, recordId),
       { object: object ?? '', recordId: recordId ?? '' },
     ]),
   );
   const known = await findReversals(sql, scope, row.id, [...keys.values()]);
-  const reversals = new Map(known.map((each) => [keyOf(each.object, each.recordId), each]));
+  const reversals = new Map(known.map((each) => [toKey(each.object, each.recordId), each]));
   for (const operation of ofRecords) {
-    const key = keyOf(operation.object, operation.recordId);
+    const key = toKey(operation.object, operation.recordId);
     reversals.set(key, addOperation(reversals.get(key), operation));
   }
   const added = await storeReversals(sql, scope, row.id, [...reversals.values()]);
@@ -144,7 +144,7 @@ async function checkChunk(
     const planned = items.map((item, index) => {
       const { kind, conflicts: found, ...rest } = decisions[index] as RevertDecision;
       const step = kind === 'none' ? null : computeStep(kind, name);
-      if (kind !== 'none' && object) for (const needed of scopesOfStep(kind, object)) scopes.add(needed);
+      if (kind !== 'none' && object) for (const needed of listStepScopes(kind, object)) scopes.add(needed);
       if (step !== null) pending += 1;
       else if (found.length > 0) skipped += 1;
       conflicts.push(...found);
@@ -219,15 +219,15 @@ async function findToBeRestored(
   { id }: Pick<RevertRow, 'id'>,
   references: readonly NeededReference[],
 ): Promise<(reference: NeededReference) => boolean> {
-  const objectOf = ({ kind, object }: NeededReference): string => object ?? `${kind}s`;
-  const keys = references.map((reference) => ({ object: objectOf(reference), recordId: reference.value }));
+  const getObjectName = ({ kind, object }: NeededReference): string => object ?? `${kind}s`;
+  const keys = references.map((reference) => ({ object: getObjectName(reference), recordId: reference.value }));
   const reversals = await findReversals(sql, scope, id, keys);
   const restored = new Set(
     reversals.flatMap(({ object, recordId, existedBefore, existsAfter }) =>
       existedBefore === true && existsAfter === false ? [`${object} ${recordId}`] : [],
     ),
   );
-  return (reference) => restored.has(`${objectOf(reference)} ${reference.value}`);
+  return (reference) => restored.has(`${getObjectName(reference)} ${reference.value}`);
 }
 
 /** Returns the state of each record: if it is there, in the trash, and if others have written to it since. */

@@ -40,7 +40,7 @@ export async function revertChunk(
   if (object) await revertEach(call, { workspace, object }, row, items, { conflicts, reverted });
   else
     for (const { object: name, recordId } of items)
-      conflicts.set(recordId, [conflictOf(name, recordId, 'not_revertible')]);
+      conflicts.set(recordId, [buildConflict(name, recordId, 'not_revertible')]);
   const isPlanned = (item: RevertItem, conflict: RevertConflict): boolean =>
     item.conflicts.some(({ field, reason }) => field === conflict.field && reason === conflict.reason);
   return {
@@ -55,7 +55,7 @@ interface Outcome {
   reverted: Set<string>;
 }
 
-const conflictOf = (object: string, recordId: string, reason: ConflictReason): RevertConflict => ({
+const buildConflict = (object: string, recordId: string, reason: ConflictReason): RevertConflict => ({
   object,
   record_id: recordId,
   field: null,
@@ -85,7 +85,7 @@ async function revertEach(
   );
   const { prepared, taken } = await prepareReversals(call, place, updates);
   for (const record of await writeChanges(call, place, prepared)) outcome.reverted.add(record.id);
-  for (const id of taken) addConflicts(outcome, id, [conflictOf(object, id, 'changed_since')]);
+  for (const id of taken) addConflicts(outcome, id, [buildConflict(object, id, 'changed_since')]);
 
   const toTrash = [...decisions].flatMap(([id, { decision }]) => (decision.kind === 'trash' ? [id] : []));
   if (toTrash.length === 0) return;
@@ -147,7 +147,7 @@ async function restoreEach(
     }
     const isGone = error.code === 'NOT_FOUND' || error.details?.reason === 'related_record_deleted';
     const reason = isGone ? 'deleted_since' : 'changed_since';
-    addConflicts(outcome, item.recordId, [conflictOf(item.object, item.recordId, reason)]);
+    addConflicts(outcome, item.recordId, [buildConflict(item.object, item.recordId, reason)]);
   }
   return items.filter(({ recordId }) => outcome.reverted.has(recordId));
 }

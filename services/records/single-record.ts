@@ -3,7 +3,7 @@ import { lockEntity } from '../../db/sales/activity-effects.ts';
 import type { StoredRecord } from '../../domain/records/draft.ts';
 import { checkRecord } from '../../domain/records/values.ts';
 import { isMatch } from '../../domain/records/version.ts';
-import { builtinValues } from '../../domain/records/view.ts';
+import { readBuiltinValues } from '../../domain/records/view.ts';
 import { notFound, versionMismatch } from '../../runtime/errors.ts';
 import { lockForChange } from './locked-records.ts';
 import { holdReferences, prepareChange, prepareNew, resolve } from './preparation.ts';
@@ -47,7 +47,7 @@ export async function change(
   const [, before] = await Promise.all([holdReferences(call, place, [sent]), lockForChange(call, object, id)]);
   if (!before) throw notFound();
   if (!isMatch(ifMatch, before.version)) throw versionMismatch(before.version);
-  const checked = checkRecord(object, adapt(sent, before), 'update', workspace, now, builtinValues(object, before));
+  const checked = checkRecord(object, adapt(sent, before), 'update', workspace, now, readBuiltinValues(object, before));
   const prepared = await prepareChange(call, place, before, await resolve(call, checked));
   return prepared ? writeChange(call, place, prepared) : before;
 }

@@ -2,7 +2,12 @@
 import { findHolders } from '../../db/records/unique-values.ts';
 import { lockNamedEntities } from '../../db/sales/activity-effects.ts';
 import type { StoredRecord } from '../../domain/records/draft.ts';
-import { type Conflict, findConflicts, type UniqueWrite, uniqueValues } from '../../domain/records/unique-values.ts';
+import {
+  type Conflict,
+  findConflicts,
+  listUniqueValues,
+  type UniqueWrite,
+} from '../../domain/records/unique-values.ts';
 import { toLoggedContact } from '../../domain/records/writes.ts';
 import type { RecordTarget, WriteCall } from './record-target.ts';
 
@@ -29,8 +34,8 @@ export async function findUniqueConflicts(
     ({ index, before, after }): UniqueWrite => ({
       id: after.id,
       index,
-      takes: uniqueValues(object, after.custom, before?.custom),
-      releases: before ? uniqueValues(object, before.custom, after.custom) : [],
+      takes: listUniqueValues(object, after.custom, before?.custom),
+      releases: before ? listUniqueValues(object, before.custom, after.custom) : [],
     }),
   );
   const wanted = unique.flatMap(({ takes }) => takes);

@@ -18,12 +18,12 @@ import type { WorkspaceObject } from '../../domain/objects/workspace.ts';
 import type { StoredRecord } from '../../domain/records/draft.ts';
 import { revertFields } from '../../domain/records/merging.ts';
 import { isVisible } from '../../domain/records/reading.ts';
-import { ownReferences, type RestoreWarning } from '../../domain/records/restoring.ts';
+import { listOwnReferences, type RestoreWarning } from '../../domain/records/restoring.ts';
 import { describeMerge, showRecord } from '../../domain/records/view.ts';
 import { conflict, notFound } from '../../runtime/errors.ts';
 import type { Call, CallServices } from '../../runtime/handler.ts';
 import { lockForChange } from './locked-records.ts';
-import { noteMovedReferences, repointed } from './merging.ts';
+import { listMovedChildren, noteMovedReferences } from './merging.ts';
 import { prepareStored } from './preparation.ts';
 import type { RecordTarget, WriteCall } from './record-target.ts';
 import { writeChange } from './record-writes.ts';
@@ -112,7 +112,7 @@ async function undo(call: WriteCall, place: RecordTarget, merge: MergeRow): Prom
   const { mergeId, sourceId, targetId } = { ...merge, mergeId: merge.id };
   const items = await moveBack(call, pair, known.items, now);
   const { record: source, warnings } = await restoreLocked(call, place, deleted, (of, _id, _records, changes, at) => {
-    const moved = repointed(items.activities, items.tasks);
+    const moved = listMovedChildren(items.activities, items.tasks);
     const metadataOf = Object.keys(changes).length > 0 ? { lost: Object.keys(changes) } : {};
     return {
       changes: {},
@@ -167,7 +167,7 @@ async function findGone(
   { values }: MergeUndo,
 ): Promise<ReadonlySet<StoredValue>> {
   const former = Object.fromEntries(Object.entries(values).map(([name, { from }]) => [name, from]));
-  const references = ownReferences(object, { values: former } as unknown as StoredRecord);
+  const references = listOwnReferences(object, { values: former } as unknown as StoredRecord);
   const keys = references.map((each) => ({ object: each.object, id: each.to }));
   const existing = await holdExisting(sql, caller, keys);
   return new Set(references.map(({ to }) => to).filter((to) => !existing.has(to)));

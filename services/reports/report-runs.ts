@@ -1,10 +1,10 @@
 // Runs reports, for calls that send a definition and for saved ones.
 import { findExpansion } from '../../db/records/expansion.ts';
 import { runReport } from '../../db/reports/reports.ts';
-import { moduleState } from '../../domain/billing/plans.ts';
+import { getModuleState } from '../../domain/billing/plans.ts';
 import type { Field, Workspace, WorkspaceObject } from '../../domain/objects/workspace.ts';
-import { recordLabel } from '../../domain/records/label.ts';
-import { findRelationFields, isVisible, wantedByReferences } from '../../domain/records/reading.ts';
+import { getRecordLabel } from '../../domain/records/label.ts';
+import { collectWanted, findRelationFields, isVisible } from '../../domain/records/reading.ts';
 import { showRecord } from '../../domain/records/view.ts';
 import { type Report, type ReportBody, readReport, revealsTexts } from '../../domain/reports/reports.ts';
 import { listSearchedFields } from '../../domain/reports/search.ts';
@@ -100,12 +100,12 @@ async function findLabels(
   workspace: Workspace,
 ): Promise<(field: Field, keys: readonly (string | null)[], place: number) => string | null> {
   const relations = findRelationFields(object, groupBy);
-  const valuesOf = (keys: readonly (string | null)[]) => ({
+  const toValues = (keys: readonly (string | null)[]) => ({
     values: Object.fromEntries(groupBy.map(({ name }, place) => [name, keys[place] ?? null])),
   });
-  const wanted = wantedByReferences(
+  const wanted = collectWanted(
     relations,
-    groups.map(({ keys }) => valuesOf(keys)),
+    groups.map(({ keys }) => toValues(keys)),
     workspace,
     caller,
   );
@@ -118,15 +118,15 @@ async function findLabels(
     const { target } = relation;
     if (target === 'user') return expansion.users.get(key)?.fullName ?? null;
     if ('items' in target) return target.items.find(({ id }) => id === key)?.name ?? null;
-    const name = target.objectOf(valuesOf(keys).values);
+    const name = target.getObject(toValues(keys).values);
     const [other, record] = [workspace.objects.get(name), expansion.records.get(name)?.get(key)];
-    return other && record ? recordLabel(showRecord(other, record), listSearchedFields(other)) : null;
+    return other && record ? getRecordLabel(showRecord(other, record), listSearchedFields(other)) : null;
   };
 }
 
 /** Returns whether the module of an object is on for the caller. */
 export const findModuleState = ({ module }: WorkspaceObject, caller: Call['caller']) =>
-  moduleState(module, caller.modules);
+  getModuleState(module, caller.modules);
 
 /** @throws ApiError 403 if the module of the object is off */
 export function assertModuleOn(object: WorkspaceObject, caller: Call['caller']): void {

@@ -10,7 +10,7 @@ import type { CalendarStatus } from '../../domain/scheduling/user-availability.t
 import type { WorkingHours } from '../../domain/scheduling/working-time.ts';
 import type { Interval } from '../../domain/service/intervals.ts';
 import { schedulingLimits } from '../../domain/service/request-limits.ts';
-import { ApiError, conflict, orNotFound, problem, validationFailed } from '../../runtime/errors.ts';
+import { ApiError, buildProblem, conflict, orNotFound, validationFailed } from '../../runtime/errors.ts';
 import type { Call } from '../../runtime/handler.ts';
 import type { LiveTimes } from './outside-calendars.ts';
 
@@ -57,11 +57,11 @@ export async function findPolicies(
 export function resolveWindow(now: Date, from: string | undefined, to: string | undefined): Interval {
   const start = from === undefined ? now.getTime() : Date.parse(from);
   const end = to === undefined ? start + usualWindow : Date.parse(to);
-  if (end <= start) throw validationFailed([problem('to', 'OUT_OF_RANGE', 'to must be after from')], 400);
+  if (end <= start) throw validationFailed([buildProblem('to', 'OUT_OF_RANGE', 'to must be after from')], 400);
   // A bare date stands for its last millisecond.
   if (end - start >= longestWindow + 1)
     throw validationFailed(
-      [problem('to', 'OUT_OF_RANGE', `to must be at most ${schedulingLimits.days} days after from`)],
+      [buildProblem('to', 'OUT_OF_RANGE', `to must be at most ${schedulingLimits.days} days after from`)],
       400,
     );
   return { start, end };
@@ -111,17 +111,17 @@ export interface Person extends Member {
  * Parses a list of ids in the query.
  * @throws ApiError 400 if it is not a list of 1 to 50 ids
  */
-export function idsIn(field: string, list: string): string[] {
+export function parseIds(field: string, list: string): string[] {
   const ids = [...new Set(list.split(',').map((id) => id.trim().toLowerCase()))];
   const isId = /^[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}$/;
   if (ids.length > schedulingLimits.users)
     throw validationFailed(
-      [problem(field, 'OUT_OF_RANGE', `${field} must have at most ${schedulingLimits.users} ids`)],
+      [buildProblem(field, 'OUT_OF_RANGE', `${field} must have at most ${schedulingLimits.users} ids`)],
       400,
     );
   if (!ids.every((id) => isId.test(id)))
     throw validationFailed(
-      [problem(field, 'INVALID_FORMAT', `${field} must be a list of user ids, separated by commas`)],
+      [buildProblem(field, 'INVALID_FORMAT', `${field} must be a list of user ids, separated by commas`)],
       400,
     );
   return ids;
@@ -130,7 +130,7 @@ export function idsIn(field: string, list: string): string[] {
 /** Returns a 400 error for ids that belong to no user, or to none who can be booked. */
 export function unknownUsers(field: string, ids: readonly string[]): ApiError {
   const message = `${field} contains ids that do not belong to a user.`;
-  const fields = [problem(field, 'NOT_FOUND', message)];
+  const fields = [buildProblem(field, 'NOT_FOUND', message)];
   return new ApiError('VALIDATION_ERROR', message, { fields, unknown_user_ids: ids }, { status: 400 });
 }
 

@@ -3,7 +3,7 @@
 import { insertMail } from '../../db/messaging/mails.ts';
 import type { BookingRow } from '../../db/scheduling/bookings.ts';
 import { enqueueCalendarWrite } from '../../db/scheduling/calendar-orders.ts';
-import { appointmentEvent } from '../../domain/scheduling/bookings.ts';
+import { buildAppointmentEvent } from '../../domain/scheduling/bookings.ts';
 import { buildInvitation } from '../../domain/scheduling/invitation.ts';
 import type { Call } from '../../runtime/handler.ts';
 
@@ -34,7 +34,7 @@ export async function recordBookingChange(
     object: 'bookings',
     recordId: booking.id,
     metadata: { user_id: booking.userId, start_at: booking.startAt.toISOString(), ...more },
-    ...(caller.testMode ? {} : { event: appointmentEvent(what, booking, more, now) }),
+    ...(caller.testMode ? {} : { event: buildAppointmentEvent(what, booking, more, now) }),
   });
   if (caller.testMode) return;
   await invite(call, what, booking);

@@ -3,9 +3,9 @@
 import type { BookingFilter, BookingRow } from '../../db/scheduling/bookings.ts';
 import { readAddress } from '../../domain/messaging/addresses.ts';
 import { bookingStatuses } from '../../domain/scheduling/bookings.ts';
-import { timezoneProblems } from '../../domain/scheduling/policies.ts';
+import { findTimezoneProblems } from '../../domain/scheduling/policies.ts';
 import { sendAtLeastOneOf, sendTogether } from '../../domain/service/messages.ts';
-import { type FieldProblem, problem, validationFailed } from '../../runtime/errors.ts';
+import { buildProblem, type FieldProblem, validationFailed } from '../../runtime/errors.ts';
 import type { Call } from '../../runtime/handler.ts';
 
 type CreateCall = Call<'createBooking'>;
@@ -16,7 +16,7 @@ type CreateCall = Call<'createBooking'>;
  * attendee
  */
 export async function readPhone(call: CreateCall): Promise<string | null> {
-  const problems = problemsOf(call);
+  const problems = findProblems(call);
   const { phone } = call.request.body.attendee;
   const read =
     phone === undefined
@@ -27,25 +27,25 @@ export async function readPhone(call: CreateCall): Promise<string | null> {
   return read && 'value' in read ? read.value : null;
 }
 
-function problemsOf({ request: { body } }: CreateCall): FieldProblem[] {
+function findProblems({ request: { body } }: CreateCall): FieldProblem[] {
   const problems: FieldProblem[] = [];
   const held = [body.slot_token, body.reservation_id].filter((each) => each !== undefined).length;
   const others = (['member_ids', 'policy_id', 'from', 'to'] as const).filter((field) => body[field] !== undefined);
   if (held > 0) {
     for (const field of others) {
       const message = `${field} is not allowed together with slot_token and reservation_id`;
-      problems.push(problem(field, 'CONFLICTING_FIELDS', message));
+      problems.push(buildProblem(field, 'CONFLICTING_FIELDS', message));
     }
     for (const field of ['slot_token', 'reservation_id'] as const)
       if (body[field] === undefined)
-        problems.push(problem(field, 'REQUIRED', sendTogether(['slot_token', 'reservation_id'])));
+        problems.push(buildProblem(field, 'REQUIRED', sendTogether(['slot_token', 'reservation_id'])));
   } else if (body.member_ids === undefined) {
-    problems.push(problem('member_ids', 'REQUIRED', 'Send slot_token and reservation_id, or member_ids'));
+    problems.push(buildProblem('member_ids', 'REQUIRED', 'Send slot_token and reservation_id, or member_ids'));
   }
   const { attendee } = body;
   if (attendee.email === undefined && attendee.phone === undefined)
-    problems.push(problem('attendee.email', 'REQUIRED', sendAtLeastOneOf(['attendee.email', 'attendee.phone'])));
-  if (attendee.timezone !== undefined) problems.push(...timezoneProblems('attendee.timezone', attendee.timezone));
+    problems.push(buildProblem('attendee.email', 'REQUIRED', sendAtLeastOneOf(['attendee.email', 'attendee.phone'])));
+  if (attendee.timezone !== undefined) problems.push(...findTimezoneProblems('attendee.timezone', attendee.timezone));
   return problems;
 }
 
@@ -55,9 +55,9 @@ export function refuseOtherTime({ startAt, endAt }: BookingRow, start: number, e
   const problems: FieldProblem[] = [];
   if (end - start !== minutes * 60_000)
     problems.push(
-      problem('to', 'OUT_OF_RANGE', `to must be ${minutes} minutes after from, the duration of the booking`),
+      buildProblem('to', 'OUT_OF_RANGE', `to must be ${minutes} minutes after from, the duration of the booking`),
     );
-  if (start <= now.getTime()) problems.push(problem('from', 'OUT_OF_RANGE', 'from must be in the future'));
+  if (start <= now.getTime()) problems.push(buildProblem('from', 'OUT_OF_RANGE', 'from must be in the future'));
   if (problems.length > 0) throw validationFailed(problems, 400);
 }
 
@@ -68,9 +68,9 @@ export function readBookingFilter({ request: { query } }: Call<'listBookings'>):
   const problems: FieldProblem[] = [];
   if (statuses?.some((each) => !(bookingStatuses as readonly string[]).includes(each))) {
     const message = `status must be one or more of ${bookingStatuses.join(', ')}, separated by commas`;
-    problems.push(problem('status', 'INVALID_OPTION', message, { allowed: bookingStatuses }));
+    problems.push(buildProblem('status', 'INVALID_OPTION', message, { allowed: bookingStatuses }));
   }
-  if (from && to && from > to) problems.push(problem('to', 'OUT_OF_RANGE', 'to must not be before from'));
+  if (from && to && from > to) problems.push(buildProblem('to', 'OUT_OF_RANGE', 'to must not be before from'));
   if (problems.length > 0) throw validationFailed(problems, 400);
   return { userId: query.user_id, statuses, from, to };
 }

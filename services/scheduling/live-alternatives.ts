@@ -7,9 +7,9 @@ import { conflict } from '../../runtime/errors.ts';
 import type { Call } from '../../runtime/handler.ts';
 import { findUsersIn } from './bookable-users.ts';
 import { type AskingCall, type LiveTimes, readAhead } from './outside-calendars.ts';
-import { computeHorizon, nextSlots } from './slot-offers.ts';
+import { computeHorizon, findNextSlots } from './slot-offers.ts';
 
-export function withBuffers({ start, end }: Interval, policy: PolicyRow): Interval {
+export function addBuffers({ start, end }: Interval, policy: PolicyRow): Interval {
   return {
     start: start - policy.bufferBeforeMinutes * 60_000,
     end: end + policy.bufferAfterMinutes * 60_000,
@@ -17,19 +17,19 @@ export function withBuffers({ start, end }: Interval, policy: PolicyRow): Interv
 }
 
 /** Returns the interval in which alternatives are searched, extended by the policy's buffers. */
-export function alternativesInterval(call: Pick<Call, 'now'>, from: number, policy: PolicyRow): Interval {
-  return withBuffers({ start: from, end: Math.max(computeHorizon(call, policy), from) }, policy);
+export function computeAlternativesInterval(call: Pick<Call, 'now'>, from: number, policy: PolicyRow): Interval {
+  return addBuffers({ start: from, end: Math.max(computeHorizon(call, policy), from) }, policy);
 }
 
 /** Reads the current calendar of one user from a time on. @param except as for askCalendar */
-export async function liveTimes(
+export async function readLiveTimes(
   call: AskingCall & Pick<Call, 'now'>,
   userId: string,
   from: number,
   policy: PolicyRow,
   except?: string,
 ): Promise<LiveTimes> {
-  return new Map([[userId, await readAhead(call, userId, alternativesInterval(call, from, policy), except)]]);
+  return new Map([[userId, await readAhead(call, userId, computeAlternativesInterval(call, from, policy), except)]]);
 }
 
 /**
@@ -61,11 +61,11 @@ async function otherTimes(
   policy: PolicyRow,
   where: 'here' | 'outside',
 ): Promise<FreeSlot[]> {
-  const live = where === 'outside' ? await liveTimes(call, row.userId, start, policy, row.id) : undefined;
+  const live = where === 'outside' ? await readLiveTimes(call, row.userId, start, policy, row.id) : undefined;
   const [standard, users] = await Promise.all([
     findDefaultPolicy(call.db.sql, call.caller.companyId),
     findUsersIn(call, 'user_id', [row.userId], { kind: 'company' }),
   ]);
   const minutes = (row.endAt.getTime() - row.startAt.getTime()) / 60_000;
-  return nextSlots(call, { policy, standard }, users, start, minutes, live);
+  return findNextSlots(call, { policy, standard }, users, start, minutes, live);
 }

@@ -1,7 +1,7 @@
 // External calendars, read right before a booking is made.
 import { findBookingTimes } from '../../db/scheduling/bookings.ts';
 import { findConnection } from '../../db/scheduling/calendars.ts';
-import { blockedTimes, CalendarFault, openConnection } from '../../domain/scheduling/calendars.ts';
+import { CalendarFault, computeBlockedTimes, openConnection } from '../../domain/scheduling/calendars.ts';
 import type { Interval } from '../../domain/service/intervals.ts';
 import { calendarFailed } from '../../runtime/errors.ts';
 import type { Call } from '../../runtime/handler.ts';
@@ -62,7 +62,7 @@ async function readCalendar(
     const others = own.filter(({ bookingId }) => bookingId !== except);
     if (others.length === 0) return external;
     const ids = others.map(({ bookingId }) => bookingId);
-    return blockedTimes({ external, own: others }, await findBookingTimes(call.db.sql, companyId, ids));
+    return computeBlockedTimes({ external, own: others }, await findBookingTimes(call.db.sql, companyId, ids));
   } catch (error) {
     if (error instanceof CalendarFault) return error;
     throw error;

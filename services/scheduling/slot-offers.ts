@@ -44,7 +44,7 @@ export interface Unknown {
   reason: 'calendar_error' | 'calendar_not_read_yet';
 }
 
-export function unknownAmong(people: readonly Person[]): Unknown[] {
+export function listUnknown(people: readonly Person[]): Unknown[] {
   return people
     .filter(({ calendar }) => !isKnown(calendar))
     .map(({ userId, calendar }) => ({
@@ -94,7 +94,7 @@ export async function openPool(
     findCandidates(call, pool, members, strategy),
   ]);
   const known = people.filter(({ calendar }) => isKnown(calendar));
-  const unknown = unknownAmong(people);
+  const unknown = listUnknown(people);
   if (known.length === 0) throw noCalendar(`the pool ${pool.name}`, unknown);
   return {
     ...policies,
@@ -181,14 +181,14 @@ export async function findAlternatives(
   terms: OfferTerms,
   live?: LiveTimes,
 ): Promise<SlotOffer[]> {
-  return findOffers(call, opened, await nextSlots(call, opened, opened.users, from, terms.minutes, live), terms);
+  return findOffers(call, opened, await findNextSlots(call, opened, opened.users, from, terms.minutes, live), terms);
 }
 
 /**
  * Returns a few slots of users from a time on, within the policy's horizon.
  * @param users in the order in which slots name them
  */
-export async function nextSlots(
+export async function findNextSlots(
   call: SlotCall,
   policies: Policies,
   users: readonly MemberRow[],
@@ -199,7 +199,7 @@ export async function nextSlots(
   const end = computeHorizon(call, policies.policy);
   if (from >= end) return [];
   const known = live ? { live } : {};
-  return (await slotsWithin(call, policies, users, { start: from, end }, minutes, alternatives, known)).slots;
+  return (await findSlotsWithin(call, policies, users, { start: from, end }, minutes, alternatives, known)).slots;
 }
 
 /** Returns the time until which slots are offered, in milliseconds since 1970. */
@@ -233,7 +233,7 @@ type SlotCall = Pick<Call, 'db' | 'caller' | 'now'>;
 const stretches = { first: 3 * day, further: 31 * day };
 
 /** Returns the part of an interval that is searched first. */
-export function firstStretch({ start, end }: Interval): Interval {
+export function getFirstStretch({ start, end }: Interval): Interval {
   return { start, end: Math.min(end, start + stretches.first) };
 }
 
@@ -244,7 +244,7 @@ export function firstStretch({ start, end }: Interval): Interval {
  * @param limit the maximum number of slots
  * @param known the availability in the first step, and intervals of calendars just read
  */
-export async function slotsWithin(
+export async function findSlotsWithin(
   call: SlotCall,
   policies: Policies,
   users: readonly MemberRow[],
@@ -257,7 +257,7 @@ export async function slotsWithin(
   const duration = rules.durationMinutes * 60_000;
   const clocks = new ZoneClocks();
   const slots: FreeSlot[] = [];
-  let stretch = firstStretch(within);
+  let stretch = getFirstStretch(within);
   for (;;) {
     const isFirst = stretch.start === within.start;
     const people =

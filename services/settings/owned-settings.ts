@@ -1,6 +1,6 @@
 // Steps of every change of a setting that belongs to a user or key: rights, names and limits.
 import { getOwnerId, type OwnedRow } from '../../db/settings/owned-settings.ts';
-import { fieldProblem } from '../../domain/objects/field-values.ts';
+import { buildFieldProblem } from '../../domain/objects/field-values.ts';
 import { findClosest } from '../../domain/objects/suggestions.ts';
 import type { Workspace, WorkspaceObject } from '../../domain/objects/workspace.ts';
 import { alreadyExists, isValidSoFar } from '../../runtime/errors.ts';
@@ -23,7 +23,7 @@ export function findNamedObject(
   const allowed = [...workspace.objects.keys()];
   const rule = 'must be the name of an object that is enabled';
   const meant = findClosest(name, allowed);
-  throw request.rejection([fieldProblem(field, 'INVALID_OPTION', rule, { allowed, meant })]);
+  throw request.rejection([buildFieldProblem(field, 'INVALID_OPTION', rule, { allowed, meant })]);
 }
 
 /** @throws ApiError 403 for a setting of another owner, without settings:configure */

@@ -3,10 +3,10 @@ import { lockWorkspaceRows } from '../../db/objects/workspace.ts';
 import { buildWorkspace, findByName, type Workspace } from '../../domain/objects/workspace.ts';
 import { configurationLimits } from '../../domain/service/request-limits.ts';
 import {
+  diffSettings,
+  findObjectsWithOtherOptions,
   type ListItem,
-  objectsWithOtherOptions,
   type SettingChanges,
-  settingChanges,
 } from '../../domain/settings/setting-changes.ts';
 import { alreadyExists, conflict } from '../../runtime/errors.ts';
 import type { Call } from '../../runtime/handler.ts';
@@ -76,11 +76,11 @@ export function recordChange(
   before: Setting | undefined,
   after: Setting | undefined,
 ): SettingChanges | undefined {
-  const changes = settingChanges(before, after);
+  const changes = diffSettings(before, after);
   if (before && after && Object.keys(changes).length === 0) return undefined;
   const verb = before ? (after ? 'update' : 'delete') : 'create';
   const { id: recordId, object } = { ...before, ...after };
-  const [event, ...furtherEvents] = objectsWithOtherOptions(noun, object, before, after).map((changed) => ({
+  const [event, ...furtherEvents] = findObjectsWithOtherOptions(noun, object, before, after).map((changed) => ({
     name: 'schema.changed',
     data: { object: changed, occurred_at: call.now.toISOString() },
   }));

@@ -68,7 +68,7 @@ export function listParameters(root, operation, shared) {
 }
 
 /** Returns the examples of the first media type, and those of a form that JSON can also be sent in. */
-function examplesOf(content) {
+function listExamples(content) {
   const [first, ...others] = Object.entries(content);
   const shown =
     first?.[0] === 'application/json' ? others.filter(([mediaType]) => mediaType === 'multipart/form-data') : [];
@@ -88,7 +88,7 @@ export function curlSamples(root, method, path, operation, shared = []) {
   if (scheme) lines.unshift(`-H ${credentials[scheme]}`);
   if (operation['x-idempotency'] === 'required') lines.push('-H "Idempotency-Key: $(date +%s)-$RANDOM"');
   const content = resolve(root, operation.requestBody)?.content ?? {};
-  return examplesOf(content).map(([mediaType, name, example]) => {
+  return listExamples(content).map(([mediaType, name, example]) => {
     const { value, summary } = resolve(root, example);
     const usual = value === undefined ? 'get' : 'post';
     const command = `curl${method === usual ? '' : ` -X ${method.toUpperCase()}`}`;

@@ -5,7 +5,7 @@ import { describe, expect, test, vi } from 'vitest';
 import { sweepKeyDays } from '../../db/billing/usage.ts';
 import { newApiKey, sha256 } from '../../runtime/credentials/secrets.ts';
 import { type Answer, call, expectStatus, type Json } from '../support/client.ts';
-import { problemsOf } from '../support/records.ts';
+import { listProblems } from '../support/records.ts';
 import { adminToken, newPerson, tokenFor } from '../support/sessions.ts';
 import { database, newKey, newTenant, newUser, rowDatabase, type Tenant } from '../support/tenants.ts';
 
@@ -28,9 +28,9 @@ async function mint({ token }: Admin, body: object = {}): Promise<{ key: string;
 }
 
 /** Returns the problems of a rejection, without their texts. */
-const problems = (answer: Answer) => problemsOf(answer.body.error).sort();
+const problems = (answer: Answer) => listProblems(answer.body.error).sort();
 
-const idOf = async (key: string): Promise<string> =>
+const findId = async (key: string): Promise<string> =>
   (await database()`select id from api_keys where key_hash = ${sha256(key)}`)[0]?.id;
 
 describe('POST /v1/api-keys', () => {
@@ -308,7 +308,9 @@ describe('POST /v1/api-keys', () => {
     expect(await activeKeys(admin)).toBe(100);
 
     // Exactly one slot becomes free.
-    await expectStatus(200, 'POST', `/v1/api-keys/${await idOf(admin.tenant.testKey)}/revoke`, { token: admin.token });
+    await expectStatus(200, 'POST', `/v1/api-keys/${await findId(admin.tenant.testKey)}/revoke`, {
+      token: admin.token,
+    });
     await mint(admin);
     await expectStatus(409, 'POST', '/v1/api-keys', { token: admin.token, body });
   });
@@ -316,7 +318,7 @@ describe('POST /v1/api-keys', () => {
   test('writes an audit row that names the admin and does not contain the key', async () => {
     const admin = await newAdmin();
     const { key, api_key: made } = await mint(admin);
-    const [row] = await auditOf(made.id);
+    const [row] = await readAudit(made.id);
     expect(row).toMatchObject({ action: 'api_key.create', actor_kind: 'user', actor_id: admin.tenant.admin.id });
     expect(JSON.stringify(row)).not.toContain(key.slice(9, -4));
   });
@@ -334,7 +336,7 @@ describe('managing API keys', () => {
 
   test.each(routes)('rejects %s %s for API keys, other roles and other workspaces', async (method, template, body) => {
     const admin = await newAdmin();
-    const path = template.replace('{id}', await idOf(admin.tenant.key));
+    const path = template.replace('{id}', await findId(admin.tenant.key));
     const key = await expectStatus(403, method, path, { key: admin.tenant.key, body });
     expect(key.body.error).toMatchObject({ code: 'FORBIDDEN_SCOPE', details: { reason: 'session_token_required' } });
 
@@ -395,14 +397,14 @@ describe('GET /v1/api-keys', () => {
       return body.data.api_keys;
     };
     const ids = async (query: Record<string, string>) => (await listed(query)).map((key: Json) => key.id).sort();
-    const idsOf = async (...keys: string[]) => (await Promise.all(keys.map(idOf))).sort();
+    const findIds = async (...keys: string[]) => (await Promise.all(keys.map(findId))).sort();
     const { key, testKey } = admin.tenant;
-    expect(await ids({})).toEqual(await idsOf(key, testKey, expired, revoked, both, legacy));
-    expect(await ids({ status: 'active' })).toEqual(await idsOf(key, testKey, legacy));
-    expect(await ids({ status: 'expired' })).toEqual(await idsOf(expired));
-    expect(await ids({ status: 'revoked' })).toEqual(await idsOf(revoked, both));
-    expect(await ids({ environment: 'test' })).toEqual(await idsOf(testKey));
-    expect(await ids({ environment: 'live', status: 'active' })).toEqual(await idsOf(key, legacy));
+    expect(await ids({})).toEqual(await findIds(key, testKey, expired, revoked, both, legacy));
+    expect(await ids({ status: 'active' })).toEqual(await findIds(key, testKey, legacy));
+    expect(await ids({ status: 'expired' })).toEqual(await findIds(expired));
+    expect(await ids({ status: 'revoked' })).toEqual(await findIds(revoked, both));
+    expect(await ids({ environment: 'test' })).toEqual(await findIds(testKey));
+    expect(await ids({ environment: 'live', status: 'active' })).toEqual(await findIds(key, legacy));
     for (const status of ['active', 'expired', 'revoked'])
       for (const shown of await listed({ status })) expect(shown.status).toBe(status);
     const [shown] = (await listed({})).filter((each: Json) => each.is_legacy);
@@ -469,7 +471,7 @@ describe('PATCH /v1/api-keys/{id}', () => {
     await change({});
     await change({ name: 'Forms', scopes: ['leads:create'] });
     await change({ name: 'New', rate_limit_per_minute: 60 });
-    const rows = (await auditOf(made.id)).filter((row) => row.action === 'api_key.update');
+    const rows = (await readAudit(made.id)).filter((row) => row.action === 'api_key.update');
     expect(rows.map((row) => row.changes)).toEqual([{ name: { from: 'Forms', to: 'New' } }]);
   });
 
@@ -505,12 +507,12 @@ describe('PATCH /v1/api-keys/{id}', () => {
     const admin = await newAdmin();
     const key = await newKey(admin.tenant, { expiresAt: new Date(Date.now() - 1000) });
     const revive = async () =>
-      call('PATCH', `/v1/api-keys/${await idOf(key)}`, { token: admin.token, body: { expires_at: null } });
+      call('PATCH', `/v1/api-keys/${await findId(key)}`, { token: admin.token, body: { expires_at: null } });
     await Promise.all(Array.from({ length: 98 }, () => newKey(admin.tenant)));
     const refused = await revive();
     expect([refused.status, refused.body.error.details.reason]).toEqual([409, 'key_limit']);
     await expectStatus(401, 'GET', '/v1/me', { key });
-    await expectStatus(200, 'POST', `/v1/api-keys/${await idOf(admin.tenant.key)}/revoke`, { token: admin.token });
+    await expectStatus(200, 'POST', `/v1/api-keys/${await findId(admin.tenant.key)}/revoke`, { token: admin.token });
     expect((await revive()).status).toBe(200);
     await expectStatus(200, 'GET', '/v1/me', { key });
   });
@@ -546,7 +548,7 @@ describe('POST /v1/api-keys/{id}/revoke', () => {
     // The usage is counted with a delay.
     const { total_requests: _total, last_used_at: _at, last_used_ip: _ip, ...kept } = first.body.data.api_key;
     expect(second.body.data.api_key).toMatchObject(kept);
-    const audit = (await auditOf(made.id)).filter((row) => row.action === 'api_key.revoke');
+    const audit = (await readAudit(made.id)).filter((row) => row.action === 'api_key.revoke');
     expect(audit.map((row) => row.metadata)).toEqual([{ reason: 'Laptop lost' }]);
   });
 
@@ -567,7 +569,7 @@ describe('POST /v1/api-keys/{id}/revoke', () => {
     const admin = await newAdmin();
     const key = await newKey(admin.tenant, { expiresAt: new Date(Date.now() - 1000) });
     expect((await expectStatus(401, 'GET', '/v1/me', { key })).body.error.code).toBe('API_KEY_EXPIRED');
-    await expectStatus(200, 'POST', `/v1/api-keys/${await idOf(key)}/revoke`, { token: admin.token });
+    await expectStatus(200, 'POST', `/v1/api-keys/${await findId(key)}/revoke`, { token: admin.token });
     expect((await expectStatus(401, 'GET', '/v1/me', { key })).body.error.code).toBe('API_KEY_REVOKED');
   });
 
@@ -583,7 +585,7 @@ describe('POST /v1/api-keys/{id}/revoke', () => {
       ),
     );
     expect(new Set(answers.map((answer) => answer.body.data.api_key.revoke_reason)).size).toBe(1);
-    expect((await auditOf(made.id)).filter((row) => row.action === 'api_key.revoke')).toHaveLength(1);
+    expect((await readAudit(made.id)).filter((row) => row.action === 'api_key.revoke')).toHaveLength(1);
   });
 });
 
@@ -618,7 +620,7 @@ describe('POST /v1/api-keys/{id}/rotate', () => {
     expect(overlap).toBeLessThan(24 * 3_600_000 + 60_000);
     expect(after.expires_at).toBeNull();
     for (const each of [old.key, key]) await expectStatus(200, 'GET', '/v1/me', { key: each, ip: '127.0.0.1' });
-    const [audit] = (await auditOf(old.api_key.id)).filter((row) => row.action === 'api_key.rotate');
+    const [audit] = (await readAudit(old.api_key.id)).filter((row) => row.action === 'api_key.rotate');
     expect(audit).toMatchObject({
       changes: { expires_at: { from: null, to: before.expires_at } },
       metadata: { replaced_by: made.id },
@@ -651,7 +653,7 @@ describe('POST /v1/api-keys/{id}/rotate', () => {
   test('replaces a legacy key with a current one on rotation', async () => {
     const admin = await newAdmin();
     const key = await newKey(admin.tenant, { legacy: true, scopes: ['leads:write'] });
-    const { body } = await rotate(admin, await idOf(key));
+    const { body } = await rotate(admin, await findId(key));
     expect(body.data.key).toMatch(/^svc_live_/);
     expect(body.data.api_key).toMatchObject({ is_legacy: false, prefix: 'svc_live_', scopes: ['leads:write'] });
   });
@@ -663,7 +665,7 @@ describe('POST /v1/api-keys/{id}/rotate', () => {
   ])('rejects to rotate %s', async (_what, options, reason) => {
     const admin = await newAdmin();
     const key = await newKey(admin.tenant, options);
-    const refused = await rotate(admin, await idOf(key));
+    const refused = await rotate(admin, await findId(key));
     expect(refused.status).toBe(409);
     expect(refused.body.error).toMatchObject({ code: 'CONFLICT', details: { reason } });
     expect(await database()`select from api_keys where company_id = ${admin.tenant.companyId}`).toHaveLength(3);
@@ -680,7 +682,7 @@ describe('POST /v1/api-keys/{id}/rotate', () => {
   test('counts both keys of an overlap towards the 100, and changes nothing without a free slot', async () => {
     const admin = await newAdmin();
     await Promise.all(Array.from({ length: 98 }, () => newKey(admin.tenant)));
-    const id = await idOf(admin.tenant.key);
+    const id = await findId(admin.tenant.key);
     const refused = await rotate(admin, id, { overlap_hours: 1 });
     expect([refused.status, refused.body.error.details.reason]).toEqual([409, 'key_limit']);
     expect((await shownKey(admin, id)).expires_at).toBeNull();
@@ -727,7 +729,7 @@ async function newTeam(tenant: Tenant): Promise<string> {
   return id;
 }
 
-function auditOf(recordId: string) {
+function readAudit(recordId: string) {
   return database()`
     select action, actor_kind, actor_id, changes, metadata from audit_logs
     where object = 'api_keys' and record_id = ${recordId} order by seq`;

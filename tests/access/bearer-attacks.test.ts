@@ -4,7 +4,7 @@ import { readFileSync } from 'node:fs';
 import { exportJWK, importJWK, type JWK, SignJWT } from 'jose';
 import { beforeAll, describe, expect, inject, test } from 'vitest';
 import { BearerTokens } from '../../runtime/credentials/bearer-tokens.ts';
-import { ownKeys } from '../../runtime/credentials/issuer-keys.ts';
+import { createOwnKeys } from '../../runtime/credentials/issuer-keys.ts';
 import { newSigningKey, SessionTokens } from '../../runtime/credentials/session-tokens.ts';
 import { accessToken, newGrant } from '../support/access-tokens.ts';
 import { expectStatus } from '../support/client.ts';
@@ -177,7 +177,7 @@ describe('access tokens and session tokens of this server', () => {
       issuer,
       agentAudience: 'urn:agents',
       audience: undefined,
-      keys: ownKeys(sessions.jwks),
+      keys: createOwnKeys(sessions.jwks),
       isOwn: true,
     });
     const now = new Date();
@@ -218,16 +218,19 @@ describe('edge cases', () => {
   const byRsa = (alg: string, header: object = {}): Promise<string> =>
     new SignJWT(claims).setProtectedHeader({ alg, typ: 'at+jwt', kid: 'rsa', ...header }).sign(rsa.privateKey);
   const verify = (token: string, audience?: string) =>
-    new BearerTokens({ issuer, agentAudience: 'urn:agents', audience, keys: ownKeys({ keys }), isOwn: false }).verify(
-      token,
-      now,
-    );
-  const kindOf = async (token: Promise<string> | string, audience?: string) =>
+    new BearerTokens({
+      issuer,
+      agentAudience: 'urn:agents',
+      audience,
+      keys: createOwnKeys({ keys }),
+      isOwn: false,
+    }).verify(token, now);
+  const verifyKind = async (token: Promise<string> | string, audience?: string) =>
     (await verify(await token, audience)).kind;
 
   test('accepts a token exactly 60 seconds before and after its validity', async () => {
     const kinds = async (name: string, times: number[]) =>
-      Promise.all(times.map((time) => kindOf(sign({ [name]: at(time) }))));
+      Promise.all(times.map((time) => verifyKind(sign({ [name]: at(time) }))));
     expect(await kinds('exp', [-59, -60, -61])).toEqual(['valid', 'expired', 'expired']);
     expect(await kinds('nbf', [59, 60, 61])).toEqual(['valid', 'valid', 'invalid']);
     expect(await kinds('iat', [-3600, 59, 60, 61, 3600])).toEqual(['valid', 'valid', 'valid', 'invalid', 'invalid']);
@@ -238,7 +241,7 @@ describe('edge cases', () => {
     expect(await verify(await sign())).toEqual({ ...valid, scopes: ['openid', 'leads:view'] });
     expect(await verify(await byRsa('RS256'))).toEqual({ ...valid, scopes: ['openid', 'leads:view'] });
     for (const alg of ['RS384', 'RS512', 'PS256', 'PS512'])
-      expect([alg, await kindOf(byRsa(alg))]).toEqual([alg, 'invalid']);
+      expect([alg, await verifyKind(byRsa(alg))]).toEqual([alg, 'invalid']);
     const secrets = [
       rsa.publicKey.export({ type: 'spki', format: 'pem' }),
       rsa.publicKey.export({ type: 'pkcs1', format: 'pem' }),
@@ -247,20 +250,21 @@ describe('edge cases', () => {
     for (const secret of secrets) {
       const text = `${attack.encode({ alg: 'HS256', typ: 'at+jwt', kid: 'rsa' })}.${attack.encode(claims)}`;
       const signature = createHmac('sha256', secret).update(text).digest('base64url');
-      expect(await kindOf(`${text}.${signature}`)).toBe('invalid');
+      expect(await verifyKind(`${text}.${signature}`)).toBe('invalid');
     }
   });
 
   test('verifies a token with the key that it names, or with the only matching one', async () => {
-    expect(await kindOf(sign({}, { kid: undefined }))).toBe('valid');
-    for (const kid of ['rsa', 'other', '', 5]) expect([kid, await kindOf(sign({}, { kid }))]).toEqual([kid, 'invalid']);
-    expect(await kindOf(byRsa('RS256', { kid: 'ec' }))).toBe('invalid');
+    expect(await verifyKind(sign({}, { kid: undefined }))).toBe('valid');
+    for (const kid of ['rsa', 'other', '', 5])
+      expect([kid, await verifyKind(sign({}, { kid }))]).toEqual([kid, 'invalid']);
+    expect(await verifyKind(byRsa('RS256', { kid: 'ec' }))).toBe('invalid');
     const { d: _private, ...second } = await newSigningKey('second');
     const two = new BearerTokens({
       issuer,
       audience: undefined,
       agentAudience: 'urn:agents',
-      keys: ownKeys({ keys: [...keys, second] }),
+      keys: createOwnKeys({ keys: [...keys, second] }),
       isOwn: false,
     });
     expect((await two.verify(await sign({}, { kid: undefined }), now)).kind).toBe('invalid');
@@ -279,19 +283,19 @@ describe('edge cases', () => {
       [[], 'urn:crm', 'invalid'],
       [{}, 'urn:crm', 'invalid'],
     ] as const)
-      expect([aud, audience, await kindOf(sign({ aud }), audience)]).toEqual([aud, audience, kind]);
+      expect([aud, audience, await verifyKind(sign({ aud }), audience)]).toEqual([aud, audience, kind]);
   });
 
   test('rejects ID tokens and other tokens of the issuer that are not access tokens', async () => {
     // Access tokens of issuers that do not follow RFC 9068.
-    for (const typ of ['JWT', undefined]) expect(await kindOf(sign({ aud: 'urn:crm' }, { typ }))).toBe('valid');
-    expect(await kindOf(sign({ client_id: undefined, azp: 'app' }, { typ: 'JWT' }))).toBe('valid');
+    for (const typ of ['JWT', undefined]) expect(await verifyKind(sign({ aud: 'urn:crm' }, { typ }))).toBe('valid');
+    expect(await verifyKind(sign({ client_id: undefined, azp: 'app' }, { typ: 'JWT' }))).toBe('valid');
     for (const typ of ['JWT', undefined]) {
-      expect(await kindOf(sign({ aud: 'app' }, { typ }))).toBe('invalid');
-      expect(await kindOf(sign({ aud: ['app'], client_id: undefined, azp: 'app' }, { typ }))).toBe('invalid');
+      expect(await verifyKind(sign({ aud: 'app' }, { typ }))).toBe('invalid');
+      expect(await verifyKind(sign({ aud: ['app'], client_id: undefined, azp: 'app' }, { typ }))).toBe('invalid');
     }
     for (const typ of ['logout+jwt', 'dpop+jwt', 'secevent+jwt', 5])
-      expect([typ, await kindOf(sign({}, { typ }))]).toEqual([typ, 'invalid']);
+      expect([typ, await verifyKind(sign({}, { typ }))]).toEqual([typ, 'invalid']);
     expect(await verify(await sign({ client_id: undefined, azp: 'other' }))).toMatchObject({ clientId: 'other' });
     expect(await verify(await sign({ client_id: undefined }))).toMatchObject({ clientId: claims.sub });
   });

@@ -87,7 +87,7 @@ describe('an API key', () => {
       const { body, headers } = await expectStatus(401, 'GET', '/v1/me', { key });
       expect(body.error.code).toBe(code);
       expect(headers.get('www-authenticate')).toBe('Bearer');
-      expect(await usageOf(key)).toMatchObject({ total: 0, last_used_at: null });
+      expect(await readUsage(key)).toMatchObject({ total: 0, last_used_at: null });
     },
   );
 
@@ -211,7 +211,7 @@ describe('usage counting', () => {
     await expectStatus(200, 'GET', '/v1/me', { key, ip: '203.0.113.2' });
     await counted(key, { ...first, total: 2 });
     await usedAgo(key, 290);
-    const before = await usageOf(key);
+    const before = await readUsage(key);
     await expectStatus(200, 'GET', '/v1/me', { key, ip: '203.0.113.3' });
     await counted(key, { ...before, total: 3 });
     await usedAgo(key, 300);
@@ -417,11 +417,11 @@ describe('secrets', () => {
 
 /** Waits until the usage of a key is stored. */
 async function counted(key: string, expected: object) {
-  await vi.waitFor(async () => expect(await usageOf(key)).toMatchObject(expected));
-  return usageOf(key);
+  await vi.waitFor(async () => expect(await readUsage(key)).toMatchObject(expected));
+  return readUsage(key);
 }
 
-async function usageOf(key: string) {
+async function readUsage(key: string) {
   const [row] = await database()`
     select u.total_requests::int as total, u.last_used_at, u.last_used_ip
     from api_key_usage u join api_keys k on k.company_id = u.company_id and k.id = u.api_key_id

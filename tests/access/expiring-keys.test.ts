@@ -4,7 +4,7 @@ import { Pool } from '../../db/client/pool.ts';
 import { announceExpiringKeys } from '../../jobs/access/expiring-keys.ts';
 import { dropDatabase, newDatabase } from '../support/databases.ts';
 import { recordedEvents } from '../support/events.ts';
-import { contextOf } from '../support/job-runs.ts';
+import { buildJobContext } from '../support/job-runs.ts';
 import { database, newKey, newTenant, type Tenant, useDatabase } from '../support/tenants.ts';
 
 const day = 86_400_000;
@@ -36,7 +36,7 @@ afterAll(async () => {
   await dropDatabase(url);
 });
 
-const look = () => announceExpiringKeys(contextOf('expiring-keys', pools));
+const look = () => announceExpiringKeys(buildJobContext('expiring-keys', pools));
 
 async function recorded(): Promise<{ test_mode: boolean; data: Record<string, string> }[]> {
   return database()`

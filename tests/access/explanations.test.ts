@@ -8,7 +8,7 @@ import { anyAddress, type CallOptions, call, expectStatus, type Json } from '../
 import { inLanes } from '../support/concurrency.ts';
 import { type DeclaredOperation, operations } from '../support/document.ts';
 import { createRecord, newCustomField, recordsPath } from '../support/records.ts';
-import { alternativesOf, newWideTenant } from '../support/requests.ts';
+import { listAlternatives, newWideTenant } from '../support/requests.ts';
 import { newPerson, tokenFor } from '../support/sessions.ts';
 import { database, type KeyOptions, newKey, newTenant, newUser, type Tenant } from '../support/tenants.ts';
 import { anyPath, exempt, guarded, openedByOAuth, openedBySession } from '../support/walk.ts';
@@ -35,10 +35,11 @@ const explain = async (body: Json, key = tenant.key): Promise<Explained> =>
 const reject = async (status: number, body: Json, key = tenant.key): Promise<Json> =>
   (await expectStatus(status, 'POST', '/v1/access/explain', { key, body })).body.error;
 
-const failedOf = ({ checks }: Explained): string | undefined => checks.find(({ result }) => result === 'fail')?.check;
-const reasonOf = ({ checks }: Explained, name: string): string =>
+const findFailure = ({ checks }: Explained): string | undefined =>
+  checks.find(({ result }) => result === 'fail')?.check;
+const findReason = ({ checks }: Explained, name: string): string =>
   checks.find(({ check }) => check === name)?.reason ?? '';
-const resultOf = ({ checks }: Explained, name: string): string | undefined =>
+const findResult = ({ checks }: Explained, name: string): string | undefined =>
   checks.find(({ check }) => check === name)?.result;
 
 const keyId = async (key: string): Promise<string> => {
@@ -47,7 +48,7 @@ const keyId = async (key: string): Promise<string> => {
 };
 
 /** The check that an error belongs to, stated independently of the server. */
-function checkOf({ status, code, details = {} }: NonNullable<Explained['error']>): string[] {
+function toChecks({ status, code, details = {} }: NonNullable<Explained['error']>): string[] {
   if (status === 401) return ['credential'];
   if (status === 402) return ['plan'];
   if (code === 'IP_NOT_ALLOWED') return ['ip_allowlist'];
@@ -63,7 +64,7 @@ function checkOf({ status, code, details = {} }: NonNullable<Explained['error']>
 }
 
 /** Objects to try in the path of an operation. Settings exist for some objects only, always for leads. */
-function objectsOf({ path }: DeclaredOperation): (string | undefined)[] {
+function chooseObjects({ path }: DeclaredOperation): (string | undefined)[] {
   if (!path.includes('{object}')) return [undefined];
   return path.startsWith('/v1/objects/') ? ['leads', 'accounts', custom] : ['leads'];
 }
@@ -94,7 +95,7 @@ describe('agrees with real calls', () => {
     /** Another address for each call, because an address may fail only so often. */
     ip?: () => string;
   }
-  const reachOf = async (kind: 'branch' | 'team'): Promise<NonNullable<KeyOptions['reach']>> => ({
+  const createReach = async (kind: 'branch' | 'team'): Promise<NonNullable<KeyOptions['reach']>> => ({
     kind,
     id: kind === 'branch' ? await newBranch(tenant) : await newTeam(tenant),
   });
@@ -118,14 +119,14 @@ describe('agrees with real calls', () => {
     judged: string,
     asker: string,
     whose: Tenant,
-    addressOf?: () => string,
+    readAddress?: () => string,
   ): Promise<number> {
     const id = await keyId(judged);
     let allowed = 0;
     await inLanes(4, [...guarded], async (operation) => {
-      for (const object of objectsOf(operation)) {
+      for (const object of chooseObjects(operation)) {
         if (object?.startsWith('object:') && whose !== tenant) continue;
-        const ip = addressOf?.();
+        const ip = readAddress?.();
         const real = await admit(operation, object, { key: judged, ...(ip === undefined ? {} : { ip }) });
         const body = { api_key_id: id, operation: operation.id, object, ip };
         const explained = await explain(body, asker);
@@ -146,7 +147,7 @@ describe('agrees with real calls', () => {
           },
         });
         expectConsistent(explained);
-        if (explained.error) expect(checkOf(explained.error)).toContain(failedOf(explained));
+        if (explained.error) expect(toChecks(explained.error)).toContain(findFailure(explained));
         else allowed += 1;
       }
     });
@@ -164,7 +165,7 @@ describe('agrees with real calls', () => {
   );
 
   test.each(['branch', 'team'] as const)('explains every operation for a key with the reach %s', async (kind) => {
-    const [judged, asker] = await Promise.all([newKey(tenant, { reach: await reachOf(kind) }), newKey(tenant)]);
+    const [judged, asker] = await Promise.all([newKey(tenant, { reach: await createReach(kind) }), newKey(tenant)]);
     expect(await expectAgreement(judged, asker, tenant)).toBeGreaterThan(100);
   });
 
@@ -175,14 +176,14 @@ describe('agrees with real calls', () => {
     const [judged, asker] = await Promise.all([newKey(small), newKey(small)]);
     expect(await expectAgreement(judged, asker, small)).toBeGreaterThan(50);
     const missing = await explain({ api_key_id: await keyId(judged), operation: 'listBookings' }, asker);
-    expect([failedOf(missing), missing.error?.details.reason]).toEqual(['plan', 'not_in_plan']);
+    expect([findFailure(missing), missing.error?.details.reason]).toEqual(['plan', 'not_in_plan']);
     const off = await explain(
       { action: 'view', object: 'leads' },
       await newKey(small, { scopes: ['access_control:view'] }),
     );
-    expect(failedOf(off)).toBe('scope');
+    expect(findFailure(off)).toBe('scope');
     const disabled = await explain({ api_key_id: await keyId(judged), operation: 'searchReport' }, asker);
-    expect([failedOf(disabled), disabled.error?.details.reason]).toEqual(['module', 'disabled_by_admin']);
+    expect([findFailure(disabled), disabled.error?.details.reason]).toEqual(['module', 'disabled_by_admin']);
   });
 
   const roles = ['Company_Admin', 'Branch_Manager', 'Sales_Manager', 'Sales_Rep', 'Viewer'];
@@ -192,7 +193,7 @@ describe('agrees with real calls', () => {
     const session = await tokenFor(tenant, user);
     const counts = { allowed: 0, rejected: 0 };
     await inLanes(4, [...new Set([...openedBySession, ...openedByOAuth])], async (operation) => {
-      const [object] = objectsOf(operation);
+      const [object] = chooseObjects(operation);
       const real = [
         ...(openedBySession.includes(operation) ? [await admit(operation, object, { token: session })] : []),
         // An app may make only sixty calls a minute.
@@ -211,8 +212,8 @@ describe('agrees with real calls', () => {
         explained.error.status,
         explained.error.code,
       ]);
-      expect(checkOf(explained.error)).toContain(failedOf(explained));
-      expect(failedOf(explained)).not.toBe('scope');
+      expect(toChecks(explained.error)).toContain(findFailure(explained));
+      expect(findFailure(explained)).not.toBe('scope');
     });
     expect(counts.allowed).toBeGreaterThan(20);
     if (role !== 'Company_Admin') expect(counts.rejected).toBeGreaterThan(20);
@@ -244,7 +245,7 @@ describe('agrees with real calls', () => {
           { operation: 'updateLeadStatus' },
         ]) {
           const explained = await explain({ ...subject, ...asked, record_id: record.id });
-          expect([explained.allowed, failedOf(explained)]).toEqual([
+          expect([explained.allowed, findFailure(explained)]).toEqual([
             status === 200,
             status === 200 ? undefined : 'reach',
           ]);
@@ -254,14 +255,14 @@ describe('agrees with real calls', () => {
     }
     // A representative may edit but not delete.
     const deleting = { user_id: near.id, action: 'delete', object: 'leads', record_id: seen.id };
-    expect(failedOf(await explain(deleting))).toBe('role');
+    expect(findFailure(await explain(deleting))).toBe('role');
   });
 
   test('judges records of the other mode as absent', async () => {
     const { id } = await createRecord(tenant.key, 'accounts', { name: 'Live' });
     const asked = { api_key_id: await keyId(tenant.testKey), action: 'view', object: 'accounts', record_id: id };
-    expect(failedOf(await explain(asked))).toBe('reach');
-    expect(failedOf(await explain({ ...asked, api_key_id: undefined }, tenant.testKey))).toBe('reach');
+    expect(findFailure(await explain(asked))).toBe('reach');
+    expect(findFailure(await explain({ ...asked, api_key_id: undefined }, tenant.testKey))).toBe('reach');
   });
 
   test('explains fields as writes and reads answer them', async () => {
@@ -278,7 +279,7 @@ describe('agrees with real calls', () => {
         const explained = await explain({ action, object: 'leads', field });
         expect({ action, field, allowed: explained.allowed }).toEqual({ action, field, allowed: real.status < 300 });
         if (explained.allowed) continue;
-        expect(failedOf(explained)).toBe('field');
+        expect(findFailure(explained)).toBe('field');
         expect(explained.error?.status).toBe(real.status);
         expect(explained.error?.details.fields[0]).toMatchObject({
           field,
@@ -296,16 +297,16 @@ describe('credentials', () => {
   test('judges the caller itself by default, with the address only if it is given', async () => {
     const key = await newKey(tenant, { scopes: ['access_control:view'], ipAllowlist: ['10.0.0.0/8'] });
     const own = await explain({ operation: 'checkAccess' }, key);
-    expect([own.allowed, resultOf(own, 'ip_allowlist')]).toEqual([true, 'not_reached']);
+    expect([own.allowed, findResult(own, 'ip_allowlist')]).toEqual([true, 'not_reached']);
     const elsewhere = await explain({ operation: 'checkAccess', ip: '203.0.113.7' }, key);
-    expect([failedOf(elsewhere), elsewhere.error]).toEqual([
+    expect([findFailure(elsewhere), elsewhere.error]).toEqual([
       'ip_allowlist',
       { status: 403, code: 'IP_NOT_ALLOWED', details: {} },
     ]);
     const near = await explain({ operation: 'checkAccess', ip: '10.1.2.3' }, key);
-    expect([near.allowed, resultOf(near, 'ip_allowlist')]).toEqual([true, 'pass']);
+    expect([near.allowed, findResult(near, 'ip_allowlist')]).toEqual([true, 'pass']);
     const leads = await explain({ action: 'create', object: 'leads' }, key);
-    expect([failedOf(leads), leads.error?.status]).toEqual(['scope', 404]);
+    expect([findFailure(leads), leads.error?.status]).toEqual(['scope', 404]);
   });
 
   test('judges an app by what it was granted, and as the user that it acts for', async () => {
@@ -315,7 +316,7 @@ describe('credentials', () => {
       (await expectStatus(200, 'POST', '/v1/access/explain', { token, body })).body.data;
     expect((await ask({ action: 'view', object: 'leads' })).allowed).toBe(true);
     const edit = await ask({ action: 'edit', object: 'leads' });
-    expect([failedOf(edit), edit.error?.details.required_scopes]).toEqual(['scope', ['leads:edit']]);
+    expect([findFailure(edit), edit.error?.details.required_scopes]).toEqual(['scope', ['leads:edit']]);
     // The user may edit, but a branch is all that they and the app see.
     expect((await ask({ user_id: user.id, action: 'edit', object: 'leads' })).allowed).toBe(true);
     const stranger = await newUser(tenant, { branchId: await newBranch(tenant) });
@@ -329,28 +330,33 @@ describe('credentials', () => {
   test('fails the credential of an inactive user and of a temporary password', async () => {
     const [idle, fresh] = await Promise.all([newUser(tenant, { status: 'inactive' }), newPerson(tenant)]);
     const inactive = await explain({ user_id: idle.id, action: 'view', object: 'leads' });
-    expect([failedOf(inactive), inactive.error?.code]).toEqual(['credential', 'AUTH_INVALID_KEY']);
+    expect([findFailure(inactive), inactive.error?.code]).toEqual(['credential', 'AUTH_INVALID_KEY']);
     await database()`update sign_ins set must_change_password = true where company_id = ${tenant.companyId} and user_id = ${fresh.id}`;
     const temporary = await explain({ user_id: fresh.id, action: 'view', object: 'leads' });
-    expect([failedOf(temporary), temporary.error?.details.reason]).toEqual(['credential', 'password_change_required']);
+    expect([findFailure(temporary), temporary.error?.details.reason]).toEqual([
+      'credential',
+      'password_change_required',
+    ]);
     expect((await explain({ user_id: fresh.id, operation: 'getMe' })).allowed).toBe(true);
   });
 
   test('fails an operation that only a person can call, and passes public ones with any credential', async () => {
     const keys = await explain({ operation: 'listApiKeys' });
-    expect([failedOf(keys), keys.error?.details.reason]).toEqual(['credential', 'session_token_required']);
+    expect([findFailure(keys), keys.error?.details.reason]).toEqual(['credential', 'session_token_required']);
     const revoked = await keyId(await newKey(tenant, { revokedAt: new Date() }));
-    const open = operations.find((operation) => alternativesOf(operation).length === 0 && operation.id === 'getHealth');
+    const open = operations.find(
+      (operation) => listAlternatives(operation).length === 0 && operation.id === 'getHealth',
+    );
     const explained = await explain({ api_key_id: revoked, operation: open?.id });
-    expect([explained.allowed, reasonOf(explained, 'credential')]).toEqual([
+    expect([explained.allowed, findReason(explained, 'credential')]).toEqual([
       true,
       'The operation is public: it needs no credential.',
     ]);
   });
 
   test('says that writes take effect immediately', async () => {
-    expect(reasonOf(await explain({ action: 'edit', object: 'leads' }), 'write_mode')).toContain('direct');
-    expect(reasonOf(await explain({ action: 'view', object: 'leads' }), 'write_mode')).not.toContain('direct');
+    expect(findReason(await explain({ action: 'edit', object: 'leads' }), 'write_mode')).toContain('direct');
+    expect(findReason(await explain({ action: 'view', object: 'leads' }), 'write_mode')).not.toContain('direct');
   });
 });
 
@@ -382,7 +388,7 @@ describe('foreign data', () => {
     for (const record_id of [foreign.id, deleted.id, far.id, randomUUID()])
       told.push(await explain({ api_key_id: judged, action: 'edit', object: 'accounts', record_id }, narrow));
     expect(told[0]).toMatchObject({ allowed: false, error: { status: 404, code: 'NOT_FOUND' } });
-    expect(failedOf(told[0] as Explained)).toBe('reach');
+    expect(findFailure(told[0] as Explained)).toBe('reach');
     for (const each of told) expect(each).toEqual(told[0]);
     // A caller that may not view the object learns nothing of its records either.
     const blind = await newKey(tenant, { scopes: ['access_control:view'] });
@@ -393,7 +399,7 @@ describe('foreign data', () => {
 });
 
 describe('questions', () => {
-  const problemsOf = async (status: number, body: Json): Promise<Json[]> =>
+  const readProblems = async (status: number, body: Json): Promise<Json[]> =>
     (await reject(status, body)).details.fields.map(({ field, code }: Json) => [field, code]);
 
   test.each([
@@ -417,7 +423,7 @@ describe('questions', () => {
     [{ operation: 'getMe', api_key_id: 'x' }, 400, [['api_key_id', 'INVALID_FORMAT']]],
     [{ operation: 'getMe', because: 'x' }, 422, [['because', 'UNKNOWN_FIELD']]],
   ])('rejects %j with %i and names the problem', async (body, status, problems) => {
-    expect(await problemsOf(status, body)).toEqual(problems);
+    expect(await readProblems(status, body)).toEqual(problems);
   });
 
   test('suggests the operation that was meant', async () => {

@@ -7,7 +7,7 @@ import { resolve } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { expectStatus, useServer } from '../support/client.ts';
 import { besideCommon } from '../support/databases.ts';
-import { freePort } from '../support/free-port.ts';
+import { findFreePort } from '../support/free-port.ts';
 import { AppVisitor, authorizeAddress, exchangeForm, newProof, post } from '../support/oauth-apps.ts';
 import { newWideTenant } from '../support/requests.ts';
 import { startServer, type TestServer } from '../support/servers.ts';
@@ -39,7 +39,7 @@ beforeAll(async () => {
   mkdirSync(folder, { recursive: true });
   const trusted = resolve(folder, 'trusted.pem');
   writeFileSync(trusted, localCertificate);
-  const port = await freePort();
+  const port = await findFreePort();
   base = `http://127.0.0.1:${port}`;
   server = await startServer({
     ...testSettings,

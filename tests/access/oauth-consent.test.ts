@@ -3,7 +3,7 @@ import { decodeJwt } from 'jose';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { call, expectStatus, type Json, useServer } from '../support/client.ts';
 import { besideCommon } from '../support/databases.ts';
-import { freePort } from '../support/free-port.ts';
+import { findFreePort } from '../support/free-port.ts';
 import { post as postToMcp } from '../support/mcp.ts';
 import {
   AppVisitor,
@@ -26,7 +26,7 @@ let base: string;
 let tenant: Tenant;
 
 beforeAll(async () => {
-  const port = await freePort();
+  const port = await findFreePort();
   base = `http://127.0.0.1:${port}`;
   server = await startServer({
     ...testSettings,

@@ -10,7 +10,7 @@ import { accessibilityProblems } from '../support/accessibility.ts';
 import { openBrowser, watchedPage } from '../support/browser.ts';
 import { anyAddress, expectStatus, useServer } from '../support/client.ts';
 import { besideCommon } from '../support/databases.ts';
-import { freePort } from '../support/free-port.ts';
+import { findFreePort } from '../support/free-port.ts';
 import {
   AppVisitor,
   authorizeAddress,
@@ -34,7 +34,7 @@ let tenant: Tenant;
 const tokenPath = '/auth/v1/oauth/token';
 
 beforeAll(async () => {
-  const port = await freePort();
+  const port = await findFreePort();
   base = `http://127.0.0.1:${port}`;
   server = await startServer({
     ...testSettings,

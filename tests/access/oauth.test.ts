@@ -37,14 +37,14 @@ afterAll(async () => {
 
 const baseUrl = (): string => servers[0]?.url ?? '';
 
-async function tokenOf(userId: string, scope?: string): Promise<string> {
+async function requestToken(userId: string, scope?: string): Promise<string> {
   return (await app.authorize(userId, scope)).access_token;
 }
 
 /** Consents to the app and returns a token. */
 async function consented(tenant: Tenant, groups: string[], userId = tenant.admin.id): Promise<string> {
   await newGrant(tenant, { userId, clientId: app.clientId, groups });
-  return tokenOf(userId);
+  return requestToken(userId);
 }
 
 describe('an authorized app', () => {
@@ -102,7 +102,7 @@ describe('an authorized app', () => {
     const tenant = await newTenant();
     await newGrant(tenant, { clientId: app.clientId });
     const scopesWith = async (scope: string): Promise<string[]> => {
-      const token = await tokenOf(tenant.admin.id, scope);
+      const token = await requestToken(tenant.admin.id, scope);
       return (await expectStatus(200, 'GET', '/v1/me', { token, baseUrl: baseUrl() })).body.data.scopes;
     };
     expect(await scopesWith('openid offline_access')).toEqual([]);
@@ -145,7 +145,7 @@ describe('an authorized app', () => {
 describe('a token without consent', () => {
   test('rejects a token with 403 if the user never authorized the app', async () => {
     const tenant = await newTenant();
-    const token = await tokenOf(tenant.admin.id);
+    const token = await requestToken(tenant.admin.id);
     const { body } = await expectStatus(403, 'GET', '/v1/me', { token, baseUrl: baseUrl() });
     expect(body.error).toMatchObject({ code: 'FORBIDDEN_SCOPE', details: { reason: 'no_grant' } });
     // The consent of another user in the same workspace does not count.
@@ -204,8 +204,8 @@ describe('a token without consent', () => {
     await expectUnknown(token);
     await sql`delete from users where id = ${user.id}`;
     await expectUnknown(token);
-    await expectUnknown(await tokenOf(crypto.randomUUID()));
-    await expectUnknown(await tokenOf('somebody'));
+    await expectUnknown(await requestToken(crypto.randomUUID()));
+    await expectUnknown(await requestToken('somebody'));
   });
 });
 

@@ -28,12 +28,12 @@ beforeAll(async () => {
   key = tenant.key;
 });
 
-const idOf = (answer: Answer): string => answer.headers.get('x-request-id') ?? '';
+const readId = (answer: Answer): string => answer.headers.get('x-request-id') ?? '';
 
 /** Returns the entry of a request once it is written. */
-async function entryOf(answer: Answer, reader = key): Promise<Json> {
+async function findEntry(answer: Answer, reader = key): Promise<Json> {
   const found = await vi.waitUntil(async () => {
-    const { status, body } = await call('GET', `/v1/requests/${idOf(answer)}`, { key: reader });
+    const { status, body } = await call('GET', `/v1/requests/${readId(answer)}`, { key: reader });
     return status === 200 ? body : undefined;
   }, patience);
   return found.data.request;
@@ -75,9 +75,9 @@ describe('an entry', () => {
       ip: '203.0.113.9',
       headers: { 'user-agent': 'test/1' },
     });
-    const entry = await entryOf(answer);
+    const entry = await findEntry(answer);
     expect(entry).toEqual({
-      id: idOf(answer),
+      id: readId(answer),
       at: expect.any(String),
       method: 'GET',
       // Without the query, which may be sensitive.
@@ -112,11 +112,11 @@ describe('an entry', () => {
       idempotencyKey: true,
     });
     const entry = await vi.waitUntil(async () => {
-      const found = await entryOf(answer, own.key);
+      const found = await findEntry(answer, own.key);
       return found.deliveries.length > 0 ? found : undefined;
     }, patience);
-    const audit = await database()`select id from audit_logs where request_id = ${idOf(answer)}`;
-    const events = await database()`select id from feed_events where request_id = ${idOf(answer)}`;
+    const audit = await database()`select id from audit_logs where request_id = ${readId(answer)}`;
+    const events = await database()`select id from feed_events where request_id = ${readId(answer)}`;
     const deliveries = await database()`
       select id from webhook_deliveries where company_id = ${own.companyId} and event_id = ${events[0]?.id}`;
     expect(entry).toMatchObject({ status: 201, operation: 'createRecord', request_body: null });
@@ -136,7 +136,7 @@ describe('an entry', () => {
     };
     const answer = await call('POST', '/v1/webhooks', { key, body, idempotencyKey: true });
     expect(answer.status).toBeGreaterThanOrEqual(400);
-    const entry = await entryOf(answer);
+    const entry = await findEntry(answer);
     expect(entry.error).toEqual(answer.body.error);
     expect(entry.error_code).toBe(answer.body.error.code);
     expect(JSON.parse(entry.request_body)).toEqual({ ...body, secret: '[removed]', note: 'key [removed]' });
@@ -150,7 +150,7 @@ describe('an entry', () => {
     const body = { current_password: 'wrong-password-1', password: 'wrong-password-2' };
     const answer = await call('PATCH', '/v1/me/password', { token, body });
     expect(answer.status).toBeGreaterThanOrEqual(400);
-    const entry = await entryOf(answer);
+    const entry = await findEntry(answer);
     expect(entry).toMatchObject({
       request_body: null,
       actor: { kind: 'user', id: tenant.admin.id, name: 'Ada Admin' },
@@ -166,7 +166,7 @@ describe('an entry', () => {
       idempotencyKey,
       query: { unknown: 'secret-in-query' },
     });
-    const { id } = await entryOf(answer);
+    const { id } = await findEntry(answer);
     const stored = await storedText(database(), id);
     expect(stored).toContain(id);
     for (const hidden of [idempotencyKey, key, 'secret-in-query']) expect(stored).not.toContain(hidden);
@@ -176,13 +176,13 @@ describe('an entry', () => {
     const options = { key, body: lead(), idempotencyKey: randomUUID() };
     const first = await expectStatus(201, 'POST', '/v1/leads', options);
     const again = await expectStatus(201, 'POST', '/v1/leads', options);
-    expect((await entryOf(first)).idempotent_replay).toBe(false);
-    expect(await entryOf(again)).toMatchObject({ idempotent_replay: true, status: 201, audit_logs: [], events: [] });
+    expect((await findEntry(first)).idempotent_replay).toBe(false);
+    expect(await findEntry(again)).toMatchObject({ idempotent_replay: true, status: 201, audit_logs: [], events: [] });
     const wrong = { key, body: { ...lead(), assigned_to: uuidv7() }, idempotencyKey: randomUUID() };
     await call('POST', '/v1/leads', wrong);
     const rejected = await call('POST', '/v1/leads', wrong);
     expect(rejected.headers.get('idempotent-replay')).toBe('true');
-    const entry = await entryOf(rejected);
+    const entry = await findEntry(rejected);
     expect(entry).toMatchObject({ idempotent_replay: true, status: rejected.status, error: rejected.body.error });
   });
 
@@ -193,7 +193,7 @@ describe('an entry', () => {
       idempotencyKey: true,
     });
     const entry = await vi.waitUntil(async () => {
-      const found = await entryOf(answer);
+      const found = await findEntry(answer);
       return found.events.length === 2 ? found : undefined;
     }, patience);
     expect(entry).toMatchObject({ operation: 'createRecordBatch', status: 200 });
@@ -216,12 +216,12 @@ describe('the log', () => {
     for (const [rejected, status, code] of cases) {
       const path = code === 'FORBIDDEN_SCOPE' ? '/v1/audit-logs' : recordsPath('leads');
       const answer = await call('GET', path, { key: rejected });
-      expect(await entryOf(answer, own.key)).toMatchObject({ status, error_code: code, error: answer.body.error });
+      expect(await findEntry(answer, own.key)).toMatchObject({ status, error_code: code, error: answer.body.error });
     }
     const limited = await newKey(own, { perMinute: 1 });
     await call('GET', recordsPath('leads'), { key: limited });
     const answer = await call('GET', recordsPath('leads'), { key: limited });
-    expect(await entryOf(answer, own.key)).toMatchObject({ status: 429, error_code: 'RATE_LIMIT_EXCEEDED' });
+    expect(await findEntry(answer, own.key)).toMatchObject({ status: 429, error_code: 'RATE_LIMIT_EXCEEDED' });
   });
 
   test('has nothing of callers without a workspace', async () => {
@@ -229,30 +229,30 @@ describe('the log', () => {
     const none = await call('GET', recordsPath('leads'));
     const open = await call('GET', '/v1/health');
     // Written later than those, by the same process.
-    await entryOf(await expectStatus(200, 'GET', '/v1/me', { key }));
-    for (const answer of [unknown, none, open]) expect(await storedText(database(), idOf(answer))).toBe('');
+    await findEntry(await expectStatus(200, 'GET', '/v1/me', { key }));
+    for (const answer of [unknown, none, open]) expect(await storedText(database(), readId(answer))).toBe('');
   });
 
   test('shows test keys the requests of test keys, and live keys the others', async () => {
     const live = await expectStatus(200, 'GET', '/v1/me', { key });
     const tested = await expectStatus(200, 'GET', '/v1/me', { key: tenant.testKey });
-    expect(await entryOf(tested, tenant.testKey)).toMatchObject({ test_mode: true });
-    expect(await entryOf(live)).toMatchObject({ test_mode: false });
-    await expectStatus(404, 'GET', `/v1/requests/${idOf(tested)}`, { key });
-    await expectStatus(404, 'GET', `/v1/requests/${idOf(live)}`, { key: tenant.testKey });
-    expect(ids(await list({ operation: 'getMe' }, tenant.testKey))).not.toContain(idOf(live));
-    expect(ids(await list({ operation: 'getMe' }))).not.toContain(idOf(tested));
+    expect(await findEntry(tested, tenant.testKey)).toMatchObject({ test_mode: true });
+    expect(await findEntry(live)).toMatchObject({ test_mode: false });
+    await expectStatus(404, 'GET', `/v1/requests/${readId(tested)}`, { key });
+    await expectStatus(404, 'GET', `/v1/requests/${readId(live)}`, { key: tenant.testKey });
+    expect(ids(await list({ operation: 'getMe' }, tenant.testKey))).not.toContain(readId(live));
+    expect(ids(await list({ operation: 'getMe' }))).not.toContain(readId(tested));
   });
 
   test('shows no other workspace anything', async () => {
     const other = await newTenant();
     const answer = await expectStatus(200, 'GET', '/v1/me', { key });
-    await entryOf(answer);
-    await expectStatus(404, 'GET', `/v1/requests/${idOf(answer)}`, { key: other.key });
-    await entryOf(await expectStatus(200, 'GET', '/v1/me', { key: other.key }), other.key);
+    await findEntry(answer);
+    await expectStatus(404, 'GET', `/v1/requests/${readId(answer)}`, { key: other.key });
+    await findEntry(await expectStatus(200, 'GET', '/v1/me', { key: other.key }), other.key);
     const own = ids(await list());
     const shown = ids(await list({}, other.key));
-    expect(own).toContain(idOf(answer));
+    expect(own).toContain(readId(answer));
     expect(shown.length).toBeGreaterThan(0);
     expect(shown.filter((id) => own.includes(id))).toEqual([]);
   });
@@ -267,11 +267,11 @@ describe('the log', () => {
     const own = await newTenant();
     const live = await expectStatus(200, 'GET', '/v1/me', { key: own.key });
     const tested = await expectStatus(200, 'GET', '/v1/me', { key: own.testKey });
-    await entryOf(live, own.key);
-    await entryOf(tested, own.testKey);
+    await findEntry(live, own.key);
+    await findEntry(tested, own.testKey);
     await expectStatus(200, 'POST', '/v1/test-mode/reset', { key: own.testKey, body: {} });
-    await expectStatus(404, 'GET', `/v1/requests/${idOf(tested)}`, { key: own.testKey });
-    await expectStatus(200, 'GET', `/v1/requests/${idOf(live)}`, { key: own.key });
+    await expectStatus(404, 'GET', `/v1/requests/${readId(tested)}`, { key: own.testKey });
+    await expectStatus(200, 'GET', `/v1/requests/${readId(live)}`, { key: own.key });
   });
 });
 
@@ -288,7 +288,7 @@ describe('the list', () => {
     first = await expectStatus(200, 'GET', recordsPath('accounts'), { key: own.key });
     second = await call('POST', '/v1/leads', { key: own.key, body: { email: 'x' }, idempotencyKey: true });
     third = await call('GET', '/v1/settings/tags/leads', { key: narrow });
-    for (const each of [first, second, third]) await entryOf(each, own.key);
+    for (const each of [first, second, third]) await findEntry(each, own.key);
   });
 
   /** Filters that match some of the three requests, by their numbers. */
@@ -306,14 +306,14 @@ describe('the list', () => {
     [{ path: '/v1/%' }, []],
     [{ from: '2036-01-01' }, []],
     [{ to: '2020-01-01' }, []],
-    [async () => ({ api_key_id: (await entryOf(third, own.key)).api_key_id }), [3]],
-    [async () => ({ actor_id: (await entryOf(third, own.key)).actor.id, status: '2xx' }), []],
-    [async () => ({ actor_id: (await entryOf(first, own.key)).actor.id }), [2, 1]],
-    [async () => ({ from: (await entryOf(second, own.key)).at, status: '4xx' }), [3, 2]],
-    [async () => ({ to: (await entryOf(first, own.key)).at }), [1]],
+    [async () => ({ api_key_id: (await findEntry(third, own.key)).api_key_id }), [3]],
+    [async () => ({ actor_id: (await findEntry(third, own.key)).actor.id, status: '2xx' }), []],
+    [async () => ({ actor_id: (await findEntry(first, own.key)).actor.id }), [2, 1]],
+    [async () => ({ from: (await findEntry(second, own.key)).at, status: '4xx' }), [3, 2]],
+    [async () => ({ to: (await findEntry(first, own.key)).at }), [1]],
   ];
   test.each(cases)('with the filter %j has the matching requests, newest first', async (query, expected) => {
-    const three = [first, second, third].map(idOf);
+    const three = [first, second, third].map(readId);
     const found = ids(await list(typeof query === 'function' ? await query() : query, own.key));
     expect(found.filter((id) => three.includes(id)).map((id) => three.indexOf(id) + 1)).toEqual(expected);
     expect(found).toEqual(found.toSorted().reverse());
@@ -321,10 +321,10 @@ describe('the list', () => {
 
   test('reads every request once, page by page', async () => {
     const whole = ids(await list({ to: new Date().toISOString() }, own.key));
-    const one = ids(await list({ limit: 1, to: (await entryOf(third, own.key)).at }, own.key));
+    const one = ids(await list({ limit: 1, to: (await findEntry(third, own.key)).at }, own.key));
     expect(new Set(one).size).toBe(one.length);
     expect(whole).toEqual(expect.arrayContaining(one));
-    expect(one.slice(-3)).toEqual(expect.arrayContaining([first, second].map(idOf)));
+    expect(one.slice(-3)).toEqual(expect.arrayContaining([first, second].map(readId)));
   });
 
   test('rejects wrong filters and cursors of other lists', async () => {
@@ -531,7 +531,7 @@ describe('a server of its own', () => {
       }),
     );
     const later = await expectStatus(200, 'GET', '/v1/me', { key: own.key, baseUrl: server.url });
-    await vi.waitUntil(() => isStored(idOf(later)), patience);
+    await vi.waitUntil(() => isStored(readId(later)), patience);
   });
 
   test('writes what is queued when it stops', async () => {
@@ -539,14 +539,14 @@ describe('a server of its own', () => {
       Array.from({ length: 20 }, () => expectStatus(200, 'GET', '/v1/me', { key: own.key, baseUrl: server.url })),
     );
     await server.stop();
-    for (const answer of answers) expect(await isStored(idOf(answer))).toBe(true);
+    for (const answer of answers) expect(await isStored(readId(answer))).toBe(true);
   });
 
   test('records nothing with REQUEST_LOG=0', async () => {
     server = await start({ REQUEST_LOG: '0' });
     const answer = await expectStatus(200, 'GET', '/v1/me', { key: own.key, baseUrl: server.url });
     await server.stop();
-    expect(await isStored(idOf(answer))).toBe(false);
+    expect(await isStored(readId(answer))).toBe(false);
   });
 
   test('drops days that are past their retention, and removes expired requests without a partition', async () => {

@@ -157,15 +157,15 @@ describe('GET /v1/roles/{id}', () => {
   });
 
   test('lets Company_Admin do everything and Viewer only view, and a Sales_Rep delete and configure nothing', async () => {
-    const actionsOf = async (name: string): Promise<Record<string, string[]>> => {
+    const readActions = async (name: string): Promise<Record<string, string[]>> => {
       const { permissions } = await get((await named(name)).id);
       return Object.fromEntries(permissions.map((row: Json) => [row.module, row.actions]));
     };
-    expect(await actionsOf('Company_Admin')).toMatchObject(matrix);
-    const viewer = await actionsOf('Viewer');
+    expect(await readActions('Company_Admin')).toMatchObject(matrix);
+    const viewer = await readActions('Viewer');
     expect([viewer.leads, viewer.users, viewer.billing]).toEqual([['view'], ['view'], []]);
     expect(new Set(Object.values(viewer).flat())).toEqual(new Set(['view']));
-    const rep = await actionsOf('Sales_Rep');
+    const rep = await readActions('Sales_Rep');
     expect(rep.leads).toEqual(['view', 'create', 'edit']);
     for (const actions of Object.values(rep))
       for (const refused of ['delete', 'configure']) expect(actions).not.toContain(refused);
@@ -228,21 +228,21 @@ describe('the permissions of a user', () => {
       ['leads:delete', 'object:visits:delete', 'users:view', 'users:configure', 'leads:fly'].map(both.allows),
     ).toEqual([true, true, true, false, false]);
     const mixed = resolvePermissions(['Sales_Rep', 'Viewer']);
-    expect([mixed.allows('leads:edit'), mixed.reachOf(['leads:view']), mixed.reachOf(['leads:edit'])]).toEqual([
-      true,
-      'company',
-      'own',
-    ]);
-    expect([mixed.reachOf(['leads:view', 'leads:edit']), mixed.reachOf([])]).toEqual(['own', 'company']);
+    expect([
+      mixed.allows('leads:edit'),
+      mixed.computeReach(['leads:view']),
+      mixed.computeReach(['leads:edit']),
+    ]).toEqual([true, 'company', 'own']);
+    expect([mixed.computeReach(['leads:view', 'leads:edit']), mixed.computeReach([])]).toEqual(['own', 'company']);
     const leading = resolvePermissions(['Branch_Manager', 'Sales_Rep']);
-    expect(['leads:edit', 'leads:delete', 'billing:view'].map((scope) => leading.reachOf([scope]))).toEqual([
+    expect(['leads:edit', 'leads:delete', 'billing:view'].map((scope) => leading.computeReach([scope]))).toEqual([
       'branch',
       'branch',
       'own',
     ]);
     const nothing = resolvePermissions(['Regional_Director', 'Super_Admin', 'constructor']);
     expect(resolvePermissions(['Company_Admin']).allows('records:view')).toBe(false);
-    expect([nothing.allows('leads:view'), nothing.allows('constructor:name'), nothing.reachOf([])]).toEqual([
+    expect([nothing.allows('leads:view'), nothing.allows('constructor:name'), nothing.computeReach([])]).toEqual([
       false,
       false,
       'own',
@@ -251,19 +251,19 @@ describe('the permissions of a user', () => {
 
   test('replaces the roles with a custom profile, for own records only', () => {
     const profile = [{ module: 'leads', actions: ['view', 'fly'] }];
-    const { allows, reachOf } = resolvePermissions(['Company_Admin'], profile);
+    const { allows, computeReach } = resolvePermissions(['Company_Admin'], profile);
     const scopesOfUser = ['leads:view', 'leads:edit', 'leads:fly', 'deals:view', 'object:visits:view'];
     expect(scopesOfUser.map(allows)).toEqual([true, false, false, false, false]);
-    expect([reachOf([]), reachOf(['leads:view'])]).toEqual(['own', 'own']);
+    expect([computeReach([]), computeReach(['leads:view'])]).toEqual(['own', 'own']);
   });
 
   test('permits for every role exactly what its profile lists', () => {
     for (const role of Object.keys(scopes)) {
-      const { allows, reachOf } = resolvePermissions([role]);
+      const { allows, computeReach } = resolvePermissions([role]);
       for (const { module, actions, scope } of listRolePermissions(role, ['object:visits'])) {
         const offered = matrix[module] ?? ['view', 'create', 'edit', 'delete'];
         expect(offered.filter((action) => allows(`${module}:${action}`))).toEqual(actions);
-        for (const action of actions) expect(reachOf([`${module}:${action}`])).toBe(scope);
+        for (const action of actions) expect(computeReach([`${module}:${action}`])).toBe(scope);
       }
     }
   });

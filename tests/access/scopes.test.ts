@@ -4,7 +4,7 @@ import { describe, expect, test } from 'vitest';
 import { isGrantable, parseGrants } from '../../domain/access/scopes.ts';
 import { call, expectStatus } from '../support/client.ts';
 import { operations } from '../support/document.ts';
-import { alternativesOf } from '../support/requests.ts';
+import { listAlternatives } from '../support/requests.ts';
 import { newPlatformKey } from '../support/tenants.ts';
 
 /** The catalog, deliberately duplicated: a change must be made in both places. */
@@ -102,7 +102,7 @@ describe('a platform key', () => {
     async (_id, operation) => {
       const path = operation.path.replace('{object}', 'leads').replace(/\{\w+\}/g, randomUUID());
       const answer = await call(operation.method, path, { key: await platformKey() });
-      const isPublic = alternativesOf(operation).length === 0;
+      const isPublic = listAlternatives(operation).length === 0;
       const isItsOwn = ['createOnboardingAsPlatform', 'checkEmail'].includes(operation.id);
       const refused = [answer.status, answer.body?.error?.code ?? answer.body?.error];
       if (isPublic || isItsOwn) expect(answer.status).not.toBe(403);

@@ -8,7 +8,7 @@ import { sha256 } from '../../runtime/credentials/secrets.ts';
 import { type Answer, call, expectStatus } from '../support/client.ts';
 import { besideCommon } from '../support/databases.ts';
 import { operations } from '../support/document.ts';
-import { alternativesOf } from '../support/requests.ts';
+import { listAlternatives } from '../support/requests.ts';
 import { startServer, type TestServer } from '../support/servers.ts';
 import { newPerson, signIn } from '../support/sessions.ts';
 import { testSettings } from '../support/setup.ts';
@@ -308,7 +308,7 @@ describe('a session token', () => {
     const tenant = await newTenant();
     const { access_token: token } = await signIn(tenant.admin.email);
     const closed = operations.filter((operation) => {
-      const schemes = alternativesOf(operation).map(({ scheme }) => scheme);
+      const schemes = listAlternatives(operation).map(({ scheme }) => scheme);
       return schemes.length > 0 && !schemes.includes('session');
     });
     expect(closed.length).toBeGreaterThan(0);

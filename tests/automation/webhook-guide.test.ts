@@ -4,10 +4,10 @@ import { mkdirSync, writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, describe, expect, test, vi } from 'vitest';
-import { composeTestBody, eventName } from '../../domain/automation/webhook-bodies.ts';
-import { newSigningSecret, signatures } from '../../runtime/outbound/signed-posts.ts';
+import { composeTestBody, toEventId } from '../../domain/automation/webhook-bodies.ts';
+import { buildSignatures, newSigningSecret } from '../../runtime/outbound/signed-posts.ts';
 import { document } from '../support/document.ts';
-import { freePort } from '../support/free-port.ts';
+import { findFreePort } from '../support/free-port.ts';
 import { findProgram, skipNote } from '../support/programs.ts';
 
 const { tags } = document as unknown as { tags: { name: string; description: string }[] };
@@ -27,7 +27,7 @@ afterEach(() => {
 async function start(program: string, file: string, source: string, secret: string) {
   mkdirSync(folder, { recursive: true });
   writeFileSync(join(folder, file), source);
-  const port = await freePort();
+  const port = await findFreePort();
   const started = spawn(program, [join(folder, file)], {
     env: { PATH: process.env.PATH ?? '', PORT: String(port), WEBHOOK_SECRET: secret },
   });
@@ -57,12 +57,12 @@ describe.each(programs)('the receiver in $language', ({ language, program, file 
       const id = '019a9f2e-7c41-7b20-9c4d-3e7d6f5c2b18';
       const body = composeTestBody('record.created', id, true, new Date());
       const signed = (key: string, sentAt = new Date()): Record<string, string> =>
-        signatures({ secrets: [key], messageId: eventName(id), body, sentAt });
+        buildSignatures({ secrets: [key], messageId: toEventId(id), body, sentAt });
       expect(await post(signed(secret), body)).toBe(204);
       expect(await post(signed(secret), body)).toBe(204);
-      const both = signatures({
+      const both = buildSignatures({
         secrets: [newSigningSecret(), secret],
-        messageId: eventName(id),
+        messageId: toEventId(id),
         body,
         sentAt: new Date(),
       });
@@ -77,7 +77,7 @@ describe.each(programs)('the receiver in $language', ({ language, program, file 
       ] as const)
         expect(await post(headers, sent)).toBe(400);
       await sleep(50);
-      expect(printed()).toEqual([`record.created ${eventName(id)}`]);
+      expect(printed()).toEqual([`record.created ${toEventId(id)}`]);
     },
   );
 });

@@ -173,18 +173,18 @@ describe('a body', () => {
     actor: { kind: 'user', id: 'u', name: null },
     data: { object: 'leads', record_id: 'r', changed_fields: ['notes'], occurred_at: 'now' },
   });
-  const textOf = (length: number) => ({ notes: { from: null, to: 'é'.repeat(length) } });
+  const buildText = (length: number) => ({ notes: { from: null, to: 'é'.repeat(length) } });
 
   test('includes changed fields in a body only on request', () => {
-    expect(JSON.parse(composeBody(updated(textOf(1)), false, ['changes'])).data.changes).toEqual(textOf(1));
-    expect(composeBody(updated(textOf(1)), false, [])).not.toContain('changes"');
+    expect(JSON.parse(composeBody(updated(buildText(1)), false, ['changes'])).data.changes).toEqual(buildText(1));
+    expect(composeBody(updated(buildText(1)), false, [])).not.toContain('changes"');
   });
 
   test('omits and reports changed fields if the body would exceed 64 KB', () => {
-    const around = Buffer.byteLength(composeBody(updated(textOf(0)), false, ['changes']));
+    const around = Buffer.byteLength(composeBody(updated(buildText(0)), false, ['changes']));
     const most = Math.floor((maxBodyBytes - around) / 2);
-    expect(JSON.parse(composeBody(updated(textOf(most)), false, ['changes'])).data).toHaveProperty('changes');
-    const cut = JSON.parse(composeBody(updated(textOf(most + 1)), false, ['changes'])).data;
+    expect(JSON.parse(composeBody(updated(buildText(most)), false, ['changes'])).data).toHaveProperty('changes');
+    const cut = JSON.parse(composeBody(updated(buildText(most + 1)), false, ['changes'])).data;
     expect([cut.changes, cut.changes_truncated]).toEqual([undefined, true]);
   });
 });

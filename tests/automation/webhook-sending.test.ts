@@ -5,7 +5,7 @@ import Stripe from 'stripe';
 import { afterAll, afterEach, beforeAll, describe, expect, inject, test, vi } from 'vitest';
 import { type Claim, sweepDeliveries, takeDeliveries } from '../../db/automation/webhook-sending.ts';
 import { hideWebhook, restartWebhook } from '../../db/automation/webhooks.ts';
-import { retriesAfterLoss } from '../../domain/automation/webhook-attempts.ts';
+import { computeRetriesAfterLoss } from '../../domain/automation/webhook-attempts.ts';
 import { Secrets } from '../../runtime/credentials/secrets.ts';
 import { OutgoingClient } from '../../runtime/outbound/client.ts';
 import { newSigningSecret } from '../../runtime/outbound/signed-posts.ts';
@@ -13,7 +13,7 @@ import { verifyWebhook } from '../../sdk/src/index.ts';
 import type { Mode } from '../support/arranged-ids.ts';
 import { answering, type Behaviour, type Received, Receiver } from '../support/receivers.ts';
 import { database, newTenant, newUser, rowDatabase, type Tenant } from '../support/tenants.ts';
-import { deliveriesOf, SenderWorld, webhookOf } from '../support/webhook-senders.ts';
+import { readDeliveries, readWebhook, SenderWorld } from '../support/webhook-senders.ts';
 import { newWebhook } from '../support/webhooks.ts';
 
 const second = 1000;
@@ -56,7 +56,7 @@ describe('a delivery', () => {
     await world.send();
     world.later(day);
     await world.send();
-    const [delivery] = await deliveriesOf(id);
+    const [delivery] = await readDeliveries(id);
     expect(delivery).toMatchObject({ status: 'succeeded', attempts: 1, last_response_code: 200, last_error: null });
     expect(delivery.last_response_snippet).toBe('ok');
     expect(receiver.requests).toHaveLength(1);
@@ -101,7 +101,7 @@ describe('a delivery', () => {
     expect(receiver.requests.map(({ headers }) => headers['service-attempt'])).toEqual(
       Array.from({ length: 10 }, (_, index) => String(index + 1)),
     );
-    expect(await deliveriesOf(id)).toMatchObject([
+    expect(await readDeliveries(id)).toMatchObject([
       {
         status: 'failed',
         attempts: 10,
@@ -118,7 +118,7 @@ describe('a delivery', () => {
     await world.addEvents(tenant, 'test');
     await world.sendUntil(new Date(world.now.getTime() + hour));
     expect(receiver.requests).toHaveLength(3);
-    expect(await deliveriesOf(id)).toMatchObject([{ status: 'failed', attempts: 3, max_attempts: 3 }]);
+    expect(await readDeliveries(id)).toMatchObject([{ status: 'failed', attempts: 3, max_attempts: 3 }]);
   });
 
   test('does not send events to the other mode or to another company', async () => {
@@ -134,13 +134,13 @@ describe('a delivery', () => {
     await receiver.stop();
     const events = await world.addEvents(tenant, 'live', 20);
     await world.sendUntil(new Date(world.now.getTime() + hour));
-    expect((await deliveriesOf(id)).every(({ status }) => status === 'retrying')).toBe(true);
-    expect((await deliveriesOf(id)).every(({ last_error }) => last_error === 'connect')).toBe(true);
+    expect((await readDeliveries(id)).every(({ status }) => status === 'retrying')).toBe(true);
+    expect((await readDeliveries(id)).every(({ last_error }) => last_error === 'connect')).toBe(true);
     await receiver.listen();
     await world.sendUntil(new Date(world.now.getTime() + day));
     expect(receiver.bodies.map((body) => body.id).sort()).toEqual(events.map((event) => `evt_${event.id}`).sort());
-    expect((await deliveriesOf(id)).every(({ status }) => status === 'succeeded')).toBe(true);
-    expect(await webhookOf(id)).toMatchObject({ consecutive_failures: 0, failing_since: null });
+    expect((await readDeliveries(id)).every(({ status }) => status === 'succeeded')).toBe(true);
+    expect(await readWebhook(id)).toMatchObject({ consecutive_failures: 0, failing_since: null });
   });
 
   test('honors the Retry-After of a receiver up to an hour', async () => {
@@ -151,7 +151,7 @@ describe('a delivery', () => {
       world.later(second);
       await world.addEvents(tenant, 'live');
       await world.send();
-      const [delivery] = await deliveriesOf(id);
+      const [delivery] = await readDeliveries(id);
       return delivery.next_attempt_at.getTime() - world.now.getTime();
     };
     expect(await waited(429, '120')).toBe(120 * second);
@@ -173,7 +173,7 @@ describe('a delivery', () => {
     await world.addEvents(tenant, 'live');
     await world.send();
     expect(target.receiver.requests).toEqual([]);
-    expect(await deliveriesOf(id)).toMatchObject([
+    expect(await readDeliveries(id)).toMatchObject([
       { status: 'retrying', last_response_code: 302, last_error: 'http_error' },
     ]);
   });
@@ -189,7 +189,7 @@ describe('a delivery', () => {
     };
     await world.addEvents(tenant, 'live');
     await world.send();
-    expect(await deliveriesOf(id)).toMatchObject([{ status: 'succeeded', last_response_code: 200 }]);
+    expect(await readDeliveries(id)).toMatchObject([{ status: 'succeeded', last_response_code: 200 }]);
   });
 
   test('stores only the start of a long response, without characters that the database rejects', async () => {
@@ -197,7 +197,7 @@ describe('a delivery', () => {
     receiver.behave = (_, response) => void response.writeHead(500).end(`\0\ud800${'é'.repeat(100_000)}`);
     await world.addEvents(tenant, 'live');
     await world.send();
-    const [delivery] = await deliveriesOf(id);
+    const [delivery] = await readDeliveries(id);
     expect(delivery.last_response_snippet).toHaveLength(1024);
     expect(delivery.last_response_snippet).toMatch(/^.é+$/);
   });
@@ -209,7 +209,7 @@ describe('a delivery', () => {
     await sender.run(world.context);
     await sender.settled();
     expect(receiver.requests).toEqual([]);
-    expect(await deliveriesOf(id)).toMatchObject([{ status: 'retrying', last_error: 'blocked_address' }]);
+    expect(await readDeliveries(id)).toMatchObject([{ status: 'retrying', last_error: 'blocked_address' }]);
   });
 });
 
@@ -224,8 +224,8 @@ describe('a response of the receiver', () => {
       await newUser(tenant);
       await world.addEvents(tenant, 'live');
       await world.send();
-      expect(await deliveriesOf(id)).toMatchObject([{ status, attempts: 1 }]);
-      expect(await webhookOf(id)).toMatchObject({ disabled_reason: 'gone' });
+      expect(await readDeliveries(id)).toMatchObject([{ status, attempts: 1 }]);
+      expect(await readWebhook(id)).toMatchObject({ disabled_reason: 'gone' });
       const { companyId } = tenant;
       const mails = await database()`select recipient, template, data from mails where company_id = ${companyId}`;
       expect(mails).toMatchObject([
@@ -245,7 +245,7 @@ describe('a response of the receiver', () => {
       await world.addEvents(tenant, 'live');
       world.later(day);
       await world.send();
-      expect((await deliveriesOf(id)).map((each) => each.status)).toEqual([status, 'skipped']);
+      expect((await readDeliveries(id)).map((each) => each.status)).toEqual([status, 'skipped']);
       expect(receiver.requests).toHaveLength(1);
     },
   );
@@ -254,7 +254,7 @@ describe('a response of the receiver', () => {
     const { tenant, id } = await subscribed('test', answering(410));
     await world.addEvents(tenant, 'test');
     await world.send();
-    expect(await webhookOf(id)).toMatchObject({ disabled_reason: 'gone' });
+    expect(await readWebhook(id)).toMatchObject({ disabled_reason: 'gone' });
     expect(await database()`select from mails where company_id = ${tenant.companyId}`).toHaveLength(0);
   });
 
@@ -262,13 +262,13 @@ describe('a response of the receiver', () => {
     const { tenant, id } = await subscribed('live', answering(500, { 'webhook-delivery': 'abort-message' }));
     await world.addEvents(tenant, 'live');
     await world.send();
-    expect(await deliveriesOf(id)).toMatchObject([{ status: 'cancelled', attempts: 1, next_attempt_at: null }]);
-    expect(await webhookOf(id)).toMatchObject({ disabled_reason: null, consecutive_failures: 0 });
+    expect(await readDeliveries(id)).toMatchObject([{ status: 'cancelled', attempts: 1, next_attempt_at: null }]);
+    expect(await readWebhook(id)).toMatchObject({ disabled_reason: null, consecutive_failures: 0 });
   });
 });
 
 describe('a failing receiver', () => {
-  const mailsOf = async (tenant: Tenant): Promise<string[]> =>
+  const readMails = async (tenant: Tenant): Promise<string[]> =>
     (
       await database()<{ template: string }[]>`
       select template from mails where company_id = ${tenant.companyId} order by created_at`
@@ -278,21 +278,21 @@ describe('a failing receiver', () => {
     const { tenant, id } = await subscribed('live', answering(500));
     await world.addEvents(tenant, 'live', 50);
     await world.sendUntil(new Date(world.now.getTime() + 4 * day));
-    expect(await webhookOf(id)).toMatchObject({ disabled_at: null, exhausted_deliveries: 50 });
-    expect(await mailsOf(tenant)).toEqual(['webhook_failing']);
+    expect(await readWebhook(id)).toMatchObject({ disabled_at: null, exhausted_deliveries: 50 });
+    expect(await readMails(tenant)).toEqual(['webhook_failing']);
     // Just before five days, so that the count decides.
     await world.addEvents(tenant, 'live', 49);
     await database()`update webhook_deliveries set attempts = 9 where subscription_id = ${id} and status = 'pending'`;
     await world.sendUntil(new Date(world.now.getTime() + minute));
-    expect(await webhookOf(id)).toMatchObject({ disabled_at: null, exhausted_deliveries: 99, probing_since: null });
+    expect(await readWebhook(id)).toMatchObject({ disabled_at: null, exhausted_deliveries: 99, probing_since: null });
     await world.addEvents(tenant, 'live', 1);
     await database()`update webhook_deliveries set attempts = 9 where subscription_id = ${id} and status = 'pending'`;
     await world.send();
-    expect(await webhookOf(id)).toMatchObject({ disabled_at: null, probing_since: expect.any(Date) });
+    expect(await readWebhook(id)).toMatchObject({ disabled_at: null, probing_since: expect.any(Date) });
     await world.addEvents(tenant, 'live', 1);
     await world.send();
-    expect(await webhookOf(id)).toMatchObject({ disabled_reason: 'failures' });
-    expect(await mailsOf(tenant)).toEqual(['webhook_failing', 'webhook_disabled']);
+    expect(await readWebhook(id)).toMatchObject({ disabled_reason: 'failures' });
+    expect(await readMails(tenant)).toEqual(['webhook_failing', 'webhook_disabled']);
   });
 
   test('disables an endpoint after five days with ten failed deliveries', async () => {
@@ -300,13 +300,13 @@ describe('a failing receiver', () => {
     await world.addEvents(tenant, 'live', 10);
     const start = world.now.getTime();
     await world.sendUntil(new Date(start + 5 * day - hour));
-    expect(await webhookOf(id)).toMatchObject({ disabled_at: null, exhausted_deliveries: 10 });
+    expect(await readWebhook(id)).toMatchObject({ disabled_at: null, exhausted_deliveries: 10 });
     world.now = new Date(start + 5 * day);
     await world.addEvents(tenant, 'live', 1);
     await world.send();
-    expect(await webhookOf(id)).toMatchObject({ disabled_at: null, probing_since: expect.any(Date) });
+    expect(await readWebhook(id)).toMatchObject({ disabled_at: null, probing_since: expect.any(Date) });
     await world.sendUntil(new Date(world.now.getTime() + minute));
-    expect(await webhookOf(id)).toMatchObject({ disabled_reason: 'failures' });
+    expect(await readWebhook(id)).toMatchObject({ disabled_reason: 'failures' });
   });
 
   test('resets the health of a receiver that accepts its last attempt', async () => {
@@ -315,10 +315,10 @@ describe('a failing receiver', () => {
     await world.sendUntil(new Date(world.now.getTime() + 5 * day));
     await world.addEvents(tenant, 'live', 1);
     await world.send();
-    expect(await webhookOf(id)).toMatchObject({ probing_since: expect.any(Date) });
+    expect(await readWebhook(id)).toMatchObject({ probing_since: expect.any(Date) });
     receiver.behave = answering(200);
     await world.sendUntil(new Date(world.now.getTime() + minute));
-    expect(await webhookOf(id)).toMatchObject({
+    expect(await readWebhook(id)).toMatchObject({
       disabled_at: null,
       probing_since: null,
       failing_since: null,
@@ -443,16 +443,16 @@ describe('a receiver at its limit', () => {
     await world.addEvents(tenant, 'live', 15);
     await world.sender.run(world.context);
     await vi.waitFor(() => expect(receiver.requests).toHaveLength(10));
-    const { due_at: due } = await webhookOf(id);
+    const { due_at: due } = await readWebhook(id);
     expect(due.getTime()).toBeGreaterThan(world.now.getTime());
     await world.addEvents(tenant, 'live', 1);
-    expect((await webhookOf(id)).due_at).toEqual(due);
+    expect((await readWebhook(id)).due_at).toEqual(due);
     receiver.behave = (_, response) => void response.end();
     receiver.drop();
     await world.sender.settled();
     world.later(minute);
     await world.send();
-    const deliveries = await deliveriesOf(id);
+    const deliveries = await readDeliveries(id);
     expect(deliveries.map(({ status }) => status)).toEqual(Array(16).fill('succeeded'));
   });
 
@@ -494,7 +494,7 @@ describe('a crashed sender', () => {
     expect(await takeDeliveries(rowDatabase(), scope, 10, taken, world.now)).toHaveLength(10);
     world.later(20 * second);
     await world.send();
-    expect((await webhookOf(id)).due_at).toEqual(taken.leasedUntil);
+    expect((await readWebhook(id)).due_at).toEqual(taken.leasedUntil);
   });
 
   test.each([
@@ -509,11 +509,11 @@ describe('a crashed sender', () => {
       const start = world.now.getTime();
       const began: number[] = [];
       for (;;) {
-        const [next] = await deliveriesOf(id);
+        const [next] = await readDeliveries(id);
         if (next.next_attempt_at === null) break;
         world.now = next.next_attempt_at;
         // Each attempt starts and its outcome is never recorded.
-        const retryAt = retriesAfterLoss(scope.testMode, world.now);
+        const retryAt = computeRetriesAfterLoss(scope.testMode, world.now);
         const taken = await takeDeliveries(rowDatabase(), scope, 10, { ...claim(), retryAt }, world.now);
         if (taken.length > 0) began.push(world.now.getTime() - start);
       }
@@ -521,7 +521,7 @@ describe('a crashed sender', () => {
       // The lease is longer than the shortest pauses.
       expect(began.at(-1)).toBeGreaterThanOrEqual(lasts - hour / 60);
       expect(began.at(-1)).toBeLessThanOrEqual(lasts + hour);
-      expect(await deliveriesOf(id)).toMatchObject([{ status: 'failed', attempts: most, last_error: 'timeout' }]);
+      expect(await readDeliveries(id)).toMatchObject([{ status: 'failed', attempts: most, last_error: 'timeout' }]);
       await world.send();
       expect(receiver.requests).toEqual([]);
     },
@@ -533,14 +533,14 @@ describe('a crashed sender', () => {
     await database()`update webhook_deliveries set attempts = 10 where subscription_id = ${id}`;
     await world.send();
     expect(receiver.requests).toEqual([]);
-    expect(await deliveriesOf(id)).toMatchObject([{ status: 'failed', attempts: 10, next_attempt_at: null }]);
+    expect(await readDeliveries(id)).toMatchObject([{ status: 'failed', attempts: 10, next_attempt_at: null }]);
   });
 
   /** The lease data of a sender. */
   function claim(): Claim {
     return {
       leasedUntil: new Date(world.now.getTime() + 30 * second),
-      retryAt: retriesAfterLoss(false, world.now),
+      retryAt: computeRetriesAfterLoss(false, world.now),
     };
   }
 });
@@ -551,8 +551,8 @@ describe('waiting deliveries', () => {
     await world.addEvents(tenant, 'live', 2500);
     await hideWebhook(rowDatabase(), { companyId: tenant.companyId, testMode: false }, id, world.now);
     await world.send();
-    expect(new Set((await deliveriesOf(id)).map(({ status }) => status))).toEqual(new Set(['cancelled']));
-    expect(await webhookOf(id)).toBeUndefined();
+    expect(new Set((await readDeliveries(id)).map(({ status }) => status))).toEqual(new Set(['cancelled']));
+    expect(await readWebhook(id)).toBeUndefined();
     expect(receiver.requests).toEqual([]);
   });
 
@@ -563,7 +563,7 @@ describe('waiting deliveries', () => {
     const sweepAt = (now: Date) => world.platform.use((sql) => sweepDeliveries(sql, 1000, now));
     expect(await sweepAt(inDays(30))).toBe(0);
     expect(await sweepAt(new Date(inDays(30).getTime() + 1))).toBe(2);
-    expect(await deliveriesOf(id)).toEqual([]);
+    expect(await readDeliveries(id)).toEqual([]);
   });
 });
 

@@ -26,7 +26,7 @@ const get = async (id: string, key = tenant.key): Promise<Json> =>
   (await expectStatus(200, 'GET', `/v1/webhooks/${id}`, { key })).body.data.subscription;
 const patch = async (id: string, body: object, key = tenant.key): Promise<Json> =>
   (await expectStatus(200, 'PATCH', `/v1/webhooks/${id}`, { key, body })).body.data.subscription;
-const auditOf = async (id: string): Promise<Json[]> => [
+const readAudit = async (id: string): Promise<Json[]> => [
   ...(await database()`select action, changes, metadata from audit_logs where record_id = ${id} order by seq`),
 ];
 
@@ -56,7 +56,7 @@ describe('a subscription', () => {
     expect(JSON.stringify(row)).not.toContain(secret.slice(6));
     expect(new Secrets(inject('secretKey')).decrypt(row?.sealed_secret)).toBe(secret);
     // The path of a URL often contains a secret.
-    const audit = await auditOf(subscription.id);
+    const audit = await readAudit(subscription.id);
     expect(audit).toMatchObject([
       { action: 'webhook.create', changes: { url: { from: null, to: 'https://hooks.example.com/…' } } },
     ]);
@@ -85,7 +85,7 @@ describe('a subscription', () => {
       url: 'https://hooks.example.com/other',
       include: ['changes'],
     });
-    const audit = await auditOf(id);
+    const audit = await readAudit(id);
     expect(audit.map(({ action }) => action)).toEqual([
       'webhook.create',
       'webhook.update',
@@ -98,7 +98,7 @@ describe('a subscription', () => {
   test('writes no audit row if a change changes nothing', async () => {
     const { subscription } = await create();
     expect(await patch(subscription.id, { events: good.events, is_active: true })).toEqual(subscription);
-    expect(await auditOf(subscription.id)).toHaveLength(1);
+    expect(await readAudit(subscription.id)).toHaveLength(1);
   });
 
   test('resets the failure state of a subscription that is enabled by hand', async () => {
@@ -252,7 +252,7 @@ describe('a secret', () => {
     expect(
       await verifyWebhook(after?.body ?? '', String(after?.headers['service-signature']), last.secret),
     ).toBeDefined();
-    const audit = JSON.stringify(await auditOf(subscription.id));
+    const audit = JSON.stringify(await readAudit(subscription.id));
     for (const secret of [old, rotated.secret, last.secret]) expect(audit).not.toContain(secret);
   });
 

@@ -8,7 +8,7 @@ import { type Deed, runWorkforces, type WorkforceServices } from '../../jobs/aut
 import type { TenantJobContext } from '../../jobs/runner.ts';
 import type { Json } from '../support/client.ts';
 import { dropDatabase, newDatabase } from '../support/databases.ts';
-import { contextOf } from '../support/job-runs.ts';
+import { buildJobContext } from '../support/job-runs.ts';
 import { database, newTenant, type Tenant, useDatabase } from '../support/tenants.ts';
 import { arrangeRun } from '../support/workforces.ts';
 
@@ -39,11 +39,12 @@ function newServer(act: WorkforceServices['act'], now = () => new Date()): [Tena
   const platform = new Pool({ ...shared, role: 'crm_platform', lanes: 1 });
   const tenants = new Pool({ ...shared, role: 'crm_app', name: 'workforces', lanes: 2 });
   pools.push(platform, tenants);
-  return [contextOf('workforces', { platform, tenants }, { now }), { act, isOpen: async () => true }];
+  return [buildJobContext('workforces', { platform, tenants }, { now }), { act, isOpen: async () => true }];
 }
 
-const runOf = async (id: string): Promise<Json> => (await database()`select * from workforce_runs where id = ${id}`)[0];
-const stepsOf = (id: string) => database()`select * from workforce_run_steps where run_id = ${id} order by position`;
+const readRun = async (id: string): Promise<Json> =>
+  (await database()`select * from workforce_runs where id = ${id}`)[0];
+const readSteps = (id: string) => database()`select * from workforce_run_steps where run_id = ${id} order by position`;
 
 test('performs each step once on two concurrent servers', async () => {
   const made = await Promise.all(Array.from({ length: 25 }, () => arrangeRun(tenant, [note, note])));
@@ -57,7 +58,7 @@ test('performs each step once on two concurrent servers', async () => {
   expect(deeds.map(({ idempotencyKey }) => idempotencyKey).sort()).toEqual(
     made.flatMap(({ runId }) => [`workforce:${runId}:0`, `workforce:${runId}:1`]).sort(),
   );
-  for (const { runId } of made) expect(await runOf(runId)).toMatchObject({ status: 'completed', position: 2 });
+  for (const { runId } of made) expect(await readRun(runId)).toMatchObject({ status: 'completed', position: 2 });
 });
 
 test('ignores the late result of a server whose lease expired', async () => {
@@ -71,8 +72,8 @@ test('ignores the late result of a server whose lease expired', async () => {
     return { status: 404, body: { error: { code: 'NOT_FOUND', message: 'Too late' } } };
   });
   await runWorkforces(...slow);
-  expect(await runOf(runId)).toMatchObject({ status: 'waiting', position: 2, error_code: null });
-  expect(await stepsOf(runId)).toMatchObject([{ status: 'done' }, { status: 'done' }]);
+  expect(await readRun(runId)).toMatchObject({ status: 'waiting', position: 2, error_code: null });
+  expect(await readSteps(runId)).toMatchObject([{ status: 'done' }, { status: 'done' }]);
 });
 
 test('records a step whose run was cancelled during its call, and performs no further step', async () => {
@@ -87,8 +88,8 @@ test('records a step whose run was cancelled during its call, and performs no fu
   });
   await runWorkforces(...server);
   expect(deeds).toHaveLength(1);
-  expect(await runOf(runId)).toMatchObject({ status: 'cancelled', position: 1, due_at: null, call: null });
-  expect(await stepsOf(runId)).toMatchObject([{ position: 0, status: 'done', made_object: 'notes' }]);
+  expect(await readRun(runId)).toMatchObject({ status: 'cancelled', position: 1, due_at: null, call: null });
+  expect(await readSteps(runId)).toMatchObject([{ position: 0, status: 'done', made_object: 'notes' }]);
 });
 
 test('retries a failing step with growing pauses and the same call, and abandons it after half a day', async () => {
@@ -110,7 +111,7 @@ test('retries a failing step with growing pauses and the same call, and abandons
   const waits: number[] = [];
   for (;;) {
     await runWorkforces(...server);
-    const { due_at: next } = await runOf(runId);
+    const { due_at: next } = await readRun(runId);
     if (!next) break;
     waits.push(next.getTime() - now);
     now = next.getTime();
@@ -121,7 +122,7 @@ test('retries a failing step with growing pauses and the same call, and abandons
   expect(waits.at(-1)).toBe(10 * minute);
   for (const deed of deeds) expect(deed).toEqual(deeds[0]);
   expect(deeds[0]?.body).toEqual({ content: 'Hello Sara' });
-  expect(await runOf(runId)).toMatchObject({ status: 'failed', error_code: 'SERVICE_UNAVAILABLE' });
+  expect(await readRun(runId)).toMatchObject({ status: 'failed', error_code: 'SERVICE_UNAVAILABLE' });
 });
 
 test('cancels the run if its record is deleted during a call, and fails it on other rejections', async () => {
@@ -131,14 +132,14 @@ test('cancels the run if its record is deleted during a call, and fails it on ot
     return { status: 404, body: { error: { code: 'NOT_FOUND', message: 'There is no such resource.' } } };
   });
   await runWorkforces(...server);
-  expect(await runOf(gone.runId)).toMatchObject({ status: 'cancelled', error_code: null });
-  expect(await runOf(there.runId)).toMatchObject({ status: 'failed', error_code: 'NOT_FOUND' });
+  expect(await readRun(gone.runId)).toMatchObject({ status: 'cancelled', error_code: null });
+  expect(await readRun(there.runId)).toMatchObject({ status: 'failed', error_code: 'NOT_FOUND' });
 });
 
 test('fails a run whose condition no longer fits the fields', async () => {
   const { runId } = await arrangeRun(tenant, [{ kind: 'stop_when', condition: { field: 'gone', op: 'eq', value: 1 } }]);
   await runWorkforces(...newServer(async () => added()));
-  expect(await runOf(runId)).toMatchObject({ status: 'failed', error_code: 'VALIDATION_ERROR' });
+  expect(await readRun(runId)).toMatchObject({ status: 'failed', error_code: 'VALIDATION_ERROR' });
 });
 
 test('performs a step with exactly the scopes that it needs', async () => {

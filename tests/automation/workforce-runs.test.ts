@@ -22,7 +22,7 @@ const newLead = (more: object = {}): Promise<Json> =>
   createRecord(tenant.key, 'leads', { first_name: 'Sara', email: `${randomUUID()}@x.example`, ...more });
 const readLead = async (id: string): Promise<Json> =>
   (await expectStatus(200, 'GET', `/v1/objects/leads/records/${id}`, { key: tenant.key })).body.data.record;
-const notesOf = async (id: string): Promise<string[]> =>
+const readNotes = async (id: string): Promise<string[]> =>
   (await listChildren(tenant.key, 'leads', id, 'notes')).notes.map(({ content }: Json) => content);
 const change = (workforce: Json, body: object) =>
   expectStatus(200, 'PATCH', `/v1/workforces/${workforce.id}`, { key: tenant.key, body });
@@ -98,13 +98,13 @@ describe('a run', () => {
     const runId = await enroll(tenant.key, workforce, lead.id);
     const waiting = await runThatIs(/waiting/, tenant.key, workforce, runId);
     expect(Date.parse(waiting.next_step_at) - Date.parse(waiting.steps[0].at)).toBe(2880 * 60_000);
-    expect(await notesOf(lead.id)).toEqual([]);
+    expect(await readNotes(lead.id)).toEqual([]);
     const path = `/v1/objects/leads/records/${lead.id}`;
     await expectStatus(200, 'PATCH', path, { key: tenant.key, body: { first_name: 'Salma' } });
     // Changes apply only to records enrolled later.
     await change(workforce, { steps: [{ kind: 'add_note', content: 'Others' }] });
     await passWait(runId);
-    await expect.poll(() => notesOf(lead.id)).toEqual(['Salma']);
+    await expect.poll(() => readNotes(lead.id)).toEqual(['Salma']);
     expect(await runThatIs(/waiting/, tenant.key, workforce, runId)).toMatchObject({ steps_done: 3, step_count: 3 });
     await passWait(runId);
     expect((await runThatIs(ended, tenant.key, workforce, runId)).status).toBe('completed');
@@ -140,7 +140,7 @@ describe('a run', () => {
       { status: 'failed', error: run.error },
       { status: 'pending', error: null },
     ]);
-    expect(await notesOf(lead.id)).toEqual([]);
+    expect(await readNotes(lead.id)).toEqual([]);
   });
 
   test('cancels a run when its record is deleted', async () => {
@@ -181,7 +181,7 @@ describe('a run', () => {
         values (${tenant.companyId}, false, ${randomUUID()}, 'leads', ${lead.id}, 'email', 'inbound', 'Yes', now() + interval '1 second', now())`;
       await passWait(runId);
       expect((await runThatIs(ended, tenant.key, workforce, runId)).status).toBe('stopped');
-      expect(await notesOf(lead.id)).toEqual([]);
+      expect(await readNotes(lead.id)).toEqual([]);
     }
   });
 
@@ -202,7 +202,7 @@ describe('a run', () => {
     expect(await readRun(tenant.key, workforce, runId)).toMatchObject({ status: 'waiting', steps_done: 1 });
     await change(workforce, { status: 'active' });
     expect((await runThatIs(ended, tenant.key, workforce, runId)).status).toBe('completed');
-    expect(await notesOf(lead.id)).toEqual(['Later']);
+    expect(await readNotes(lead.id)).toEqual(['Later']);
   });
 
   test('pauses runs while workforces are disabled in the workspace', async () => {
@@ -268,7 +268,10 @@ describe('a cancelled run', () => {
     expect([again.status, again.body.data]).toEqual([200, body.data]);
     for (const id of [runId, otherId]) await passWait(id);
     expect(await runThatIs(/completed/, tenant.key, workforce, otherId)).toMatchObject({ steps_done: 3 });
-    expect([await notesOf(lead.id), (await notesOf(other.id)).toSorted()]).toEqual([['First'], ['First', 'Second']]);
+    expect([await readNotes(lead.id), (await readNotes(other.id)).toSorted()]).toEqual([
+      ['First'],
+      ['First', 'Second'],
+    ]);
     const audit = await database()`
       select metadata from audit_logs where record_id = ${lead.id} and action = 'workforce.cancel'`;
     expect(audit).toEqual([{ metadata: { workforce_id: workforce.id, run_id: runId } }]);

@@ -22,7 +22,7 @@ const create = (more: object, key = tenant.key): Promise<Answer> =>
     key,
     body: { name: randomUUID(), subject_types: ['lead'], steps: [{ kind: 'wait', minutes: 1 }], ...more },
   });
-const problemsOf = ({ status, body }: Answer): [number, string[]] => [
+const readProblems = ({ status, body }: Answer): [number, string[]] => [
   status,
   (body.error?.details?.fields ?? []).map(({ field, code }: Json) => `${field} ${code}`),
 ];
@@ -71,7 +71,7 @@ describe('a workforce', () => {
     ]);
     expect(audit[1]?.changes.status).toEqual({ from: 'active', to: 'paused' });
     expect(same.body.data.workforce.updated_at).not.toBe(changed.body.data.workforce.created_at);
-    expect(problemsOf(await patch(id, { kind: 'agent' }))).toEqual([422, ['kind IMMUTABLE']]);
+    expect(readProblems(await patch(id, { kind: 'agent' }))).toEqual([422, ['kind IMMUTABLE']]);
   });
 
   test('requires a unique name and limits a workspace to 100 workforces', async () => {
@@ -192,7 +192,7 @@ describe('steps', () => {
     ],
     ['of a kind that there is not', { kind: 'send_message' }, 400, ['steps[0].kind INVALID_OPTION']],
   ])('rejects steps with %s', async (_, step, status, fields) => {
-    expect(problemsOf(await create({ steps: [step] }))).toEqual([status, fields]);
+    expect(readProblems(await create({ steps: [step] }))).toEqual([status, fields]);
   });
 
   test('suggests similar names and lists allowed values for invalid steps', async () => {
@@ -208,12 +208,12 @@ describe('steps', () => {
     await newCustomField(tenant, 'leads', 'budget', { type: 'number' });
     const steps = [{ kind: 'set_field', field: 'budget', value: 5 }];
     expect((await create({ steps })).status).toBe(201);
-    expect(problemsOf(await create({ steps, subject_types: ['lead', 'account'] }))).toEqual([
+    expect(readProblems(await create({ steps, subject_types: ['lead', 'account'] }))).toEqual([
       422,
       ['steps[0].field INVALID_OPTION'],
     ]);
     const message = [{ kind: 'draft_message', channel: 'sms', body: 'x' }];
-    expect(problemsOf(await create({ steps: message, subject_types: ['deal'] }))).toEqual([
+    expect(readProblems(await create({ steps: message, subject_types: ['deal'] }))).toEqual([
       400,
       ['steps[0].kind CONFLICTING_FIELDS'],
     ]);
@@ -221,11 +221,11 @@ describe('steps', () => {
 
   test('validates the steps of a change against the resulting workforce', async () => {
     const { id } = await newWorkforce(tenant.key);
-    expect(problemsOf(await patch(id, { subject_types: ['deal'] }))).toEqual([
+    expect(readProblems(await patch(id, { subject_types: ['deal'] }))).toEqual([
       422,
       ['steps[0].content INVALID_OPTION'],
     ]);
-    expect(problemsOf(await patch(id, { stop_when: { field: 'nothing', op: 'eq', value: 1 } }))).toEqual([
+    expect(readProblems(await patch(id, { stop_when: { field: 'nothing', op: 'eq', value: 1 } }))).toEqual([
       422,
       ['stop_when UNKNOWN_FIELD'],
     ]);

@@ -7,12 +7,12 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { inTransaction } from '../../db/client/in-transaction.ts';
 import { Pool } from '../../db/client/pool.ts';
 import type { OperationResult } from '../../domain/billing/provider.ts';
-import { testProvider } from '../../integrations/test-mode/payments.ts';
+import { createTestProvider } from '../../integrations/test-mode/payments.ts';
 import { runBilling } from '../../jobs/billing/subscriptions.ts';
 import { type OperationServices, submitOperation } from '../../services/billing/subscription-change.ts';
 import { charged, declinedCard, goodCard, storedSubscription, subscribed } from '../support/billing.ts';
 import { dropDatabase, newDatabase } from '../support/databases.ts';
-import { contextOf } from '../support/job-runs.ts';
+import { buildJobContext } from '../support/job-runs.ts';
 import { database, newTenant, newUser, type Tenant, useDatabase } from '../support/tenants.ts';
 
 const minute = 60_000;
@@ -41,7 +41,7 @@ afterAll(async () => {
 
 const services = () => ({
   ...pools,
-  provider: testProvider(pools.tenants, () => 'http://127.0.0.1'),
+  provider: createTestProvider(pools.tenants, () => 'http://127.0.0.1'),
   removeFile: async (key: string) => void removed.push(key),
 });
 
@@ -53,7 +53,7 @@ const operationServices = (): OperationServices => ({
 
 /** Performs what is due at that time, like one server. */
 const runBillingAt = (now: Date): Promise<number> =>
-  runBilling(contextOf('billing', pools, { now: () => now }), services());
+  runBilling(buildJobContext('billing', pools, { now: () => now }), services());
 
 /** Advances the clock day by day, like servers would. */
 async function pass(from: Date, days: number): Promise<Date> {
@@ -246,10 +246,10 @@ describe('after the end', () => {
       due_at: new Date(Date.now() - 1000),
     });
     await subscribed(tenant, 'test');
-    const before = await rowsOf(other);
+    const before = await countRows(other);
     await runBillingAt(new Date());
-    expect(await rowsOf(tenant)).toEqual({});
-    expect(await rowsOf(other)).toEqual(before);
+    expect(await countRows(tenant)).toEqual({});
+    expect(await countRows(other)).toEqual(before);
     expect(removed).toHaveLength(1);
     expect(removed[0]).toContain(tenant.companyId);
     const [last] = await sql`select * from purged_companies where company_id = ${tenant.companyId}`;
@@ -262,10 +262,10 @@ describe('after the end', () => {
       insert into leads (company_id, test_mode, id, first_name, created_by_kind, created_by_id, created_at, updated_at)
       values (${tenant.companyId}, true, ${uuidv7()}, 'Late', 'system', 'x', now(), now())`;
     await runBillingAt(new Date(Date.now() + 9 * minute));
-    expect(await rowsOf(tenant)).toEqual({ leads: 1, search_changes: 1 });
+    expect(await countRows(tenant)).toEqual({ leads: 1, search_changes: 1 });
     await runBillingAt(new Date(Date.now() + 11 * minute));
-    expect(await rowsOf(tenant)).toEqual({});
-    expect(await rowsOf(other)).toEqual(before);
+    expect(await countRows(tenant)).toEqual({});
+    expect(await countRows(other)).toEqual(before);
     const [swept] = await sql`select * from purged_companies where company_id = ${tenant.companyId}`;
     expect(swept).toMatchObject({ swept_at: expect.any(Date), removed_rows: String(Number(last?.removed_rows) + 2) });
     await runBillingAt(new Date(Date.now() + day));
@@ -290,7 +290,7 @@ describe('an interrupted operation', () => {
     const { companyId } = tenant;
     const scope = { companyId, testMode: false };
     const id = uuidv7();
-    const real = testProvider(pools.tenants, () => '');
+    const real = createTestProvider(pools.tenants, () => '');
     const crash = async (order: Parameters<typeof real.settle>[0]): Promise<OperationResult> => {
       if (isCharged) await real.settle(order);
       throw new Error('the server was killed');
@@ -340,7 +340,7 @@ test('processes a month-end of many companies with correct states, one mail each
 }, 600_000);
 
 /** Counts the rows of a company by table. */
-async function rowsOf({ companyId }: Tenant): Promise<Record<string, number>> {
+async function countRows({ companyId }: Tenant): Promise<Record<string, number>> {
   const sql = database();
   const counts: Record<string, number> = {};
   for (const { t } of await sql<{ t: string }[]>`select t from tables_of_companies() t`) {

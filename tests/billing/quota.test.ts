@@ -3,10 +3,10 @@ import { randomUUID } from 'node:crypto';
 import { mkdirSync, readFileSync, rmSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { afterAll, beforeAll, describe, expect, inject, test, vi } from 'vitest';
-import { chargeCalls, quotaStatements, returnLease, saveLease, sweepLeasesOf } from '../../db/billing/quota.ts';
+import { chargeCalls, quotaStatements, returnLease, saveLease, sweepCompanyLeases } from '../../db/billing/quota.ts';
 import { inTransaction } from '../../db/client/in-transaction.ts';
 import { Pool } from '../../db/client/pool.ts';
-import { callsPerDay, callsPerMonth, extraCalls, resolveAccess } from '../../domain/billing/plans.ts';
+import { callsPerMonth, computeCallsPerDay, extraCalls, resolveAccess } from '../../domain/billing/plans.ts';
 import { QuotaLedger } from '../../runtime/limits/quota-ledger.ts';
 import { accessToken, newGrant } from '../support/access-tokens.ts';
 import { type Answer, call, expectStatus } from '../support/client.ts';
@@ -145,7 +145,8 @@ describe('a quota of N calls per month', () => {
         const steps = [
           () => charge(holder),
           () => pool.use((sql) => returnLease(sql, companyId, holder, null)),
-          () => pool.use((sql) => sweepLeasesOf(sql, companyId, new Date(Date.now() + (turn % 4 === 0 ? 60_000 : 0)))),
+          () =>
+            pool.use((sql) => sweepCompanyLeases(sql, companyId, new Date(Date.now() + (turn % 4 === 0 ? 60_000 : 0)))),
         ];
         await Promise.all(steps.map((step) => step().catch((error: unknown) => failures.push(error))));
       }
@@ -432,7 +433,7 @@ describe('a daily limit', () => {
   ])(
     'derives the daily limit of the package %s, with %s a day and %s a month agreed, as %s',
     (packageCode, agreedPerDay, agreedPerMonth, cap) => {
-      expect(callsPerDay({ packageCode, agreedPerMinute: null, agreedPerDay, agreedPerMonth })).toBe(cap);
+      expect(computeCallsPerDay({ packageCode, agreedPerMinute: null, agreedPerDay, agreedPerMonth })).toBe(cap);
     },
   );
 });

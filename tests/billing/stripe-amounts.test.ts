@@ -16,7 +16,7 @@ async function newSubscriber(more: object = {}): Promise<Tenant> {
   return tenant;
 }
 
-async function customerOf({ companyId }: Tenant): Promise<string> {
+async function findCustomer({ companyId }: Tenant): Promise<string> {
   const [row] = await database()<{ id: string }[]>`
     select customer_id as id from provider_customers where company_id = ${companyId}`;
   return row?.id ?? '';
@@ -26,7 +26,7 @@ async function pending({ key }: Tenant): Promise<Json> {
   return (await expectStatus(200, 'GET', '/v1/invoices', { key })).body.data.pending;
 }
 
-const sumOf = (lines: Json[]): number => lines.reduce((sum, line) => sum + line.amount_minor, 0);
+const sumAmounts = (lines: Json[]): number => lines.reduce((sum, line) => sum + line.amount_minor, 0);
 
 /** Changes the Stripe prices as if the subscription had started under an older price of an item. */
 function setPrice(item: string, amount: number, tenantPrice = `crm.${item}.monthly.usd`): void {
@@ -37,7 +37,7 @@ function setPrice(item: string, amount: number, tenantPrice = `crm.${item}.month
 
 /** Makes Stripe send an event about a customer. */
 async function ring(tenant: Tenant): Promise<void> {
-  world.standIn.books.emit('customer.updated', { object: 'customer', id: await customerOf(tenant) });
+  world.standIn.books.emit('customer.updated', { object: 'customer', id: await findCustomer(tenant) });
   await world.catchUp();
 }
 
@@ -78,7 +78,7 @@ describe('a coupon and a tax rate', () => {
   test('includes a coupon and a tax rate in the pending bill, the invoices and the subscription', async () => {
     const tenant = await newSubscriber({ package_code: 'growth' });
     const ends = Math.floor(Date.now() / 1000) + 90 * 86_400;
-    world.standIn.books.setTerms(await customerOf(tenant), {
+    world.standIn.books.setTerms(await findCustomer(tenant), {
       coupon: { name: 'Launch offer', percent_off: 20 },
       couponEnds: ends,
       tax: { percentage: 19, inclusive: false },
@@ -102,17 +102,17 @@ describe('a coupon and a tax rate', () => {
     await world.pass(32);
     const [invoice] = await world.invoices(tenant);
     expect(invoice).toMatchObject({ ...amounts, status: 'paid', amount_paid_minor: 9425 });
-    expect(sumOf(invoice.lines)).toBe(invoice.subtotal_minor);
+    expect(sumAmounts(invoice.lines)).toBe(invoice.subtotal_minor);
     expect((await world.charged(tenant)).at(-1)).toBe(9425);
   });
 
   test('shows included taxes as tax, with lines that still add up', async () => {
     const tenant = await newSubscriber();
-    world.standIn.books.setTerms(await customerOf(tenant), { tax: { percentage: 20, inclusive: true } });
+    world.standIn.books.setTerms(await findCustomer(tenant), { tax: { percentage: 20, inclusive: true } });
     await world.catchUp();
     const bill = await pending(tenant);
     expect(bill).toMatchObject({ subtotal_minor: 2417, tax_minor: 483, total_minor: 2900 });
-    expect(sumOf(bill.lines)).toBe(2417);
+    expect(sumAmounts(bill.lines)).toBe(2417);
   });
 });
 
@@ -152,7 +152,7 @@ describe('the pending bill', () => {
 
   test('shows no pending bill while Stripe pauses the collection, and shows it again afterwards', async () => {
     const tenant = await newSubscriber();
-    const customer = await customerOf(tenant);
+    const customer = await findCustomer(tenant);
     const live = [...world.standIn.books.subscriptions.values()].find((each) => each.customer === customer);
     if (live) Object.assign(live, { pause_collection: { behavior: 'void', resumes_at: null } });
     await ring(tenant);

@@ -17,7 +17,7 @@ beforeAll(async () => {
 });
 afterAll(() => world?.close());
 
-async function customerOf({ companyId }: Tenant): Promise<string> {
+async function findCustomer({ companyId }: Tenant): Promise<string> {
   const [row] = await database()<{ id: string }[]>`
     select customer_id as id from provider_customers where company_id = ${companyId}`;
   return row?.id ?? '';
@@ -57,7 +57,7 @@ describe('an event', () => {
   beforeAll(async () => {
     tenant = await newTenant();
     await world.subscribe(tenant);
-    customer = await customerOf(tenant);
+    customer = await findCustomer(tenant);
   });
 
   test('accepts a freshly signed event once', async () => {
@@ -120,7 +120,7 @@ describe('an event', () => {
 test('does not overwrite a newer fetch with one that started earlier', async () => {
   const tenant = await newTenant();
   await world.subscribe(tenant);
-  const customer = await customerOf(tenant);
+  const customer = await findCustomer(tenant);
   await send(world.server.url, newEvent(customer));
   let later: Promise<unknown> | undefined;
   // While the first fetch waits for its response, the state changes and another fetch finishes
@@ -164,7 +164,7 @@ test('finds changes without an event within a day', async () => {
   const tenant = await newTenant();
   await world.subscribe(tenant);
   world.standIn.eventsTo = undefined;
-  world.standIn.books.putOnFile(await customerOf(tenant), '5555555555554444');
+  world.standIn.books.putOnFile(await findCustomer(tenant), '5555555555554444');
   world.standIn.eventsTo = world.server.url;
   expect(await world.look(tenant, new Date(Date.now() + 23 * 3_600_000))).toBeUndefined();
   const found = await world.look(tenant, new Date(Date.now() + 25 * 3_600_000));

@@ -97,7 +97,7 @@ test('keeps a plan that support changed at Stripe through the next change', asyn
   const tenant = await newSubscriber();
   const other = await newSubscriber({ package_code: 'growth' });
   expect(await world.charged(other)).toEqual([9900]);
-  await world.unheard(async () => world.standIn.books.switchPlan(await world.customerOf(tenant), 'growth'));
+  await world.unheard(async () => world.standIn.books.switchPlan(await world.findCustomer(tenant), 'growth'));
   await changed(tenant, 'seats', { seats: 12 });
   expect(await world.subscription(tenant)).toMatchObject({
     plan: { package_code: 'growth' },

@@ -74,8 +74,8 @@ async function changed(tenant: Tenant, [what, body]: Asked): Promise<void> {
   if (status !== 200) throw new Error(`${what} was answered with ${status}: ${text}`);
 }
 
-async function eventsOf(tenant: Tenant, since: number): Promise<Stripe.Event[]> {
-  const customer = await world.customerOf(tenant);
+async function listEvents(tenant: Tenant, since: number): Promise<Stripe.Event[]> {
+  const customer = await world.findCustomer(tenant);
   return world.standIn.events
     .slice(since)
     .filter(({ data }) => (data.object as { customer?: string }).customer === customer);
@@ -92,7 +92,7 @@ interface Outcome {
   charged: number[];
 }
 
-async function outcomeOf(tenant: Tenant, answer: Json): Promise<Outcome> {
+async function readOutcome(tenant: Tenant, answer: Json): Promise<Outcome> {
   const shown = await world.subscription(tenant);
   const { billing_status, plan, cancel_at_period_end, seats, modules, scheduled_changes } = shown;
   const scheduled = scheduled_changes.map(({ effective: _effective, ...rest }: Json) => rest);
@@ -114,7 +114,7 @@ async function ask(tenant: Tenant, operation: string): Promise<Json> {
 async function moveOn(move: Combination['move'], pairs: readonly { heard: Tenant; other: Tenant }[]): Promise<void> {
   const tenants = pairs.flatMap(({ heard, other }) => [heard, other]);
   if (move === 'support changes the plan')
-    for (const tenant of tenants) world.standIn.books.switchPlan(await world.customerOf(tenant), 'scale');
+    for (const tenant of tenants) world.standIn.books.switchPlan(await world.findCustomer(tenant), 'scale');
   else if (tenants.length > 0) await world.turnPeriod(...tenants);
 }
 
@@ -150,16 +150,16 @@ test.each(Object.keys(pendings))(
       const since = world.standIn.events.length;
       await world.unheard(() => moveOn(move, moved));
       await each(moved, async ({ heard, other, ...combination }) => {
-        const recorded = await eventsOf(other, since);
-        await tell(await eventsOf(heard, since));
+        const recorded = await listEvents(other, since);
+        await tell(await listEvents(heard, since));
         await world.look(heard);
-        const expected = await outcomeOf(heard, await ask(heard, combination.operation));
+        const expected = await readOutcome(heard, await ask(heard, combination.operation));
 
         if (combination.delivery === 'doubled') await tell([...recorded, ...recorded]);
         const answer = await ask(other, combination.operation);
         if (combination.delivery === 'late') await tell(recorded);
         await world.look(other, new Date(Date.now() + 25 * 3_600_000));
-        const actual = await outcomeOf(other, answer);
+        const actual = await readOutcome(other, answer);
         if (!isAlike(actual, expected)) differing.push({ ...combination, expected, actual });
       });
     }

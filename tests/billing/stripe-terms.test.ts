@@ -31,7 +31,7 @@ async function newSubscriber(): Promise<Tenant> {
   await changed(tenant, 'modules', { module_key: 'campaigns' });
   const live = await atStripe(tenant);
   Object.assign(live, agreed);
-  Object.assign(planOf(live), agreedItem);
+  Object.assign(findPlan(live), agreedItem);
   return tenant;
 }
 
@@ -40,13 +40,13 @@ async function changed(tenant: Tenant, what: string, body?: object): Promise<voi
 }
 
 async function atStripe(tenant: Tenant): Promise<Subscription> {
-  const customer = await world.customerOf(tenant);
+  const customer = await world.findCustomer(tenant);
   const own = [...world.standIn.books.subscriptions.values()].find((each) => each.customer === customer);
   if (!own) throw new Error('no subscription at Stripe');
   return own;
 }
 
-function planOf({ items }: Subscription) {
+function findPlan({ items }: Subscription) {
   const plan = items.data.find(({ price }) => price.metadata.item?.startsWith('plan.'));
   if (!plan) throw new Error('no plan at Stripe');
   return plan;
@@ -55,7 +55,7 @@ function planOf({ items }: Subscription) {
 async function expectAgreed(tenant: Tenant): Promise<void> {
   const live = await atStripe(tenant);
   expect(live).toMatchObject(agreed);
-  expect(planOf(live)).toMatchObject(agreedItem);
+  expect(findPlan(live)).toMatchObject(agreedItem);
 }
 
 describe.each<{ what: string; changes: [string, object?][] }>([
@@ -156,7 +156,7 @@ describe('changes by support during a schedule', () => {
       nickname: 'Account manager',
       recurring: { interval: 'month' },
     });
-    const { current_period_start: start, current_period_end: end } = planOf(live);
+    const { current_period_start: start, current_period_end: end } = findPlan(live);
     live.items.data.push(books.newItem(price, 1, start, end));
     const prices = async () => (await atStripe(tenant)).items.data.map((item) => item.price.id);
     await changed(tenant, 'seats', { seats: 12 });

@@ -104,7 +104,7 @@ describe('a second live subscription of a customer', () => {
     const tenant = await newTenant();
     await world.subscribe(tenant);
     const { books } = world.standIn;
-    const customer = await world.customerOf(tenant);
+    const customer = await world.findCustomer(tenant);
     const [first] = [...books.subscriptions.values()].filter((each) => each.customer === customer);
     const session = [...books.sessions.values()].find((each) => each.customer === customer);
     if (!first || !session) throw new Error('no subscription at Stripe');
@@ -119,7 +119,7 @@ describe('a second live subscription of a customer', () => {
     const alerts = () =>
       [...world.alerts, ...world.server.alerts()].filter((alert) => JSON.stringify(alert).includes(second));
     for (let look = 0; look < 3; look += 1) {
-      world.standIn.books.emit('customer.updated', { object: 'customer', id: await world.customerOf(tenant) });
+      world.standIn.books.emit('customer.updated', { object: 'customer', id: await world.findCustomer(tenant) });
       await world.catchUp();
     }
     expect((await world.subscription(tenant)).duplicate_subscriptions).toEqual([

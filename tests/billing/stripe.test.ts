@@ -22,7 +22,7 @@ async function newSubscriber(more: object = {}): Promise<Tenant> {
   return tenant;
 }
 
-async function customerOf({ companyId }: Tenant): Promise<string> {
+async function findCustomer({ companyId }: Tenant): Promise<string> {
   const [row] = await database()<{ id: string }[]>`
     select customer_id as id from provider_customers where company_id = ${companyId}`;
   return row?.id ?? '';
@@ -207,7 +207,7 @@ describe('the wallet', () => {
     const session = await world.startCheckout(tenant, { kind: 'wallet_topup', amount_minor: 5000 });
     await world.fillIn(session.url);
     for (let look = 0; look < 3; look += 1) {
-      world.standIn.books.emit('customer.updated', { object: 'customer', id: await customerOf(tenant) });
+      world.standIn.books.emit('customer.updated', { object: 'customer', id: await findCustomer(tenant) });
       await world.catchUp();
     }
     const answer = await call('GET', `/v1/checkout-sessions/${session.id}`, { key: tenant.key });
@@ -299,7 +299,7 @@ describe('a change', () => {
 
   test('rejects a change of a subscription that ended at Stripe, and shows the current state from then on', async () => {
     const tenant = await newSubscriber();
-    const customer = await customerOf(tenant);
+    const customer = await findCustomer(tenant);
     const live = [...world.standIn.books.subscriptions.values()].find((each) => each.customer === customer);
     if (live) Object.assign(live, { status: 'canceled', ended_at: Math.floor(Date.now() / 1000) });
     expect(failure(await change(tenant, 'cancel'))).toMatchObject({ status: 409, code: 'NO_ACTIVE_SUBSCRIPTION' });
@@ -369,7 +369,7 @@ function waitingInvoice(): string {
 }
 
 describe('a module that needs a confirmation', () => {
-  const statusOf = async (tenant: Tenant): Promise<string> => {
+  const readStatus = async (tenant: Tenant): Promise<string> => {
     const { body } = await call('GET', '/v1/modules', { key: tenant.key });
     return body.data.modules.find(({ module_key }: Json) => module_key === 'inbox').status;
   };
@@ -378,7 +378,7 @@ describe('a module that needs a confirmation', () => {
     await world.putOnFile(tenant, cards.wantsPerson);
     const answer = await change(tenant, 'modules', { module_key: 'inbox' });
     expect(answer.body.data).toMatchObject({ status: 'pending_webhook', module_key: 'inbox' });
-    expect(await statusOf(tenant)).toBe('pending_webhook');
+    expect(await readStatus(tenant)).toBe('pending_webhook');
     const { modules, entitlements } = await world.subscription(tenant);
     expect(modules).toMatchObject([{ module_key: 'inbox', status: 'pending_webhook' }]);
     expect(entitlements.find(({ key }: Json) => key === 'module.inbox').active).toBe(false);
@@ -389,7 +389,7 @@ describe('a module that needs a confirmation', () => {
     const tenant = await waiting();
     world.standIn.books.settleInvoice(waitingInvoice());
     await world.catchUp();
-    expect(await statusOf(tenant)).toBe('active');
+    expect(await readStatus(tenant)).toBe('active');
     expect(await world.charged(tenant)).toEqual([2900, 1900]);
   });
 
@@ -397,7 +397,7 @@ describe('a module that needs a confirmation', () => {
     const tenant = await waiting();
     world.standIn.books.voidInvoice(waitingInvoice());
     await world.catchUp();
-    expect(await statusOf(tenant)).toBe('inactive');
+    expect(await readStatus(tenant)).toBe('inactive');
     expect(await world.charged(tenant)).toEqual([2900]);
   });
 });

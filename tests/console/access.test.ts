@@ -2,7 +2,7 @@
 import { beforeAll, describe, expect, inject, test } from 'vitest';
 import { Secrets } from '../../runtime/credentials/secrets.ts';
 import { call, expectStatus } from '../support/client.ts';
-import { type Furnished, furnishedTenant, pagesOf } from '../support/console.ts';
+import { type Furnished, furnishedTenant, listPages } from '../support/console.ts';
 import { hiddenFields, Visitor } from '../support/page-client.ts';
 import { newPerson } from '../support/sessions.ts';
 import { adminPassword, database, newTenant } from '../support/tenants.ts';
@@ -16,18 +16,18 @@ beforeAll(async () => {
   await admin.signIn(furnished.tenant.admin.email);
 });
 
-const visitorOf = async (email: string): Promise<Visitor> => {
+const signInVisitor = async (email: string): Promise<Visitor> => {
   const visitor = new Visitor();
   await visitor.signIn(email);
   return visitor;
 };
 
 /** Returns the addresses in the menu of a page. */
-const menuOf = (text: string): string[] =>
+const readMenu = (text: string): string[] =>
   [...(text.split('<nav')[1]?.split('</nav>')[0] ?? '').matchAll(/href="([^"]+)"/g)].map((match) => match[1] ?? '');
 
 /** Every form action besides the pages themselves. */
-const actionsOf = ({ apiKey, webhook, delivery }: Furnished): string[] => [
+const listActions = ({ apiKey, webhook, delivery }: Furnished): string[] => [
   `/console/api-keys/${apiKey}/rotate`,
   `/console/api-keys/${apiKey}/revoke`,
   ...['enable', 'disable', 'test', 'rotate', 'delete', 'recover', 'replay'].map(
@@ -41,7 +41,7 @@ const actionsOf = ({ apiKey, webhook, delivery }: Furnished): string[] => [
 
 describe('a page', () => {
   test('redirects to the sign-in page and back to the requested page', async () => {
-    for (const path of Object.values(pagesOf(furnished))) {
+    for (const path of Object.values(listPages(furnished))) {
       const answer = await new Visitor().ask(path);
       expect(answer.to).toBe(`/console/sign-in?${new URLSearchParams({ next: path })}`);
     }
@@ -71,8 +71,8 @@ describe('a page', () => {
     for (const [role, expected] of Object.entries(menus)) {
       const { email, id } = await newPerson(furnished.tenant, role === 'nobody' ? 'Viewer' : role);
       if (role === 'nobody') await database()`delete from user_roles where user_id = ${id}`;
-      const visitor = await visitorOf(email);
-      expect(menuOf((await visitor.ask('/console')).text)).toEqual(expected);
+      const visitor = await signInVisitor(email);
+      expect(readMenu((await visitor.ask('/console')).text)).toEqual(expected);
       for (const path of menus.Company_Admin) {
         const { status, text } = await visitor.ask(path);
         expect([path, status]).toEqual([path, expected.includes(path) ? 200 : 403]);
@@ -96,7 +96,7 @@ describe('a page', () => {
 
   test('shows an unknown page like any other error page', async () => {
     const { status, text } = await admin.ask('/console/nowhere');
-    expect([status, menuOf(text).length]).toEqual([404, 9]);
+    expect([status, readMenu(text).length]).toEqual([404, 9]);
     expect((await admin.ask(`/console/api-keys/${furnished.webhook}`)).status).toBe(404);
   });
 
@@ -107,12 +107,12 @@ describe('a page', () => {
       `/console/api-keys/${apiKey}`,
       `/console/webhooks/${webhook}`,
       `/console/webhooks/${webhook}/deliveries/${delivery}`,
-      pagesOf(other).run ?? '',
+      listPages(other).run ?? '',
     ];
     for (const path of paths) expect([path, (await admin.ask(path)).status]).toEqual([path, 404]);
-    const form = await admin.formOf('/console', '/console/sign-out');
+    const form = await admin.readForm('/console', '/console/sign-out');
     const filled = { ...form, overlap_hours: '0', since: '2026-01-01', from: '2026-01-01', to: '2027-01-01' };
-    for (const action of actionsOf(other).filter((each) => !each.startsWith('/console/plan')))
+    for (const action of listActions(other).filter((each) => !each.startsWith('/console/plan')))
       expect([action, (await admin.ask(action, filled)).status]).toEqual([action, 404]);
     const [row] = await database()`select revoked_at, expires_at from api_keys where id = ${apiKey}`;
     expect(row).toEqual({ revoked_at: null, expires_at: null });
@@ -123,10 +123,10 @@ describe('a page', () => {
 
 describe('a form', () => {
   test('rejects a form without a token, or with that of another session', async () => {
-    const other = await visitorOf(furnished.tenant.admin.email);
-    const { token = '' } = await other.formOf('/console', '/console/sign-out');
+    const other = await signInVisitor(furnished.tenant.admin.email);
+    const { token = '' } = await other.readForm('/console', '/console/sign-out');
     for (const action of [
-      ...actionsOf(furnished),
+      ...listActions(furnished),
       '/console/password',
       '/console/sessions/end-others',
       '/console/api-keys/new',
@@ -138,8 +138,8 @@ describe('a form', () => {
   });
 
   test('accepts a form under a session that was renewed meanwhile, and updates the cookie', async () => {
-    const visitor = await visitorOf(furnished.tenant.admin.email);
-    const form = await visitor.formOf('/console/sessions', '/console/sign-out');
+    const visitor = await signInVisitor(furnished.tenant.admin.email);
+    const form = await visitor.readForm('/console/sessions', '/console/sign-out');
     const secrets = new Secrets(inject('secretKey'));
     const kept = JSON.parse(secrets.decrypt(visitor.cookie.slice('console_session='.length)));
     const expired = { ...kept, token: 'no longer good' };
@@ -154,8 +154,8 @@ describe('a form', () => {
 describe('the password', () => {
   test('asks for the password again before API keys and secrets, and returns to the page', async () => {
     const { apiKey, webhook } = furnished;
-    const visitor = await visitorOf(furnished.tenant.admin.email);
-    const form = await visitor.formOf('/console', '/console/sign-out');
+    const visitor = await signInVisitor(furnished.tenant.admin.email);
+    const form = await visitor.readForm('/console', '/console/sign-out');
     visitor.growStale();
     const again = (next: string): string => `/console/sign-in?${new URLSearchParams({ next, again: 'yes' })}`;
     expect((await visitor.ask('/console/api-keys/new?mode=test')).to).toBe(again('/console/api-keys/new?mode=test'));
@@ -182,7 +182,7 @@ describe('the password', () => {
     for (const path of ['/console/api-keys', '/console/sessions?mode=test'])
       expect((await visitor.ask(path)).to).toBe(`/console/password?${new URLSearchParams({ next: path })}`);
     const shown = await visitor.ask('/console/password');
-    expect([shown.status, menuOf(shown.text), shown.text.includes('Your password is temporary')]).toEqual([
+    expect([shown.status, readMenu(shown.text), shown.text.includes('Your password is temporary')]).toEqual([
       200,
       [],
       true,
@@ -196,7 +196,7 @@ describe('the password', () => {
 
   test('changes a password with the current one and a repeated new one, and ends all other sessions', async () => {
     const { email } = await newPerson(furnished.tenant);
-    const [visitor, elsewhere] = [await visitorOf(email), await visitorOf(email)];
+    const [visitor, elsewhere] = [await signInVisitor(email), await signInVisitor(email)];
     const wrong = [
       [
         { current_password: 'wrong', password: 'another phrase', repeated: 'another phrase' },
@@ -231,9 +231,9 @@ describe('a form of another site', () => {
   ])(
     'rejects a form to %s from another origin, from an opaque one, and on behalf of another site',
     async (path, fields) => {
-      const visitor = await visitorOf((await newPerson(furnished.tenant)).email);
+      const visitor = await signInVisitor((await newPerson(furnished.tenant)).email);
       const own = new URL(inject('baseUrl')).origin;
-      const form = { ...(await visitor.formOf('/console', '/console/sign-out')), ...fields };
+      const form = { ...(await visitor.readForm('/console', '/console/sign-out')), ...fields };
       const foreign: Record<string, string>[] = [
         { origin: 'null' },
         { origin: 'https://evil.example' },
@@ -271,7 +271,7 @@ describe('the sign-in', () => {
 
   test('ends the session of a deactivated person at the next page', async () => {
     const user = await newPerson(furnished.tenant);
-    const visitor = await visitorOf(user.email);
+    const visitor = await signInVisitor(user.email);
     expect((await visitor.ask('/console')).status).toBe(200);
     await call('PATCH', `/v1/users/${user.id}`, { key: furnished.tenant.key, body: { status: 'inactive' } });
     expect((await visitor.ask('/console')).to).toContain('/console/sign-in');

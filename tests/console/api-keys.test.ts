@@ -19,7 +19,7 @@ beforeAll(async () => {
 
 const mint = (fields: Record<string, string>) => admin.complete(`${home}/new`, { ...blank, ...limits, ...fields });
 const keyIn = (text: string): string => /svc_(?:live|test)_[0-9a-f]{32}/.exec(text)?.[0] ?? '';
-const idOf = async (name: string): Promise<string> => {
+const findId = async (name: string): Promise<string> => {
   const [row] =
     await database()`select id from api_keys where company_id = ${tenant.companyId} and name = ${name} order by created_at limit 1`;
   return row?.id;
@@ -43,7 +43,7 @@ describe('a key', () => {
       scopes: ['leads:view', 'leads:create', 'tasks:*'],
       expires_at: '2099-01-01T00:00:00.000Z',
     });
-    for (const path of [home, `${home}/${await idOf('Office')}`]) {
+    for (const path of [home, `${home}/${await findId('Office')}`]) {
       const { text } = await admin.ask(path);
       expect([text.includes(key.slice(-4)), text.includes(key)]).toEqual([true, false]);
     }
@@ -61,7 +61,7 @@ describe('a key', () => {
       /<textarea id="scopes"[^>]*aria-describedby="scopes-hint scopes-problem"[^>]*aria-invalid="true"/,
     );
     expect(text).toMatch(/<input id="expires_at"[^>]*aria-invalid="true"[^>]*value="2020-01-01"/);
-    expect(await idOf('Wrong <one>')).toBeUndefined();
+    expect(await findId('Wrong <one>')).toBeUndefined();
     expect((await mint({ name: '', scopes: '' })).text).toContain('href="#name"');
     expect((await mint({ name: 'Words', scopes: '*', rate_limit_per_minute: 'many' })).text).toContain(
       'href="#rate_limit_per_minute"',
@@ -70,7 +70,7 @@ describe('a key', () => {
 
   test('rotates an API key, and keeps the old one valid for the chosen time', async () => {
     const first = keyIn((await mint({ name: 'Rotated', scopes: '*' })).text);
-    const path = `${home}/${await idOf('Rotated')}`;
+    const path = `${home}/${await findId('Rotated')}`;
     const wrong = await admin.send(path, { overlap_hours: '1000' }, `${path}/rotate`);
     expect([wrong.status, wrong.text.includes('value="1000"')]).toEqual([400, true]);
     const rotated = await admin.complete(path, { overlap_hours: '0' }, `${path}/rotate`);
@@ -81,7 +81,7 @@ describe('a key', () => {
 
   test('revokes an API key permanently with a reason', async () => {
     const key = keyIn((await mint({ name: 'Revoked', scopes: '*' })).text);
-    const path = `${home}/${await idOf('Revoked')}`;
+    const path = `${home}/${await findId('Revoked')}`;
     const answer = await admin.send(path, { reason: 'Laptop lost' }, `${path}/revoke`);
     expect([answer.status, answer.to]).toEqual([303, `${home}?done=revoked`]);
     expect(await statusWith(key)).toBe(401);

@@ -1,6 +1,6 @@
 // Names given by users cannot reorder the text around them.
 import { beforeAll, expect, test } from 'vitest';
-import { type Furnished, furnishedTenant, pagesOf } from '../support/console.ts';
+import { type Furnished, furnishedTenant, listPages } from '../support/console.ts';
 import { newDraft } from '../support/messaging.ts';
 import { Visitor } from '../support/page-client.ts';
 import { database } from '../support/tenants.ts';
@@ -31,7 +31,7 @@ beforeAll(async () => {
 });
 
 test('shows no bidirectional control character on any page', async () => {
-  for (const [name, path] of Object.entries(pagesOf(furnished))) {
+  for (const [name, path] of Object.entries(listPages(furnished))) {
     const { text } = await visitor.ask(path);
     expect([name, /\p{Bidi_Control}/u.test(text)]).toEqual([name, false]);
     if (text.includes('<header>'))
@@ -47,7 +47,7 @@ test.each([
   ['apps', ['App', 'Person']],
   ['webhook', ['Hook']],
 ] as const)('isolates the names on the page %s', async (page, names) => {
-  const { text } = await visitor.ask(pagesOf(furnished)[page] ?? '');
+  const { text } = await visitor.ask(listPages(furnished)[page] ?? '');
   for (const name of names) expect([name, text.includes(`<bdi>${cleaned(name)}</bdi>`)]).toEqual([name, true]);
 });
 

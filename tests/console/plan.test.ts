@@ -47,7 +47,7 @@ describe('a checkout', () => {
 
   test('accepts whole amounts and cents for the wallet, and rejects small amounts', async () => {
     const { tenant, admin } = await newAdmin();
-    const form = { ...(await admin.formOf(home, `${home}/checkout`)), kind: 'wallet_topup' };
+    const form = { ...(await admin.readForm(home, `${home}/checkout`)), kind: 'wallet_topup' };
     const little = await admin.ask(`${home}/checkout`, { ...form, amount: '1' });
     expect([little.status, little.text.includes('value="1"')]).toEqual([400, true]);
     const started = await admin.ask(`${home}/checkout`, { ...form, amount: '12.34' });
@@ -60,12 +60,12 @@ describe('a checkout', () => {
     const { tenant, admin } = await newAdmin();
     const viewer = new Visitor();
     await viewer.signIn((await newPerson(tenant, 'Viewer')).email);
-    const form = await viewer.formOf('/console', '/console/sign-out');
+    const form = await viewer.readForm('/console', '/console/sign-out');
     for (const path of [`${home}/checkout`, `${home}/portal`, `${home}/change`]) {
       const wanted = { kind: 'subscribe', package_code: 'growth', billing_cycle: 'monthly', action: 'cancel' };
       expect([path, (await viewer.ask(path, { ...form, ...wanted })).status]).toEqual([path, 403]);
     }
-    const own = await admin.formOf(home, `${home}/checkout`);
+    const own = await admin.readForm(home, `${home}/checkout`);
     expect((await admin.ask(`${home}/change`, { ...own, action: 'nonsense' })).status).toBe(404);
   });
 });

@@ -4,7 +4,7 @@ import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
 import { accessibilityProblems } from '../support/accessibility.ts';
 import { openBrowser } from '../support/browser.ts';
 import { anyAddress } from '../support/client.ts';
-import { type Furnished, furnishedTenant, pagesOf } from '../support/console.ts';
+import { type Furnished, furnishedTenant, listPages } from '../support/console.ts';
 import { Visitor } from '../support/page-client.ts';
 import { findProgram, skipNote } from '../support/programs.ts';
 import { adminPassword, database } from '../support/tenants.ts';
@@ -12,7 +12,7 @@ import { newDelivery } from '../support/webhooks.ts';
 
 const base = inject('baseUrl');
 const none = { apiKey: '', webhook: '', delivery: '', campaign: '', run: '' };
-const names = Object.keys(pagesOf(none));
+const names = Object.keys(listPages(none));
 const sizes = { wide: 1280, small: 320 };
 
 /** The controls that the Tab key reaches, as the browser sees them now. */
@@ -49,7 +49,7 @@ describe.skipIf(!findProgram('chromium'))(`in a browser${skipNote('chromium')}`,
 
   const openPage = async (size: keyof typeof sizes, name: string): Promise<Page> => {
     const page = pages.get(size) as Page;
-    await page.goto(base + (pagesOf(furnished)[name] ?? '/console/sign-in'));
+    await page.goto(base + (listPages(furnished)[name] ?? '/console/sign-in'));
     return page;
   };
 

@@ -32,7 +32,7 @@ test('lists sessions with address and browser, and ends one or all others', asyn
   expect((await here.send(home, {}, `${home}/${newest}/end`)).to).toBe(`${home}?done=ended`);
   expect((await third.ask(home)).to).toContain('/console/sign-in');
   expect((await second.ask(home)).status).toBe(200);
-  const form = await here.formOf(home, '/console/sign-out');
+  const form = await here.readForm(home, '/console/sign-out');
   expect((await here.ask(`${home}/${newest}/end`, form)).status).toBe(404);
   expect((await here.send(home, {}, `${home}/end-others`)).to).toBe(`${home}?done=others`);
   expect((await second.ask(home)).to).toContain('/console/sign-in');
@@ -50,7 +50,7 @@ test('hides sessions of colleagues', async () => {
   await other.signIn(colleague.email);
   const [row] =
     await database()`select id from sessions where company_id = ${tenant.companyId} and user_id = ${colleague.id}`;
-  const form = await admin.formOf(home, '/console/sign-out');
+  const form = await admin.readForm(home, '/console/sign-out');
   expect((await admin.ask(`${home}/${row?.id}/end`, form)).status).toBe(404);
   expect((await other.ask('/console')).status).toBe(200);
 });

@@ -26,11 +26,11 @@ let tenant: Tenant;
 let admin: Visitor;
 let forms: Record<'minting a key' | 'rotating a key' | 'adding a webhook' | 'rotating a webhook secret', Form>;
 
-const countOf = async (table: string): Promise<number> =>
+const countRows = async (table: string): Promise<number> =>
   (await database()`select count(*)::int as count from ${database()(table)} where company_id = ${tenant.companyId}`)[0]
     ?.count;
-const keys = () => countOf('api_keys');
-const webhooks = () => countOf('webhook_subscriptions');
+const keys = () => countRows('api_keys');
+const webhooks = () => countRows('webhook_subscriptions');
 /** Counts the rotations of webhook secrets. */
 const rotations = async (): Promise<number> =>
   (
@@ -79,7 +79,7 @@ const names = ['minting a key', 'rotating a key', 'adding a webhook', 'rotating 
 describe.each(names)('%s', (name) => {
   const filled = async (visitor = admin) => {
     const { page, action, fields, count } = forms[name];
-    const form = { ...(await visitor.formOf(page, action)), ...fields };
+    const form = { ...(await visitor.readForm(page, action)), ...fields };
     return { action, form, count, before: await count() };
   };
 
@@ -158,7 +158,7 @@ describe('the page of a secret', () => {
 
   test('says so if it is unknown whether anything was created', async () => {
     const { page, action, fields } = forms['minting a key'];
-    const form = { ...(await admin.formOf(page, action)), ...fields };
+    const form = { ...(await admin.readForm(page, action)), ...fields };
     // The state after a process crashed in between.
     await database()`
       insert into shown_secrets (company_id, id, session_id, created_at, expires_at)
@@ -174,7 +174,7 @@ describe('the page of a secret', () => {
 
 test('accepts a rejected form again with the same key', async () => {
   const { page, action, fields } = forms['minting a key'];
-  const form = { ...(await admin.formOf(page, action)), ...fields };
+  const form = { ...(await admin.readForm(page, action)), ...fields };
   const refused = await admin.ask(action, { ...form, scopes: 'leads:fly' });
   expect([refused.status, /name="once" value="[0-9a-f-]{36}"/.test(refused.text)]).toEqual([400, true]);
   const sent = await admin.ask(action, form);

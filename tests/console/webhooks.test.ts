@@ -23,7 +23,7 @@ afterAll(() => receiver.stop());
 
 const shown = async (id: string, key = tenant.testKey): Promise<Json> =>
   (await expectStatus(200, 'GET', `/v1/webhooks/${id}`, { key })).body.data.subscription;
-const deliveriesOf = async (id: string, key = tenant.key): Promise<Json[]> =>
+const listDeliveries = async (id: string, key = tenant.key): Promise<Json[]> =>
   (await expectStatus(200, 'GET', `/v1/webhooks/${id}/deliveries`, { key })).body.data.deliveries;
 
 test('adds, tests, rotates, disables, enables and deletes a webhook in its mode', async () => {
@@ -78,7 +78,7 @@ describe('failed deliveries', () => {
     ])
       expect(text).toContain(part);
     const replayed = await admin.send(path, {}, `${path}/replay`);
-    const copies = (await deliveriesOf(id)).filter(({ replay_of }) => replay_of === delivery);
+    const copies = (await listDeliveries(id)).filter(({ replay_of }) => replay_of === delivery);
     expect(replayed.to).toBe(`${home}/${id}/deliveries/${copies[0]?.id}?done=replayed`);
     expect((await admin.ask(replayed.to ?? '')).text).toContain(`href="${path}"`);
   });
@@ -96,7 +96,7 @@ describe('failed deliveries', () => {
     expect((await admin.send(path, { since: '2098-01-01' }, `${path}/recover`)).to).toBe(`${path}?done=none`);
     const all = { from: '2020-01-01', to: '2098-01-01' };
     expect((await admin.send(path, all, `${path}/replay`)).to).toBe(`${path}?done=queued`);
-    expect(await deliveriesOf(id)).toHaveLength(2);
+    expect(await listDeliveries(id)).toHaveLength(2);
   });
 });
 
@@ -108,7 +108,7 @@ test('shows no buttons without permission, and rejects forms', async () => {
   const path = `${home}/${id}`;
   const { status, text } = await viewer.ask(path);
   expect([status, text.includes('Disable</button>'), text.includes('Recover</button>')]).toEqual([200, false, false]);
-  const form = await viewer.formOf(path, '/console/sign-out');
+  const form = await viewer.readForm(path, '/console/sign-out');
   const refused = await viewer.ask(`${path}/disable`, form);
   expect([refused.status, refused.text.includes('webhooks:configure or settings:configure')]).toEqual([403, true]);
   expect((await shown(id, tenant.key)).status).toBe('active');

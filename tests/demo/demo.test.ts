@@ -7,12 +7,12 @@ import postgres from 'postgres';
 import { afterAll, beforeAll, describe, expect, inject, test, vi } from 'vitest';
 import { type EmbeddedDatabase, startEmbedded } from '../../app/embedded-postgres/database.ts';
 import { loadWorkspaceRows } from '../../db/objects/workspace.ts';
-import { demoData, demoSeed, leadCount } from '../../domain/demo/data.ts';
+import { buildDemoData, demoSeed, leadCount } from '../../domain/demo/data.ts';
 import { exampleIds } from '../../domain/demo/ids.ts';
 import { demoAdmin, demoCompanyId } from '../../domain/demo/workspace.ts';
 import { buildWorkspace, type Field } from '../../domain/objects/workspace.ts';
 import { expectStatus } from '../support/client.ts';
-import { operationOf } from '../support/document.ts';
+import { findOperation } from '../support/document.ts';
 import { startServer, type TestServer } from '../support/servers.ts';
 
 const dataDir = resolve(process.env.TEST_DATA_DIR ?? '.test-data', `demo-${process.pid}`);
@@ -134,14 +134,17 @@ describe('a start with the demo', () => {
     expect(body.error.code).toBe('FORBIDDEN_SCOPE');
   });
 
-  test.runIf(operationOf('GET', '/v1/objects/leads/records'))('returns three leads for the printed curl', async () => {
-    const [, url = '', key] = /curl -s '([^']+)' -H 'x-api-key: ([^']+)'/.exec(running.printed) ?? [];
-    const { pathname, search } = new URL(url);
-    const { body } = await expectStatus(200, 'GET', pathname + search, { baseUrl: running.server.url, key });
-    expect(body.data.records).toHaveLength(3);
-  });
+  test.runIf(findOperation('GET', '/v1/objects/leads/records'))(
+    'returns three leads for the printed curl',
+    async () => {
+      const [, url = '', key] = /curl -s '([^']+)' -H 'x-api-key: ([^']+)'/.exec(running.printed) ?? [];
+      const { pathname, search } = new URL(url);
+      const { body } = await expectStatus(200, 'GET', pathname + search, { baseUrl: running.server.url, key });
+      expect(body.data.records).toHaveLength(3);
+    },
+  );
 
-  test.runIf(operationOf('POST', '/auth/v1/token'))('opens a session for the printed sign-in', async () => {
+  test.runIf(findOperation('POST', '/auth/v1/token'))('opens a session for the printed sign-in', async () => {
     const [, email, password] = /Sign in: {3}(\S+) \/ (\S+)/.exec(running.printed) ?? [];
     await expectStatus(200, 'POST', '/auth/v1/token?grant_type=password', {
       baseUrl: running.server.url,
@@ -253,7 +256,7 @@ describe('the demo workspace', () => {
       for (const { row } of rows) {
         for (const field of object.fields.values()) {
           const value = toResponseValue(field, row, object.kind === 'custom');
-          const problem = problemOf(field, value);
+          const problem = findProblem(field, value);
           if (problem) problems.push(`${object.object}.${field.name}: ${problem} (${String(value)})`);
         }
         if (object.oneOf.length > 0 && object.oneOf.every((name) => row[name] === null))
@@ -303,13 +306,13 @@ describe('generated records', () => {
 
   test('generates the same records for the same seed and time, and others for another seed', () => {
     const [now] = moments as [Date];
-    expect(demoData(demoSeed, now)).toEqual(demoData(demoSeed, now));
-    expect(demoData(demoSeed + 1, now).leads).not.toEqual(demoData(demoSeed, now).leads);
+    expect(buildDemoData(demoSeed, now)).toEqual(buildDemoData(demoSeed, now));
+    expect(buildDemoData(demoSeed + 1, now).leads).not.toEqual(buildDemoData(demoSeed, now).leads);
   });
 
   test.each(moments)('orders times within the half year before %s', (now) => {
     for (let seed = 1; seed <= 10; seed += 1) {
-      const { leads, accounts, customers, deals, tasks, activities, visits } = demoData(seed, now);
+      const { leads, accounts, customers, deals, tasks, activities, visits } = buildDemoData(seed, now);
       const records = [leads, accounts, customers, deals, tasks, activities, visits].flat();
       const oldest = new Date(now.getTime() - 181 * 86_400_000);
       expect(records.filter((record) => record.created_at < oldest || record.created_at > now)).toEqual([]);
@@ -322,7 +325,7 @@ describe('generated records', () => {
   });
 
   test('uses each address once, and only fictional names and numbers', () => {
-    const { leads, customers, accounts } = demoData(demoSeed, moments[0] as Date);
+    const { leads, customers, accounts } = buildDemoData(demoSeed, moments[0] as Date);
     const emails = leads.flatMap((lead) => lead.email ?? []);
     expect(new Set(emails).size).toBe(emails.length);
     const addresses = [...emails, ...[...customers, ...accounts].map((record) => record.email)];
@@ -351,7 +354,7 @@ function toResponseValue(field: Field, row: Row, isCustomObject: boolean): unkno
 }
 
 /** Returns why a field rejects a value, or undefined. */
-function problemOf(field: Field, value: unknown): string | undefined {
+function findProblem(field: Field, value: unknown): string | undefined {
   if (value === undefined) return 'not stored';
   if (value === null || value === '') return field.required ? 'required' : undefined;
   if (field.options) return field.options.some((option) => option.value === value) ? undefined : 'not an option';

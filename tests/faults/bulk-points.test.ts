@@ -83,7 +83,7 @@ const untilImportIs = (id: string, status: string): Promise<Json> =>
   );
 
 /** Counts the records that an import created, by its audit rows. */
-async function countsOf(importId: string): Promise<Json> {
+async function readCounts(importId: string): Promise<Json> {
   const { companyId } = tenant;
   const [counts] = await database()`
     with written as (
@@ -105,7 +105,7 @@ describe('an import', () => {
     const id = await killAt(point, startImport);
     const done = await untilImportIs(id, 'completed');
     expect(done.counts).toMatchObject({ read: rows, created: stored, failed: failing, unprocessed: 0 });
-    expect(await countsOf(id)).toEqual(whole);
+    expect(await readCounts(id)).toEqual(whole);
     const errors = (await expectStatus(200, 'GET', `/v1/imports/${id}/errors.csv`, { key })).text;
     expect(errors.trim().split('\n')).toHaveLength(failing + 1);
   });
@@ -121,7 +121,7 @@ describe('an undo of an import', () => {
       return body.data.revert.id;
     });
     await untilImportIs(id, 'undone');
-    expect(await countsOf(id)).toEqual({ ...whole, stored: 0 });
+    expect(await readCounts(id)).toEqual({ ...whole, stored: 0 });
     const { revert } = (await expectStatus(200, 'GET', `/v1/reverts/${revertId}`, { key })).body.data;
     expect(revert).toMatchObject({ status: 'completed', counts: { reverted: stored, skipped: 0, conflicts: 0 } });
     const [left] = await database()`

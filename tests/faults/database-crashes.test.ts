@@ -120,13 +120,13 @@ describe('PostgreSQL that hangs for five seconds', () => {
     await link?.closed;
     expect(link).toBeDefined();
     await server.untilHealthy();
-    expect(await nameOf(id)).toBe('Before');
+    expect(await readName(id)).toBe('Before');
     const again = await askUntilTaken('PATCH', `${accounts}/${id}`, key, { name: 'After' });
     expect({ status: again.status, replay: again.headers['idempotent-replay'] }).toEqual({
       status: 200,
       replay: undefined,
     });
-    expect(await nameOf(id)).toBe('After');
+    expect(await readName(id)).toBe('After');
   });
 });
 
@@ -142,7 +142,7 @@ async function askUntilTaken(...call: Parameters<typeof ask>): Promise<Answered>
   });
 }
 
-async function nameOf(id: string): Promise<string | undefined> {
+async function readName(id: string): Promise<string | undefined> {
   const [row] = await sql()<
     { name: string }[]
   >`select name from accounts where company_id = ${tenant.companyId} and id = ${id}`;

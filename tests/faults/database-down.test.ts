@@ -7,11 +7,11 @@ import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { type EmbeddedDatabase, startEmbedded } from '../../app/embedded-postgres/database.ts';
 import { Secrets } from '../../runtime/credentials/secrets.ts';
 import { SignedTokens } from '../../runtime/credentials/signed-tokens.ts';
-import { clickPath, openPath } from '../../web/recipients/engagement.ts';
+import { buildClickPath, openPath } from '../../web/recipients/engagement.ts';
 import { type Answer, type CallOptions, call, callWithRetries, useServer } from '../support/client.ts';
 import { type DeclaredOperation, operations } from '../support/document.ts';
 import { readMetrics, seriesValue } from '../support/metrics.ts';
-import { alternativesOf, goodRequest, newWideTenant } from '../support/requests.ts';
+import { goodRequest, listAlternatives, newWideTenant } from '../support/requests.ts';
 import { startServer, type TestServer } from '../support/servers.ts';
 import { testSettings } from '../support/setup.ts';
 import { useDatabase } from '../support/tenants.ts';
@@ -81,7 +81,7 @@ const needsDatabase = ({ operation }: Prepared): boolean =>
   operation.method !== 'GET' ||
   operation.id === 'getHealth' ||
   operation.declared['x-platform'] === true ||
-  alternativesOf(operation).length > 0;
+  listAlternatives(operation).length > 0;
 
 function expectUnavailable({ operation, options }: Prepared, answer: Answer): void {
   const isOAuth = operation.declared['x-answer'] === 'oauth';
@@ -158,7 +158,7 @@ test('redirects links of emails while the database is stopped', async () => {
   const tokens = new SignedTokens(new Secrets('5e'.repeat(32)));
   const [companyId, draftId, target] = [randomUUID(), randomUUID(), 'https://bluelake.example/offer'];
   const visit = (path: string) => fetch(server.url + path, { redirect: 'manual' });
-  const link = clickPath(tokens, companyId, draftId, target);
+  const link = buildClickPath(tokens, companyId, draftId, target);
   await database.stop();
   try {
     const { status, headers } = await visit(link);

@@ -134,11 +134,11 @@ describe('an embedded database that cannot be started again', () => {
     expect(await server.stop()).toBe(1);
     expect(runs(pid)).toBe(false);
     const lines = server.output().split('\n');
-    const alertsOf = (kind: string) => lines.filter((line) => line.includes(`"alert":"${kind}"`));
-    expect(alertsOf('embedded_database_died')).toHaveLength(7);
-    expect(alertsOf('embedded_database_died')[0]).toContain('"reason":"It ended by SIGKILL.","again_in_ms":100');
-    expect(alertsOf('embedded_database_lost')).toHaveLength(1);
-    expect(alertsOf('embedded_database_lost')[0]).toContain('pg_control');
+    const listAlerts = (kind: string) => lines.filter((line) => line.includes(`"alert":"${kind}"`));
+    expect(listAlerts('embedded_database_died')).toHaveLength(7);
+    expect(listAlerts('embedded_database_died')[0]).toContain('"reason":"It ended by SIGKILL.","again_in_ms":100');
+    expect(listAlerts('embedded_database_lost')).toHaveLength(1);
+    expect(listAlerts('embedded_database_lost')[0]).toContain('pg_control');
     repair();
     const again = await startServer(settings);
     try {

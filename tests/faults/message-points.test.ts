@@ -6,7 +6,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { sendDue } from '../../jobs/messaging/message-sending.ts';
 import { dropDatabase, newDatabase } from '../support/databases.ts';
 import { recordedEvents } from '../support/events.ts';
-import { contextOf } from '../support/job-runs.ts';
+import { buildJobContext } from '../support/job-runs.ts';
 import { newDefaultNumber, newStoredDraft, openMessageServer } from '../support/message-jobs.ts';
 import { someNumber } from '../support/messaging.ts';
 import { newWideTenant } from '../support/requests.ts';
@@ -60,7 +60,7 @@ async function kill(): Promise<void> {
 async function recover(channel: 'email' | 'sms'): Promise<void> {
   await untilAbandoned('crm messages');
   await database()`update message_drafts set due_at = now() - interval '1 second', leased_until = null where status = 'approved'`;
-  while ((await sendDue(contextOf('messages', server.pools), server.services, [channel])) > 0);
+  while ((await sendDue(buildJobContext('messages', server.pools), server.services, [channel])) > 0);
 }
 
 /** Returns the ids of the messages that arrived for a recipient. */

@@ -42,7 +42,7 @@ describe.skipIf(!findProgram('redis'))(`Rate limits in Redis${skipNote('redis')}
   const together = 'rate limits are shared';
   const untilHealthy = (): Promise<unknown> =>
     vi.waitUntil(async () => (await health(0)) === '200 ok' && (await health(1)) === '200 ok');
-  const figuresOf = ({ headers }: Answer) => ({
+  const readFigures = ({ headers }: Answer) => ({
     limit: headers.get('x-ratelimit-limit'),
     remaining: headers.get('x-ratelimit-remaining'),
   });
@@ -128,7 +128,7 @@ describe.skipIf(!findProgram('redis'))(`Rate limits in Redis${skipNote('redis')}
       const answers: Answer[] = [];
       for (let turn = 0; turn < 8; turn += 1) answers.push(await ask(key));
       expect(answers.map(({ status }) => status)).toEqual([200, 200, 200, 200, 429, 429, 429, 429]);
-      expect(figuresOf(answers[0] as Answer)).toEqual({ limit: '5', remaining: '3' });
+      expect(readFigures(answers[0] as Answer)).toEqual({ limit: '5', remaining: '3' });
       const refused = answers.at(-1) as Answer;
       expect(refused.body.error.details).toMatchObject({ limit: 5, remaining: 0 });
       expect(refused.body.error.details.retry_after).toBeLessThanOrEqual(60);

@@ -196,7 +196,7 @@ describe('the embedded database', () => {
   test('leaves no embedded database behind if the server does not start', async () => {
     const dataDir = join(folder, 'embedded');
     await expectRefusal({ DATABASE_URL: '', DATA_DIR: dataDir, PORT: takenPort }, 'PORT');
-    expect(processesOf(dataDir)).toEqual([]);
+    expect(findProcesses(dataDir)).toEqual([]);
   });
 
   test('rejects a DATA_DIR that is a file by its name', async () => {
@@ -207,7 +207,7 @@ describe('the embedded database', () => {
 });
 
 /** Returns the processes with a folder on their command line. */
-function processesOf(path: string): string[] {
+function findProcesses(path: string): string[] {
   if (!existsSync('/proc/self/cmdline')) return [];
   const pids = execFileSync('pgrep', ['postgres', '-x'], { encoding: 'utf8' }).trim().split('\n');
   return pids.filter(

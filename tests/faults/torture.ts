@@ -41,7 +41,7 @@ let acknowledged = 0;
 let rounds = 0;
 let stopping = false;
 
-function rowOf(name: string, figure: string): Row {
+function getRow(name: string, figure: string): Row {
   const row = rows.get(name) ?? { figure, runs: 0, violations: [], measured: new Map(), counted: new Map() };
   rows.set(name, row);
   return row;
@@ -50,13 +50,13 @@ function rowOf(name: string, figure: string): Row {
 const say = (text: string): void => void process.stdout.write(`${text}\n`);
 const elapsed = (): number => (performance.now() - startedAt) / 1000;
 const allViolations = (): string[] => [...rows.values()].flatMap((row) => row.violations);
-const runsOf = (figure: string): number =>
+const countRuns = (figure: string): number =>
   [...rows.values()].filter((row) => row.figure === figure).reduce((sum, row) => sum + row.runs, 0);
-const isOver = (): boolean => stopping || (elapsed() > seconds && runsOf('A1') >= kills);
+const isOver = (): boolean => stopping || (elapsed() > seconds && countRuns('A1') >= kills);
 
 /** Injects one fault under the writers, and waits for their recovery. */
 async function strike(fault: Fault, rig: TestRig, writers: Writers): Promise<void> {
-  const row = rowOf(fault.name, fault.figure);
+  const row = getRow(fault.name, fault.figure);
   const before = writers.violations.length;
   writers.takeTally();
   const scene = {
@@ -94,15 +94,16 @@ async function round(rig: TestRig): Promise<void> {
     .filter((fault) => !wanted || wanted.some((name) => fault.name.includes(name)));
   for (const fault of random.shuffled(possible.flatMap((each) => Array.from({ length: each.times }, () => each)))) {
     if (isOver()) break;
-    const shown = rowOf(fault.name, fault.figure).violations.length;
+    const shown = getRow(fault.name, fault.figure).violations.length;
     await strike(fault, rig, writers);
-    for (const line of rowOf(fault.name, fault.figure).violations.slice(shown)) say(`VIOLATION ${fault.name}: ${line}`);
+    for (const line of getRow(fault.name, fault.figure).violations.slice(shown))
+      say(`VIOLATION ${fault.name}: ${line}`);
   }
   const before = writers.violations.length;
   await Promise.all([writers.settle(), chain.end()]);
   await rig.server.untilHealthy();
   await writers.replayAll();
-  const row = rowOf('acknowledged writes against the tables', 'all');
+  const row = getRow('acknowledged writes against the tables', 'all');
   const wrong = [
     ...writers.violations.slice(before),
     ...(await check(database(), tenant.companyId, writers.writes)).filter(isNotOfChain(chain)),
@@ -126,7 +127,7 @@ async function judgeFeed(
 ): Promise<void> {
   const stored = await storedFeed(database(), companyId);
   await Promise.all(readers.map((reader) => reader.end()));
-  const row = rowOf('readers against the stored feed', 'C14');
+  const row = getRow('readers against the stored feed', 'C14');
   const order = await orderOfChanges(database(), companyId);
   judged(row, [
     ...gaps(stored),
@@ -135,7 +136,7 @@ async function judgeFeed(
   ]);
   row.counted.set('changes', (row.counted.get('changes') ?? 0) + stored.length);
   row.counted.set('in chains', (row.counted.get('in chains') ?? 0) + chain.pairs.length);
-  const sent = rowOf('webhook receivers against the feed', 'A8');
+  const sent = getRow('webhook receivers against the feed', 'A8');
   judged(sent, await watch.judge(stored));
   for (const [what, count] of Object.entries(watch.counts))
     sent.counted.set(what, (sent.counted.get(what) ?? 0) + count);
@@ -186,7 +187,7 @@ try {
   while (!isOver() && allViolations().length < 200) await round(rig);
 } catch (error) {
   const line = error instanceof Error ? (error.stack ?? error.message) : String(error);
-  rowOf('the run itself', 'all').violations.push(line);
+  getRow('the run itself', 'all').violations.push(line);
   say(`VIOLATION the run itself: ${line}`);
 } finally {
   clearInterval(progress);

@@ -15,7 +15,7 @@ import { keepWriting, namesOfAccounts } from '../support/writers.ts';
 const isRunning = (pid: number): boolean => existsSync(`/proc/${pid}`);
 
 /** Returns the alerts that a server raised. */
-const alertsOf = (server: TestServer): unknown[] =>
+const listAlerts = (server: TestServer): unknown[] =>
   server
     .output()
     .split('\n')
@@ -23,7 +23,7 @@ const alertsOf = (server: TestServer): unknown[] =>
     .map((line) => JSON.parse(line));
 
 /** Returns the process ids of its workers, oldest first. */
-function workersOf(server: TestServer): number[] {
+function listWorkers(server: TestServer): number[] {
   const found = spawnSync('pgrep', ['-P', String(server.pid)], { encoding: 'utf8' }).stdout;
   return found.split('\n').filter(Boolean).map(Number);
 }
@@ -91,7 +91,7 @@ describe.skipIf(!findProgram('redis'))(`Workers${skipNote('redis')}`, () => {
   const untilReplaced = (pid: number): Promise<unknown> =>
     vi.waitUntil(
       async () =>
-        !workersOf(server).includes(pid) && seriesValue(await readMetrics(server), 'crm_workers_serving') === 2,
+        !listWorkers(server).includes(pid) && seriesValue(await readMetrics(server), 'crm_workers_serving') === 2,
     );
 
   // A machine that stalls longer than the timeout of Redis opens the limits, as it should. Then the
@@ -105,7 +105,7 @@ describe.skipIf(!findProgram('redis'))(`Workers${skipNote('redis')}`, () => {
       await vi.waitUntil(
         async () => (await ask('/v1/health')).status === 200 && (await answered(server, { worker })) > 0,
       );
-    expect(workersOf(server).length).toBe(2);
+    expect(listWorkers(server).length).toBe(2);
   });
 
   test('reports the metrics of all workers, each with its number', async () => {
@@ -126,27 +126,27 @@ describe.skipIf(!findProgram('redis'))(`Workers${skipNote('redis')}`, () => {
   });
 
   test('replaces a worker that is stopped under load, and fails no request', async () => {
-    const [pid = 0] = workersOf(server);
+    const [pid = 0] = listWorkers(server);
     const failures = await underLoad(async () => {
       process.kill(pid, 'SIGTERM');
       await untilReplaced(pid);
     });
     expect(failures).toEqual([]);
-    expect(alertsOf(server)).toEqual([]);
+    expect(listAlerts(server)).toEqual([]);
   });
 
   test('replaces a worker that is killed under load, loses and doubles nothing, and raises one critical alert', async () => {
-    const [pid = 0] = workersOf(server);
+    const [pid = 0] = listWorkers(server);
     await underLoad(async () => {
       process.kill(pid, 'SIGKILL');
       await untilReplaced(pid);
     });
-    expect(alertsOf(server)).toMatchObject([{ alert: 'worker_died', severity: 'critical', worker_pid: pid }]);
+    expect(listAlerts(server)).toMatchObject([{ alert: 'worker_died', severity: 'critical', worker_pid: pid }]);
     expect(seriesValue(await readMetrics(server), 'crm_worker_deaths_total')).toBe(1);
   });
 
   test('keeps no client waiting if a worker dies before it accepted its connections', async () => {
-    const [pid = 0] = workersOf(server);
+    const [pid = 0] = listWorkers(server);
     process.kill(pid, 'SIGSTOP');
     const answers = Array.from({ length: 16 }, () =>
       ask('/v1/health').then(
@@ -164,7 +164,7 @@ describe.skipIf(!findProgram('redis'))(`Workers${skipNote('redis')}`, () => {
   });
 
   test('serves metrics while a worker hangs', async () => {
-    const [pid = 0] = workersOf(server);
+    const [pid = 0] = listWorkers(server);
     process.kill(pid, 'SIGSTOP');
     try {
       const text = await readMetrics(server);
@@ -193,7 +193,7 @@ describe.skipIf(!findProgram('redis'))(`Workers${skipNote('redis')}`, () => {
 
   test('stops workers with their primary under load, fails no accepted request, and leaves no process behind', async () => {
     const [first, second] = [server, await start()];
-    const all = [first.pid, ...workersOf(first)];
+    const all = [first.pid, ...listWorkers(first)];
     const failures = await underLoad(async () => {
       expect(await first.stop('SIGTERM')).toBe(0);
       await vi.waitUntil(async () => (await answered(second)) > 100);
@@ -206,7 +206,7 @@ describe.skipIf(!findProgram('redis'))(`Workers${skipNote('redis')}`, () => {
   });
 
   test('ends the workers when their primary is killed', async () => {
-    const workers = workersOf(server);
+    const workers = listWorkers(server);
     expect(workers.filter(isRunning).length).toBe(2);
     await server.stop('SIGKILL');
     await vi.waitUntil(() => !workers.some(isRunning));

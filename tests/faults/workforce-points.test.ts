@@ -62,8 +62,8 @@ test.each(cuts)(
     const sql = database();
     // Ends the lease of the killed server.
     await sql`update workforce_runs set due_at = now() where id = ${runId} and ended_at is null`;
-    const statusOf = async () => (await sql`select status from workforce_runs where id = ${runId}`)[0]?.status;
-    await expect.poll(statusOf).toBe('completed');
+    const readStatus = async () => (await sql`select status from workforce_runs where id = ${runId}`)[0]?.status;
+    await expect.poll(readStatus).toBe('completed');
     const [row] = await sql`
       select (select count(*)::int from tasks where record_id = ${leadId}) as tasks,
         (select count(*)::int from notes where record_id = ${leadId}) as notes,

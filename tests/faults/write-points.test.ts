@@ -10,7 +10,7 @@ import { OwnServer } from './support/own-server.ts';
 import { fatal, type Point, points, preamble, type Statement, Traps } from './support/points.ts';
 import { FaultProxy, type Link, through } from './support/proxy.ts';
 import { settingsFor } from './support/settings.ts';
-import { type Answered, batchOf, isFinal, send, type Write } from './support/writers.ts';
+import { type Answered, buildBatch, isFinal, send, type Write } from './support/writers.ts';
 
 const traps = new Traps();
 const accounts = '/v1/objects/accounts/records';
@@ -47,7 +47,7 @@ function newWrite(write: Omit<Write, 'key' | 'answer'>): Write {
   if (made.kind === 'update') made.body = { description: made.key };
   if (made.kind === 'create') made.body = { name: made.key };
   if (made.kind === 'lead') made.body = { first_name: made.key, email: `${made.key}@example.com` };
-  if (made.kind === 'batch') made.body = batchOf(made.key, 11);
+  if (made.kind === 'batch') made.body = buildBatch(made.key, 11);
   writes.push(made);
   return made;
 }

@@ -1,6 +1,6 @@
 // Reading the parse tree of a statement: which rows no condition binds to a company or a mode.
 import { expect, test } from 'vitest';
-import { bindingsOf, type Catalogue, type TenantColumns, treesOf } from './bindings.ts';
+import { type Catalogue, parseTrees, readBindings, type TenantColumns } from './bindings.ts';
 
 const both = { company: 'company_id', mode: 'test_mode' };
 const catalogue: Catalogue = {
@@ -21,7 +21,7 @@ const catalogue: Catalogue = {
 };
 
 async function unbound(text: string): Promise<string[]> {
-  return (await treesOf(text)).flatMap((tree) => bindingsOf(tree, catalogue).unbound);
+  return (await parseTrees(text)).flatMap((tree) => readBindings(tree, catalogue).unbound);
 }
 
 const own = 'company_id = $1 and test_mode = $2';
@@ -47,9 +47,9 @@ test.each([
   'begin',
 ])('finds all rows of %s bound, by necessary conditions only', async (text) => {
   expect(await unbound(text)).toEqual([]);
-  for (const tree of await treesOf(text)) {
-    const { conditions } = bindingsOf(tree, catalogue);
-    for (const condition of conditions) expect(bindingsOf(tree, catalogue, condition).unbound).not.toEqual([]);
+  for (const tree of await parseTrees(text)) {
+    const { conditions } = readBindings(tree, catalogue);
+    for (const condition of conditions) expect(readBindings(tree, catalogue, condition).unbound).not.toEqual([]);
   }
 });
 
@@ -90,12 +90,12 @@ test.each([
 });
 
 test('detects a condition on rows that another condition binds already', async () => {
-  const [tree] = await treesOf(
+  const [tree] = await parseTrees(
     'select from users u join companies c on c.id = u.company_id and c.id = $1 where u.company_id = $1',
   );
   if (!tree) throw new Error('no tree');
-  const { conditions } = bindingsOf(tree, catalogue);
-  const needed = conditions.filter((condition) => bindingsOf(tree, catalogue, condition).unbound.length > 0);
+  const { conditions } = readBindings(tree, catalogue);
+  const needed = conditions.filter((condition) => readBindings(tree, catalogue, condition).unbound.length > 0);
   expect([conditions.length, needed.length]).toEqual([3, 0]);
 });
 

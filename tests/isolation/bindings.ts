@@ -62,12 +62,12 @@ interface Edge {
  * @param without a condition to ignore
  * @throws Error for an unknown kind of statement
  */
-export function bindingsOf(tree: Node, catalogue: Catalogue, without?: object): Bindings {
+export function readBindings(tree: Node, catalogue: Catalogue, without?: object): Bindings {
   return new Reader(catalogue, without).read(tree);
 }
 
 /** Returns the trees of the statements in a text. */
-export async function treesOf(text: string): Promise<Node[]> {
+export async function parseTrees(text: string): Promise<Node[]> {
   const { stmts = [] } = await parse(text);
   return stmts.flatMap(({ stmt }) => (stmt ? [stmt] : []));
 }
@@ -104,7 +104,7 @@ class Reader {
       scope.relations.push({
         ...written,
         tenantColumns: undefined,
-        says: (column) => saysOf(written.tenantColumns, column),
+        says: (column) => classifyColumn(written.tenantColumns, column),
       });
       if (onConflictClause) {
         scope.relations.push(this.#made('excluded', undefined, () => 'value'));
@@ -218,7 +218,7 @@ class Reader {
       this.#expressions(item.RangeFunction.functions, scope);
       const { alias } = item.RangeFunction;
       scope.relations.push(
-        this.#made(alias?.aliasname ?? '', namesOf(alias?.colnames, item.RangeFunction.coldeflist), () => 'value'),
+        this.#made(alias?.aliasname ?? '', listNames(alias?.colnames, item.RangeFunction.coldeflist), () => 'value'),
       );
       return [];
     }
@@ -246,7 +246,7 @@ class Reader {
 
   #using(names: readonly Node[], { relations }: Scope, left: ReadonlySet<string>, right: ReadonlySet<string>): Edge[] {
     return names.flatMap((name) => {
-      const column = textOf(name);
+      const column = readText(name);
       const origin = (side: ReadonlySet<string>): Origin | undefined => {
         const relation = relations.find(({ id, columns }) => side.has(String(id)) && (columns?.has(column) ?? true));
         return relation && originIn(relation, column);
@@ -268,7 +268,7 @@ class Reader {
     if ('ColumnRef' in condition) return this.#alone(condition, condition, scope);
     if ('A_Expr' in condition) {
       const { kind, name, lexpr, rexpr } = condition.A_Expr;
-      if (textOf(name?.[0]) !== '=' || !lexpr || !rexpr) return [];
+      if (readText(name?.[0]) !== '=' || !lexpr || !rexpr) return [];
       if (kind === 'AEXPR_IN' || kind === 'AEXPR_OP_ANY')
         return isValue(rexpr) ? this.#equal(this.#origin(lexpr, scope), { known: 'value' }, condition) : [];
       if (kind !== 'AEXPR_OP' && kind !== 'AEXPR_NOT_DISTINCT') return [];
@@ -318,7 +318,7 @@ class Reader {
     if (!value) return undefined;
     if ('TypeCast' in value) return this.#origin(value.TypeCast.arg, scope);
     if ('ColumnRef' in value) {
-      const names = (value.ColumnRef.fields ?? []).map(textOf);
+      const names = (value.ColumnRef.fields ?? []).map(readText);
       const found = findColumn(names, scope);
       if (!found) return undefined;
       const origin = originIn(found.relation, names.at(-1) ?? '');
@@ -371,14 +371,14 @@ class Reader {
         const fields = val.ColumnRef.fields ?? [];
         const last = fields.at(-1);
         if (last && 'A_Star' in last) {
-          const alias = fields.length > 1 ? textOf(fields[0]) : undefined;
+          const alias = fields.length > 1 ? readText(fields[0]) : undefined;
           return scope.relations
             .filter((relation) => alias === undefined || relation.alias === alias)
             .flatMap((relation) =>
               [...(relation.columns ?? [])].map((column) => [column, saysIn(relation, column)] as const),
             );
         }
-        const names = fields.map(textOf);
+        const names = fields.map(readText);
         const found = findColumn(names, scope);
         const column = names.at(-1) ?? '';
         return [[name ?? column, found && saysIn(found.relation, column)]];
@@ -408,16 +408,16 @@ interface InsertLike extends Pick<ChangeLike, 'relation' | 'withClause' | 'retur
 /** In a shared table, company_id is the result of a lookup. */
 const sharedSays = (column: string): Kind | undefined => (column === 'company_id' ? 'company' : undefined);
 
-function saysOf(tenantColumns: TenantColumns | undefined, column: string): Kind | undefined {
+function classifyColumn(tenantColumns: TenantColumns | undefined, column: string): Kind | undefined {
   if (column === tenantColumns?.company) return 'company';
   return column === tenantColumns?.mode ? 'mode' : undefined;
 }
 
 const saysIn = ({ tenantColumns, says }: Relation, column: string): Kind | 'value' | undefined =>
-  tenantColumns ? saysOf(tenantColumns, column) : says(column);
+  tenantColumns ? classifyColumn(tenantColumns, column) : says(column);
 
 function originIn(relation: Relation, column: string): Origin | undefined {
-  const kind = saysOf(relation.tenantColumns, column);
+  const kind = classifyColumn(relation.tenantColumns, column);
   if (kind) return { column: `${relation.id}.${column}`, kind };
   const known = relation.tenantColumns ? undefined : relation.says(column);
   return known && { known };
@@ -455,18 +455,18 @@ function isValue(value: unknown): boolean {
 }
 
 function renamed(output: Output, names: readonly Node[] | undefined): Output {
-  return output.map(([name, says], place) => [names?.[place] ? textOf(names[place]) : name, says]);
+  return output.map(([name, says], place) => [names?.[place] ? readText(names[place]) : name, says]);
 }
 
-function namesOf(
+function listNames(
   aliases: readonly Node[] | undefined,
   definitions: readonly Node[] | undefined,
 ): Set<string> | undefined {
   const defined = (definitions ?? []).flatMap((each) => ('ColumnDef' in each ? [each.ColumnDef.colname ?? ''] : []));
-  const names = [...(aliases ?? []).map(textOf), ...defined];
+  const names = [...(aliases ?? []).map(readText), ...defined];
   return names.length > 0 ? new Set(names) : undefined;
 }
 
-function textOf(node: Node | undefined): string {
+function readText(node: Node | undefined): string {
   return node && 'String' in node ? (node.String.sval ?? '') : '';
 }

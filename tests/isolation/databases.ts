@@ -23,7 +23,7 @@ import {
 } from './fixture-tenant.ts';
 import { addJobWork, removeForeignWork } from './job-runs.ts';
 import type { Probe } from './probe.ts';
-import { creates, examplesOf, inOrder, isAboutRecords, narrowKeysOf, probesOf } from './probes.ts';
+import { creates, inOrder, isAboutRecords, prepareExamples, prepareNarrowKeys, prepareProbes } from './probes.ts';
 import { type TenantTable, tenantTables } from './schema.ts';
 import { copyTenant, dropChecks, type Shadow, swapModes } from './shadow-rows.ts';
 
@@ -137,19 +137,19 @@ async function fill(alone: string): Promise<Filled> {
   return inDatabase(alone, async (sql) => {
     const tables = await tenantTables(sql);
     // Calls of every kind fill the tables. The remaining tables are filled directly.
-    await send((await prepare(examplesOf)).filter(({ operation }) => creates(operation)));
+    await send((await prepare(prepareExamples)).filter(({ operation }) => creates(operation)));
     // Its id contains a time that is not past the retention: the sweep would delete other ids.
     await newLoggedRequest(tenant, 'live');
     await fillEmptyTables(sql, tables, companyId);
     await forgetExamples(fixture);
-    const kept = await keysOf(sql, tables, companyId);
+    const kept = await readKeys(sql, tables, companyId);
     // From here on, only the shadows keep the rows. The tenant requests these and its own.
     const absentFixture = await arrangeAbsent(fixture);
-    const absent = await prepare((operation) => absentOf(operation, fixture, absentFixture));
+    const absent = await prepare((operation) => prepareAbsentProbes(operation, fixture, absentFixture));
     await send(absent.filter(({ operation }) => creates(operation)));
-    const made = await keysOf(sql, tables, companyId);
+    const made = await readKeys(sql, tables, companyId);
     for (const key of kept) made.delete(key);
-    const present = await prepare(probesOf);
+    const present = await prepare(prepareProbes);
     await arrangeSubscriptions(tenant);
     // Marks every key as used, so that its first use makes no difference.
     await sql`update api_key_usage set last_used_ip = '10.9.9.9', last_used_at = now() where last_used_ip is null`;
@@ -189,8 +189,8 @@ async function addShadows({ alone, companyId, tables, loadCredentials, probes, m
   ];
   await inDatabase(alone, (sql) => addJobWork(sql, companyId, dataDir));
   // A file lies in the folder of its mode, and modes are swapped below.
-  const filesOf = (mode: string): string => join(dataDir, 'attachments', companyId, mode);
-  cpSync(filesOf('live'), filesOf('test'), { recursive: true });
+  const buildFilesPath = (mode: string): string => join(dataDir, 'attachments', companyId, mode);
+  cpSync(buildFilesPath('live'), buildFilesPath('test'), { recursive: true });
   const shadowed = await newDatabase(alone);
   await inDatabase(shadowed, async (other) => {
     await other`set session_replication_role = replica`;
@@ -236,15 +236,15 @@ async function addShadows({ alone, companyId, tables, loadCredentials, probes, m
  * Returns the primary keys of a tenant's live rows, without the company. Leaves out SLA clocks,
  * because some continue others.
  */
-async function keysOf(sql: Sql, tables: readonly TenantTable[], companyId: string): Promise<Set<string>> {
+async function readKeys(sql: Sql, tables: readonly TenantTable[], companyId: string): Promise<Set<string>> {
   const parts = tables
     .filter((table) => table.company === 'company_id' && table.name !== 'sla_clocks')
-    .map((table) => `select ${keyOf(table)} as key from ${table.name} t where ${isLive(table, companyId)}`);
+    .map((table) => `select ${buildKey(table)} as key from ${table.name} t where ${isLive(table, companyId)}`);
   const rows = await sql.unsafe<{ key: string }[]>(parts.join(' union all '));
   return new Set(rows.map((row) => row.key));
 }
 
-const keyOf = (table: TenantTable): string => {
+const buildKey = (table: TenantTable): string => {
   const columns = table.columns.filter((column) => column.key && !['company_id', 'test_mode'].includes(column.name));
   return `jsonb_build_array('${table.name}', ${columns.map((column) => `t."${column.name}"`).join(', ') || 'null'})::text`;
 };
@@ -260,7 +260,7 @@ async function removeKeys(
 ): Promise<void> {
   for (const table of tables.filter((each) => each.company === 'company_id'))
     await sql.unsafe(
-      `delete from ${table.name} t where ${isLive(table, companyId)} and ${keyOf(table)} = any($1::text[])`,
+      `delete from ${table.name} t where ${isLive(table, companyId)} and ${buildKey(table)} = any($1::text[])`,
       [[...keys]],
     );
 }
@@ -307,19 +307,19 @@ async function allowEverything(sql: Sql): Promise<void> {
 }
 
 /** Returns requests about rows that the tenant lacks. Repeating them finds nothing either. */
-async function absentOf(
+async function prepareAbsentProbes(
   operation: DeclaredOperation,
   fixture: FixtureTenant,
   absentFixture: FixtureTenant,
 ): Promise<Probe[]> {
   if (!isAboutRecords(operation)) {
-    const examples = await examplesOf(operation, fixture);
-    return [...examples, ...narrowKeysOf(examples, absentFixture)];
+    const examples = await prepareExamples(operation, fixture);
+    return [...examples, ...prepareNarrowKeys(examples, absentFixture)];
   }
-  const probes = await probesOf(operation, absentFixture);
+  const probes = await prepareProbes(operation, absentFixture);
   // Also creations that match existing rows: repeating them finds nothing similar.
   return creates(operation)
-    ? [...probes, ...(await probesOf(operation, fixture))]
+    ? [...probes, ...(await prepareProbes(operation, fixture))]
     : probes.filter(({ options }) => isPlain(options));
 }
 

@@ -1,7 +1,7 @@
 // Rules of a database that is distributed by company, for tables and for statements in the source.
 import type { ISql } from 'postgres';
 import ts from 'typescript';
-import { databaseSources, functionAround, templatesIn, treeOf } from './sources.ts';
+import { databaseSources, functionAround, parseTree, templatesIn } from './sources.ts';
 
 /**
  * Lookup tables of places, with the reason. The rules of tenant tables do not apply to them. The
@@ -201,7 +201,7 @@ export function statementsOfFiles(): Statement[] {
  * @param sources names and texts of files
  */
 export function statementsIn(sources: readonly (readonly [string, string])[]): Statement[] {
-  const trees = sources.map(([name, text]) => treeOf(name, text));
+  const trees = sources.map(([name, text]) => parseTree(name, text));
   const declared = new Map<string, ts.Node>();
   for (const tree of trees) collect(tree, declared);
   return trees.flatMap((tree) =>
@@ -225,7 +225,7 @@ function collect(tree: ts.SourceFile, declared: Map<string, ts.Node>): void {
 /** Returns the text of a template, with the templates of its inserted values. */
 function expanded(template: ts.TaggedTemplateExpression, declared: ReadonlyMap<string, ts.Node>): string {
   const seen = new Set<ts.Node>();
-  const textOf = (each: ts.TaggedTemplateExpression): string => {
+  const readSqlText = (each: ts.TaggedTemplateExpression): string => {
     if (seen.has(each)) return '';
     seen.add(each);
     if (ts.isNoSubstitutionTemplateLiteral(each.template)) return each.template.text;
@@ -235,8 +235,8 @@ function expanded(template: ts.TaggedTemplateExpression, declared: ReadonlyMap<s
     return each.template.head.text + spans.join('');
   };
   const behind = (node: ts.Node): string => {
-    if (ts.isTaggedTemplateExpression(node)) return textOf(node);
-    const own = ts.isIdentifier(node) ? declarationOf(node, declared) : undefined;
+    if (ts.isTaggedTemplateExpression(node)) return readSqlText(node);
+    const own = ts.isIdentifier(node) ? findDeclaration(node, declared) : undefined;
     const parts = own && !seen.has(own) ? [ts.isAwaitExpression(own) ? behind(own) : throughTemplates(own)] : [];
     ts.forEachChild(node, (child) => void parts.push(behind(child)));
     return parts.join(' ');
@@ -245,9 +245,9 @@ function expanded(template: ts.TaggedTemplateExpression, declared: ReadonlyMap<s
     if (!ts.isTaggedTemplateExpression(node)) seen.add(node);
     const asked = callsReturned(node).map((name) => declared.get(name));
     const further = asked.map((each) => (each && !seen.has(each) ? throughTemplates(each) : ''));
-    return [...templatesIn(node).map(textOf), ...further].join(' ');
+    return [...templatesIn(node).map(readSqlText), ...further].join(' ');
   };
-  return `${textOf(template)} ${isLockAlone(template) ? throughCall(template, declared, throughTemplates) : ''}`;
+  return `${readSqlText(template)} ${isLockAlone(template) ? throughCall(template, declared, throughTemplates) : ''}`;
 }
 
 /** Returns the functions whose results a function returns unchanged. */
@@ -268,16 +268,16 @@ const isLockAlone = ({ template }: ts.TaggedTemplateExpression): boolean =>
 function throughCall(
   template: ts.Node,
   declared: ReadonlyMap<string, ts.Node>,
-  textOf: (node: ts.Node) => string,
+  readSqlText: (node: ts.Node) => string,
 ): string {
   const call = template.parent;
   const callee =
     ts.isCallExpression(call) && ts.isIdentifier(call.expression) ? declared.get(call.expression.text) : undefined;
-  return callee ? textOf(callee) : '';
+  return callee ? readSqlText(callee) : '';
 }
 
 /** Returns the declaration of a name: a constant of the enclosing functions, or a top-level one. */
-function declarationOf(name: ts.Identifier, declared: ReadonlyMap<string, ts.Node>): ts.Node | undefined {
+function findDeclaration(name: ts.Identifier, declared: ReadonlyMap<string, ts.Node>): ts.Node | undefined {
   for (let scope: ts.Node | undefined = name.parent; scope; scope = scope.parent) {
     if (!ts.isBlock(scope)) continue;
     for (const statement of scope.statements)
@@ -292,12 +292,12 @@ const locks = /\bfor (?:no key update|update|key share|share)\b|\bpg_\w*advisory
 const changes = /^\s*(?:with\b[\s\S]*)?(?:\bupdate|\bdelete from)\b/;
 const reads = /^\s*(?:select|with)\b[\s\S]*\bfrom\b/;
 const namesCompany = /\bcompany_id"?\s*=|\bcompany_id\)? = any|\bcompanies\b[\s\S]*\bid = /;
-const rowsOf = (tables: ReadonlySet<string>) =>
+const buildRowPattern = (tables: ReadonlySet<string>) =>
   new RegExp(`\\b(?:from|join|update)\\s+(?:§|"?(?:${[...tables].join('|')})\\b)`);
 
 /** Returns the statements' violations, or an empty list. */
 export async function statementProblems(sql: ISql, statements: readonly Statement[]): Promise<string[]> {
-  const ofTenants = rowsOf(new Set([...(await tenantTables(sql)), ...Object.keys(places)]));
+  const ofTenants = buildRowPattern(new Set([...(await tenantTables(sql)), ...Object.keys(places)]));
   return statements.flatMap(({ place, text }) => {
     if (/\bctid\b/.test(text)) return [`${place} names rows by where they are stored`];
     if (namesCompany.test(text)) return [];

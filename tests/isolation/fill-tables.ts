@@ -76,9 +76,9 @@ async function valuesFor(
 ): Promise<string[]> {
   if (column.name === 'company_id') return [`'${companyId}'`];
   if (column.name === 'test_mode') return ['false'];
-  if (column.refersTo) return [referenceOf(column, tables, companyId)];
+  if (column.refersTo) return [buildReference(column, tables, companyId)];
   const possible: string[] = [];
-  for (const value of [...namedValues(column), ...samplesOf(column)])
+  for (const value of [...namedValues(column), ...listSamples(column)])
     if (await isValue(sql, value)) possible.push(value);
   if (column.hasDefault && column.checks.length > 0) possible.unshift('default');
   if (!column.needed && !column.key) possible.push('null');
@@ -86,7 +86,11 @@ async function valuesFor(
 }
 
 /** Returns what a column refers to. All columns of one reference take the same row. */
-function referenceOf({ refersTo, refersToColumn }: Column, tables: readonly TenantTable[], companyId: string): string {
+function buildReference(
+  { refersTo, refersToColumn }: Column,
+  tables: readonly TenantTable[],
+  companyId: string,
+): string {
   const there = tables.find(({ name }) => name === refersTo);
   const own = there ? `where t.${there.company} = '${companyId}' ${there.hasMode ? 'and not t.test_mode' : ''}` : '';
   return `(select t.${refersToColumn} from ${refersTo} t ${own} order by t::text limit 1)`;
@@ -108,10 +112,10 @@ const texts = ['A text', 'text', 'a', '1', 'a@example.com', 'https://example.com
 const objects = ['{"said": "A text"}', '[{"said": "A text"}]', '["A text"]', '{}', '[]', '"A text"', '1'];
 
 /** Returns sample values of a type as SQL. For an unknown type, words that it might accept. */
-export function samplesOf({ type }: Pick<Column, 'type'>): string[] {
+export function listSamples({ type }: Pick<Column, 'type'>): string[] {
   const typed = (values: string[]): string[] => values.map((value) => `${quoted(value)}::${type}`);
   if (type.endsWith('[]'))
-    return [...typed(['{}']), ...samplesOf({ type: type.slice(0, -2) }).map((each) => `array[${each}]::${type}`)];
+    return [...typed(['{}']), ...listSamples({ type: type.slice(0, -2) }).map((each) => `array[${each}]::${type}`)];
   if (type === 'uuid') return ['gen_random_uuid()'];
   if (type === 'boolean') return ['false', 'true'];
   if (type === 'bytea') return [`'\\x01'::bytea`, `sha256('x')`];

@@ -14,14 +14,14 @@ import { callConcurrently } from './concurrent-load.ts';
 import { type Coverage, measureCoverage, sampleProbes, spread } from './condition-coverage.ts';
 import { buildWorld, serve, type World } from './databases.ts';
 import { holdRows } from './locks.ts';
-import { copySources, sampleOf, withMutation } from './mutants.ts';
+import { copySources, pickSample, withMutation } from './mutants.ts';
 import { breachesIn, policyMutants } from './policies.ts';
 import { type Predicate, tenantPredicates } from './predicates.ts';
 import type { Probe } from './probe.ts';
-import { junkOf } from './probes.ts';
+import { buildJunk } from './probes.ts';
 import { differences, type Observation, replay, type Volatile, volatileIn } from './replay.ts';
 import { marker, unmarkedColumns } from './schema.ts';
-import { clocksOf, digestOf, markedRows } from './shadow-rows.ts';
+import { digestRows, markedRows, readClocks } from './shadow-rows.ts';
 import { redundant, unnoticed, unreached } from './unused-conditions.ts';
 import { waitUntilStable } from './wait-until-stable.ts';
 
@@ -60,8 +60,8 @@ let inTest: Walk;
 
 beforeAll(async () => {
   world = await buildWorld();
-  live = await walkOf(world.alone, isLong ? world.probes : sampleProbes(world.probes), false);
-  inTest = await walkOf(
+  live = await runWalk(world.alone, isLong ? world.probes : sampleProbes(world.probes), false);
+  inTest = await runWalk(
     world.aloneInTest,
     sampleProbes(world.probes.filter(({ options }) => options.key !== undefined)),
     true,
@@ -70,7 +70,7 @@ beforeAll(async () => {
 
 afterAll(dropAllDatabases);
 
-async function walkOf(template: string, probes: readonly Probe[], testMode: boolean): Promise<Walk> {
+async function runWalk(template: string, probes: readonly Probe[], testMode: boolean): Promise<Walk> {
   const runs = await Promise.all([1, 2].map(() => observeAlone(template, probes, testMode)));
   const [expected = [], again = []] = runs.map(({ observations }) => observations);
   const warnings = new Set(runs.flatMap(({ log }) => warningsIn(log)));
@@ -98,7 +98,7 @@ async function observeAlone(
   try {
     const observations = await replay(server.url, probes, () => waitUntilStable(url));
     await server.stop();
-    const clocks = await inDatabase(url, (sql) => clocksOf(sql, { companyId: world.companyId, testMode }));
+    const clocks = await inDatabase(url, (sql) => readClocks(sql, { companyId: world.companyId, testMode }));
     return { observations, log: server.output(), clocks };
   } finally {
     await server.stop();
@@ -119,7 +119,7 @@ function runWithoutPolicies(): Promise<Run> {
 
 /** Sends malformed requests with row-level security in force. */
 function runMalformed(): Promise<Run> {
-  junkRun ??= run(world.shadowed, { ...live, probes: [] }, { more: junkOf(world.probes) });
+  junkRun ??= run(world.shadowed, { ...live, probes: [] }, { more: buildJunk(world.probes) });
   return junkRun;
 }
 
@@ -146,7 +146,7 @@ async function run(template: string, walk: Walk, { more = [], main }: RunOptions
   const url = await newDatabase(template);
   const { companyId, tables, shadows } = world;
   const whose = { companyId, shadows, testMode: walk.testMode };
-  const digest = () => inDatabase(url, (sql) => digestOf(sql, tables, whose));
+  const digest = () => inDatabase(url, (sql) => digestRows(sql, tables, whose));
   const before = await digest();
   // Locks before the server starts, because its jobs begin immediately.
   const held = await holdRows(url, tables, whose);
@@ -160,7 +160,7 @@ async function run(template: string, walk: Walk, { more = [], main }: RunOptions
       () => waitUntilStable(url),
       (observation, index, text) => {
         answers += text;
-        leaks.push(...held.waited.splice(0), ...leaksOf(walk, observation, index));
+        leaks.push(...held.waited.splice(0), ...findLeaks(walk, observation, index));
         return main === undefined || leaks.length === 0;
       },
     );
@@ -187,13 +187,13 @@ async function run(template: string, walk: Walk, { more = [], main }: RunOptions
 }
 
 async function clockLeaks(sql: Sql, { clocks, testMode }: Walk): Promise<string[]> {
-  const now = await clocksOf(sql, { companyId: world.companyId, testMode });
+  const now = await readClocks(sql, { companyId: world.companyId, testMode });
   return [...clocks]
     .filter(([clock, fate]) => now.get(clock) !== fate)
     .map(([clock, fate]) => `the clock ${clock}: ${now.get(clock)}, alone ${fate}`);
 }
 
-function leaksOf({ expected, probes, volatile }: Walk, observation: Observation, index: number): string[] {
+function findLeaks({ expected, probes, volatile }: Walk, observation: Observation, index: number): string[] {
   const wanted = expected[index];
   const probe = probes[index];
   if (!wanted || !probe) return [];
@@ -263,8 +263,8 @@ describe('texts of shadow rows', () => {
       const { answers, log } = await asked();
       expect(answers.length).toBeGreaterThan(100_000);
       expect(log.length).toBeGreaterThan(100_000);
-      expect(contextsOf(answers, marker)).toEqual([]);
-      expect(contextsOf(log, marker)).toEqual([]);
+      expect(findContexts(answers, marker)).toEqual([]);
+      expect(findContexts(log, marker)).toEqual([]);
     }
   }, 600_000);
 });
@@ -321,7 +321,7 @@ async function rollBackAfter<T>(sql: Sql, work: (inner: TransactionSql) => Promi
 }
 
 /** Returns the occurrences of a text with their context. */
-function contextsOf(text: string, wanted: string): string[] {
+function findContexts(text: string, wanted: string): string[] {
   const pieces = text.split(wanted);
   return pieces.slice(0, -1).map((piece) => piece.slice(-200));
 }
@@ -333,7 +333,7 @@ describe('conditions on a company or a mode, without row-level security', () => 
   const chosen = choose();
 
   function choose(): Predicate[] {
-    if (isSample) return sampleOf(needed, Number(wanted), seed);
+    if (isSample) return pickSample(needed, Number(wanted), seed);
     if (wanted === 'all') return needed;
     if (wanted === 'unnoticed') return known.filter((each) => !needed.includes(each));
     return known.filter(({ id }) => wanted.split(',').some((part) => id.includes(part)));
@@ -356,8 +356,8 @@ describe('conditions on a company or a mode, without row-level security', () => 
       new Mode(world.aloneInTest, world.withoutPoliciesInTest, inTest, predicates),
     ];
     let survivors: readonly Predicate[] = chosen;
-    if (isLong) survivors = await survivorsOf(survivors, modes, 'few');
-    survivors = await survivorsOf(survivors, modes, 'all');
+    if (isLong) survivors = await findSurvivors(survivors, modes, 'few');
+    survivors = await findSurvivors(survivors, modes, 'all');
     // Makes sure that no mutant was caught because of elapsed time, such as an expired link.
     if (isLong) expect((await run(world.withoutPolicies, live)).leaks).toEqual([]);
     if (isLong)
@@ -412,7 +412,7 @@ class Mode {
     const few = spread(others.length > 0 ? others : [...probes.keys()].filter((place) => probes[place]?.isAgain), most);
     const part =
       this.#parts.get(few.join()) ??
-      walkOf(
+      runWalk(
         this.#alone,
         few.map((place) => probes[place] as Probe),
         testMode,
@@ -433,14 +433,14 @@ class Mode {
   }
 
   /** Tries the reads of one operation before any change. */
-  askOf(main: string, operationId: string): Promise<string | undefined> {
+  askOperation(main: string, operationId: string): Promise<string | undefined> {
     const { probes } = this.#whole;
     const own = probes.flatMap((probe, place) => (probe.operation.id === operationId && isFirst(probe) ? [place] : []));
     return this.#ask(main, this.#reads(own));
   }
 
   async #ask(main: string, walk: Walk): Promise<string | undefined> {
-    return consequenceOf(await run(this.#withoutPolicies, walk, { main }));
+    return describeConsequence(await run(this.#withoutPolicies, walk, { main }));
   }
 
   #reached(): Promise<Coverage> {
@@ -450,7 +450,7 @@ class Mode {
 }
 
 /** Returns evidence that a condition is missing. */
-function consequenceOf({ leaks, changed }: Run): string | undefined {
+function describeConsequence({ leaks, changed }: Run): string | undefined {
   return leaks[0] ?? (changed.length > 0 ? `changes rows of others in ${changed.join(', ')}` : undefined);
 }
 
@@ -459,7 +459,7 @@ function consequenceOf({ leaks, changed }: Run): string | undefined {
  * @param asked few: only requests that send the condition, which detect most mutants
  * @returns the undetected ones
  */
-async function survivorsOf(
+async function findSurvivors(
   predicates: readonly Predicate[],
   modes: readonly Mode[],
   asked: 'few' | 'all',
@@ -491,7 +491,7 @@ async function consequenceIn(
   try {
     for (const mode of modes) {
       const because = await (!isLong
-        ? mode.askOf(main, sampleOperation)
+        ? mode.askOperation(main, sampleOperation)
         : asked === 'few'
           ? mode.askFew(main, id)
           : mode.askAll(main));

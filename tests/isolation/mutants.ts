@@ -51,7 +51,7 @@ export function markAll(folder: string, predicates: readonly Predicate[]): void 
 }
 
 /** Returns random items, the same ones for a seed. */
-export function sampleOf<Item>(items: readonly Item[], count: number, seed: number): Item[] {
+export function pickSample<Item>(items: readonly Item[], count: number, seed: number): Item[] {
   const left = [...items];
   let state = seed >>> 0;
   return Array.from({ length: Math.min(count, left.length) }, () => {

@@ -1,7 +1,7 @@
 // Row-level security policies with one condition removed, and the access that follows.
 import type { ISql, TransactionSql } from 'postgres';
 import { tried } from '../support/noted-statements.ts';
-import { samplesOf } from './fill-tables.ts';
+import { listSamples } from './fill-tables.ts';
 import type { TenantTable } from './schema.ts';
 
 export interface PolicyMutant {
@@ -18,7 +18,7 @@ interface Policy {
   check: string | null;
 }
 
-async function policiesOf(sql: ISql): Promise<Policy[]> {
+async function readPolicies(sql: ISql): Promise<Policy[]> {
   return sql<Policy[]>`
     select tablename as table, policyname as name, qual as using, with_check as check
     from pg_policies where schemaname = 'public' and 'crm_app' = any(roles) order by 1, 2`;
@@ -30,11 +30,11 @@ async function policiesOf(sql: ISql): Promise<Policy[]> {
  */
 export async function policyMutants(sql: ISql, tables: readonly TenantTable[]): Promise<PolicyMutant[]> {
   const mutants: PolicyMutant[] = [];
-  for (const policy of await policiesOf(sql)) {
+  for (const policy of await readPolicies(sql)) {
     const table = tables.find(({ name }) => name === policy.table);
     if (!table) throw new Error(`${policy.table} has a policy for tenants and no company`);
     for (const part of ['using', 'check'] as const) {
-      for (const condition of conditionsOf(policy[part])) {
+      for (const condition of splitConditions(policy[part])) {
         const clause = part === 'using' ? 'using' : 'with check';
         const weaker = (policy[part] ?? '').replace(condition, 'true');
         if (!(await canTell(sql, table, part, condition))) continue;
@@ -57,7 +57,7 @@ export async function policyMutants(sql: ISql, tables: readonly TenantTable[]): 
 }
 
 /** Splits `(a = f()) and (b = g())` into its parts. */
-const conditionsOf = (expression: string | null): string[] => expression?.match(/\(\w+ = \w+\(\)\)/g) ?? [];
+const splitConditions = (expression: string | null): string[] => expression?.match(/\(\w+ = \w+\(\)\)/g) ?? [];
 
 /** Returns false if no privilege of the role could break the condition. */
 async function canTell(sql: ISql, table: TenantTable, part: 'using' | 'check', condition: string): Promise<boolean> {
@@ -82,7 +82,7 @@ export async function breachesIn(
   otherId: string,
 ): Promise<string[]> {
   const { name, company } = table;
-  const [policy] = (await policiesOf(sql)).filter((each) => each.table === name);
+  const [policy] = (await readPolicies(sql)).filter((each) => each.table === name);
   const modes = /test_mode/.test(policy?.using ?? '') || (table.hasMode && name !== 'audit_logs');
   const foreign = `(${company} <> '${companyId}'${modes ? ' or test_mode' : ''})`;
   const found: string[] = [];
@@ -135,7 +135,7 @@ function insertInto(table: TenantTable, owner: string, testMode: string): string
   const columns = table.columns.filter((column) => column.needed || column.key);
   const values = columns.map((column) => {
     if (column.name === table.company) return `'${owner}'`;
-    return column.name === 'test_mode' ? testMode : (samplesOf(column)[0] ?? 'null');
+    return column.name === 'test_mode' ? testMode : (listSamples(column)[0] ?? 'null');
   });
   return `insert into ${table.name} (${columns.map(({ name }) => `"${name}"`).join(', ')}) values (${values.join(', ')})`;
 }

@@ -1,6 +1,6 @@
 // Finds all SQL conditions on a company or a mode, and builds sources without one of them.
 import ts from 'typescript';
-import { databaseSources, functionAround, sqlIn, treeOf } from './sources.ts';
+import { databaseSources, functionAround, parseTree, sqlIn } from './sources.ts';
 
 export interface Predicate {
   /**
@@ -39,11 +39,11 @@ const unknown =
  * @throws Error for a condition of an unknown form
  */
 export function tenantPredicates(): Predicate[] {
-  return databaseSources().flatMap(([file, source]) => predicatesOf(file, source));
+  return databaseSources().flatMap(([file, source]) => findPredicates(file, source));
 }
 
-function predicatesOf(file: string, source: string): Predicate[] {
-  const tree = treeOf(file, source);
+function findPredicates(file: string, source: string): Predicate[] {
+  const tree = parseTree(file, source);
   const found: Predicate[] = [];
   for (const template of sqlIn(tree)) {
     const start = template.getStart() + 1;

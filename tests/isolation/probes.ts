@@ -3,7 +3,7 @@ import { inject } from 'vitest';
 import { Secrets, sign } from '../../runtime/credentials/secrets.ts';
 import { arrangedPaths } from '../support/arranged-ids.ts';
 import { type DeclaredOperation, operations } from '../support/document.ts';
-import { alternativesOf, goodRequest, pathParameters } from '../support/requests.ts';
+import { goodRequest, listAlternatives, pathParameters } from '../support/requests.ts';
 import { bodyExamples, bodySchema, queryParameters } from '../support/schemas.ts';
 import type { Tenant } from '../support/tenants.ts';
 import { additionalRequests } from './additional-requests.ts';
@@ -29,7 +29,7 @@ const isAboutPlaces = ({ path, method }: DeclaredOperation): boolean =>
   /^\/v1\/(branches|teams|org-|reports)/.test(path) || (path === '/v1/users' && method === 'POST');
 
 /** Returns where an operation can be called: an object of each kind, or other path parameters. */
-async function placesOf(
+async function listPlaces(
   operation: DeclaredOperation,
   fixture: FixtureTenant,
 ): Promise<(Record<string, string> | undefined)[]> {
@@ -54,7 +54,7 @@ async function placesOf(
 }
 
 /** Prepares a request for each example of an operation, with resources created for it. */
-export async function examplesOf(
+export async function prepareExamples(
   operation: DeclaredOperation,
   fixture: FixtureTenant,
   values?: Record<string, string>,
@@ -93,11 +93,11 @@ function lastingLink(path: string, { companyId }: Tenant): Record<string, string
  * Prepares requests for an operation: every example in every place, every query parameter, and
  * limited keys.
  */
-export async function probesOf(operation: DeclaredOperation, fixture: FixtureTenant): Promise<Probe[]> {
+export async function prepareProbes(operation: DeclaredOperation, fixture: FixtureTenant): Promise<Probe[]> {
   const probes: Probe[] = [];
-  const opensByApp = alternativesOf(operation).some(({ scheme }) => scheme === 'oauth');
-  for (const [index, values] of (await placesOf(operation, fixture)).entries()) {
-    const examples = await examplesOf(operation, fixture, values);
+  const opensByApp = listAlternatives(operation).some(({ scheme }) => scheme === 'oauth');
+  for (const [index, values] of (await listPlaces(operation, fixture)).entries()) {
+    const examples = await prepareExamples(operation, fixture, values);
     const [first] = examples as [Probe];
     if (!isAboutRecords(operation)) {
       probes.push(...examples);
@@ -117,14 +117,14 @@ export async function probesOf(operation: DeclaredOperation, fixture: FixtureTen
       probes.push(varied(whole, { key: undefined, token }));
     }
     const queries =
-      isBelowRecords(operation) && !isThorough(values?.object) ? [] : queriesOf(operation, fixture, values?.object);
+      isBelowRecords(operation) && !isThorough(values?.object) ? [] : buildQueries(operation, fixture, values?.object);
     for (const query of queries) probes.push(varied(first, { query: { ...first.options.query, ...query } }));
   }
   return [...probes, ...additionalRequests(probes[0] as Probe, fixture)];
 }
 
 /** Returns requests that create keys for the branches and teams of a tenant. */
-export function narrowKeysOf(examples: readonly Probe[], { groups }: FixtureTenant): Probe[] {
+export function prepareNarrowKeys(examples: readonly Probe[], { groups }: FixtureTenant): Probe[] {
   const asked = examples.filter(({ operation }) => operation.id === 'createApiKey').slice(0, 1);
   return asked.flatMap((probe) =>
     groups.map((reach) => varied(probe, { body: { ...(probe.options.body as object), reach } })),
@@ -138,14 +138,14 @@ function recordsBody(operation: DeclaredOperation, fixture: FixtureTenant, objec
   const ids = fixture.records.get(object) ?? [];
   if (operation.id === 'getRecordBatch') return { ids };
   if (operation.id === 'updateRecordBatch')
-    return { records: ids.slice(0, 2).map((id, each) => ({ id, ...changesOf(fixture, object, each) })) };
+    return { records: ids.slice(0, 2).map((id, each) => ({ id, ...buildChanges(fixture, object, each) })) };
   if (!bodySchema(operation) || !takesRecords.test(operation.path)) return undefined;
   if (operation.path.endsWith(':batch')) return [0, 1, 2].map((each) => recordBody(fixture, object, each));
   if (operation.method === 'POST') return recordBody(fixture, object, 0);
-  return changesOf(fixture, object, index % 4);
+  return buildChanges(fixture, object, index % 4);
 }
 
-function changesOf(fixture: FixtureTenant, object: string, index: number): Record<string, unknown> {
+function buildChanges(fixture: FixtureTenant, object: string, index: number): Record<string, unknown> {
   const immutable = new Set(['entity_type', 'entity_id']);
   const whole = Object.entries(recordBody(fixture, object, index)).filter(([name]) => !immutable.has(name));
   // Clearing the follow-up of an activity looks up the next one of its record.
@@ -153,7 +153,7 @@ function changesOf(fixture: FixtureTenant, object: string, index: number): Recor
 }
 
 /** Returns a query for each value of each parameter. */
-function queriesOf(
+function buildQueries(
   operation: DeclaredOperation,
   fixture: FixtureTenant,
   object: string | undefined,
@@ -196,9 +196,9 @@ export const creates = (operation: DeclaredOperation): boolean =>
   operation.method === 'POST' && pathParameters(operation.path).every((name) => name === 'object');
 
 /** All operations: reads, then creates, then updates, then deletions and the end of sessions. */
-export const inOrder: readonly DeclaredOperation[] = [...operations].sort((a, b) => rankOf(a) - rankOf(b));
+export const inOrder: readonly DeclaredOperation[] = [...operations].sort((a, b) => getRank(a) - getRank(b));
 
-function rankOf(operation: DeclaredOperation): number {
+function getRank(operation: DeclaredOperation): number {
   if (operation.method === 'GET') return 0;
   // Deletes everything.
   if (operation.declared['x-test-only']) return 5;
@@ -212,7 +212,7 @@ function rankOf(operation: DeclaredOperation): number {
  * Returns malformed variants: invalid bodies, and in every parameter the beginning of the shadows'
  * texts.
  */
-export function junkOf(probes: readonly Probe[]): Probe[] {
+export function buildJunk(probes: readonly Probe[]): Probe[] {
   return operations.flatMap((operation) => {
     const probe = probes.find((each) => each.operation === operation);
     if (!probe) return [];

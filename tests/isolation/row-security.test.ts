@@ -102,7 +102,7 @@ function asTenant<T>(
 }
 
 /** Returns the SQLSTATE of a rejected statement, or undefined. */
-async function refusalOf(
+async function catchSqlState(
   sql: TransactionSql,
   statement: (sql: TransactionSql) => Promise<unknown>,
 ): Promise<string | undefined> {
@@ -273,17 +273,17 @@ describe('the roles of the server', () => {
   test('denies crm_app passwords, refresh tokens and server secrets, and changes of the past', async () => {
     await asTenant({ companyId: tenant.companyId }, async (sql) => {
       const denied = '42501';
-      expect(await refusalOf(sql, (inner) => inner`select password_hash from sign_ins`)).toBe(denied);
-      expect(await refusalOf(sql, (inner) => inner`select from refresh_tokens`)).toBe(denied);
-      expect(await refusalOf(sql, (inner) => inner`select from server_secrets`)).toBe(denied);
-      expect(await refusalOf(sql, (inner) => inner`update audit_logs set action = 'x'`)).toBe(denied);
-      expect(await refusalOf(sql, (inner) => inner`delete from audit_logs`)).toBe(denied);
-      expect(await refusalOf(sql, (inner) => inner`update outbox_events set event = 'x'`)).toBe(denied);
-      expect(await refusalOf(sql, (inner) => inner`update feed_events set event = 'x'`)).toBe(denied);
-      expect(await refusalOf(sql, (inner) => inner`insert into roles (id, name) values (${randomUUID()}, 'x')`)).toBe(
-        denied,
-      );
-      expect(await refusalOf(sql, (inner) => inner`create table mine (id int)`)).toBe(denied);
+      expect(await catchSqlState(sql, (inner) => inner`select password_hash from sign_ins`)).toBe(denied);
+      expect(await catchSqlState(sql, (inner) => inner`select from refresh_tokens`)).toBe(denied);
+      expect(await catchSqlState(sql, (inner) => inner`select from server_secrets`)).toBe(denied);
+      expect(await catchSqlState(sql, (inner) => inner`update audit_logs set action = 'x'`)).toBe(denied);
+      expect(await catchSqlState(sql, (inner) => inner`delete from audit_logs`)).toBe(denied);
+      expect(await catchSqlState(sql, (inner) => inner`update outbox_events set event = 'x'`)).toBe(denied);
+      expect(await catchSqlState(sql, (inner) => inner`update feed_events set event = 'x'`)).toBe(denied);
+      expect(
+        await catchSqlState(sql, (inner) => inner`insert into roles (id, name) values (${randomUUID()}, 'x')`),
+      ).toBe(denied);
+      expect(await catchSqlState(sql, (inner) => inner`create table mine (id int)`)).toBe(denied);
     });
   });
 
@@ -333,7 +333,7 @@ describe('the roles of the server', () => {
         expect(
           await asTenant(
             {},
-            (sql) => refusalOf(sql, (inner) => inner`select ${inner(column)} from ${inner(table)}`),
+            (sql) => catchSqlState(sql, (inner) => inner`select ${inner(column)} from ${inner(table)}`),
             'crm_platform',
           ),
         ).toBe('42501');
@@ -347,7 +347,7 @@ describe('the roles of the server', () => {
           allowed.includes(action),
         ]);
       expect(
-        await asTenant({}, (sql) => refusalOf(sql, (inner) => inner`select from ${inner(table)}`), 'crm_platform'),
+        await asTenant({}, (sql) => catchSqlState(sql, (inner) => inner`select from ${inner(table)}`), 'crm_platform'),
       ).toBe('42501');
     }
   });
@@ -394,14 +394,14 @@ describe("with one tenant's id", () => {
       for (const table of ['leads', 'users', 'api_keys', 'statuses', 'custom_fields'])
         expect([
           table,
-          await refusalOf(sql, (inner) => inner`update ${inner(table)} set company_id = ${other.companyId}`),
+          await catchSqlState(sql, (inner) => inner`update ${inner(table)} set company_id = ${other.companyId}`),
         ]).toEqual([table, '42501']);
     });
   });
 
   test('rejects moving a row to the other mode', async () => {
     const code = await asTenant({ companyId: tenant.companyId, testMode: false }, (sql) =>
-      refusalOf(sql, (inner) => inner`update leads set test_mode = true`),
+      catchSqlState(sql, (inner) => inner`update leads set test_mode = true`),
     );
     expect(code).toBe('42501');
   });
@@ -413,7 +413,7 @@ describe("with one tenant's id", () => {
     };
     for (const id of Object.values(account)) {
       const code = await asTenant({ companyId: tenant.companyId, testMode: false }, (sql) =>
-        refusalOf(sql, (inner) => inner`update customers set account_id = ${id}`),
+        catchSqlState(sql, (inner) => inner`update customers set account_id = ${id}`),
       );
       expect(code).toBe('23503');
     }
@@ -444,7 +444,7 @@ async function expectIsolated(settings: { companyId?: string; testMode?: boolean
       if (columns.length > 0) {
         // Policies reject a row before keys and constraints are checked.
         const values = columns.map(({ name, type }) => (name === 'company_id' ? companyId : anyValue(type)));
-        const code = await refusalOf(sql, (inner) =>
+        const code = await catchSqlState(sql, (inner) =>
           inner.unsafe(
             `insert into ${table} (${columns.map((column) => column.name).join(', ')}) values (${columns.map((column, index) => `$${index + 1}::text::${column.type}`).join(', ')})`,
             values,

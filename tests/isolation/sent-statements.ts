@@ -1,10 +1,10 @@
 // Checks all statements that servers sent in a run: each binds its rows to a company and a mode.
 import type { Sql } from 'postgres';
 import ts from 'typescript';
-import { bindingsOf, type Catalogue, treesOf } from './bindings.ts';
+import { type Catalogue, parseTrees, readBindings } from './bindings.ts';
 import { acrossCompanies, places } from './distribution.ts';
 import { tenantPredicates } from './predicates.ts';
-import { databaseSources, functionAround, sqlIn, treeOf } from './sources.ts';
+import { databaseSources, functionAround, parseTree, sqlIn } from './sources.ts';
 
 /**
  * Statements on a company's rows of both modes, by `file function`, each with its reason. The list
@@ -17,7 +17,7 @@ const inBothModes: Readonly<Record<string, string>> = {
   'db/access/requests.ts sweepOtherRequests': 'deletes rows past their retention in both modes',
   'db/automation/webhook-sending.ts sweepDeliveries': 'deletes rows past their retention by id in both modes',
   'db/records/feed.ts findLastPositions': 'returns both feeds of a company to the dispatcher in one statement',
-  'db/billing/purge.ts findFilesOf': 'removes a company with all its rows',
+  'db/billing/purge.ts listCompanyFiles': 'removes a company with all its rows',
   'db/billing/purge.ts forgetFiles': 'removes a company with all its rows',
 };
 
@@ -42,7 +42,7 @@ export const listedPlaces = [...Object.keys(inBothModes), ...Object.keys(doubled
 );
 
 /** Reads the columns of all tables. */
-export async function catalogueOf(sql: Sql): Promise<Catalogue> {
+export async function readCatalogue(sql: Sql): Promise<Catalogue> {
   const rows = await sql<{ name: string; columns: string[] }[]>`
     select c.relname as name, array_agg(a.attname::text) as columns
     from pg_class c join pg_attribute a on a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped
@@ -82,7 +82,7 @@ const constants = new RegExp(`${constant}(?:\\s*,\\s*${constant})*`, 'gi');
 /** Returns all SQL templates in db/. */
 function templatesOfFiles(): Template[] {
   return databaseSources().flatMap(([file, source]) =>
-    sqlIn(treeOf(file, source)).map((template) => {
+    sqlIn(parseTree(file, source)).map((template) => {
       const texts = ts.isNoSubstitutionTemplateLiteral(template)
         ? [template.text]
         : [template.head.text, ...template.templateSpans.map(({ literal }) => literal.text)];
@@ -98,7 +98,7 @@ function templatesOfFiles(): Template[] {
 }
 
 /** Returns true if a statement was built from a template. */
-function isMadeOf(text: string, { pieces }: Template): boolean {
+function isBuiltFrom(text: string, { pieces }: Template): boolean {
   let from = 0;
   for (const piece of pieces) {
     const found = text.indexOf(piece, from);
@@ -116,16 +116,16 @@ export async function unboundIn(texts: readonly string[], catalogue: Catalogue):
   const templates = templatesOfFiles();
   const problems = new Set<string>();
   for (const text of texts)
-    for (const tree of await treesOf(text)) {
-      const { unbound, conditions } = bindingsOf(tree, catalogue);
-      const place = placeOf(text, templates);
+    for (const tree of await parseTrees(text)) {
+      const { unbound, conditions } = readBindings(tree, catalogue);
+      const place = findPlace(text, templates);
       const isListed = (wall: string): boolean =>
         Object.hasOwn(acrossCompanies, place) || (wall.endsWith(': mode') && Object.hasOwn(inBothModes, place));
       for (const wall of unbound)
         if (!isListed(wall)) problems.add(`${place}: nothing binds ${wall} in ${shortened(text)}`);
       for (const condition of conditions) {
-        if (bindingsOf(tree, catalogue, condition).unbound.length > unbound.length) continue;
-        const written = shortened(text.slice(startOf(condition)));
+        if (readBindings(tree, catalogue, condition).unbound.length > unbound.length) continue;
+        const written = shortened(text.slice(findStart(condition)));
         if (Object.keys(doubled).some((each) => `${place}: ${written}`.startsWith(each))) continue;
         problems.add(`${place}: this condition is not needed: ${written}`);
       }
@@ -134,11 +134,11 @@ export async function unboundIn(texts: readonly string[], catalogue: Catalogue):
 }
 
 /** Returns the ids of conditions in db/ that no statement contains. */
-export function unsentOf(texts: readonly string[]): string[] {
+export function findUnsent(texts: readonly string[]): string[] {
   const templates = templatesOfFiles();
   const sent = new Map<Template, boolean>();
   const isSent = (template: Template): boolean => {
-    const known = sent.get(template) ?? texts.some((text) => isMadeOf(text, template));
+    const known = sent.get(template) ?? texts.some((text) => isBuiltFrom(text, template));
     sent.set(template, known);
     return known;
   };
@@ -156,13 +156,15 @@ export function unsentOf(texts: readonly string[]): string[] {
 }
 
 /** Returns the function that a statement comes from, as far as its text shows. */
-function placeOf(text: string, templates: readonly Template[]): string {
-  const lengthOf = ({ pieces }: Template): number => pieces.join('').length;
-  const found = templates.filter((each) => isMadeOf(text, each)).sort((one, other) => lengthOf(other) - lengthOf(one));
+function findPlace(text: string, templates: readonly Template[]): string {
+  const measureLength = ({ pieces }: Template): number => pieces.join('').length;
+  const found = templates
+    .filter((each) => isBuiltFrom(text, each))
+    .sort((one, other) => measureLength(other) - measureLength(one));
   return found[0]?.place ?? 'somewhere';
 }
 
-function startOf(condition: object): number {
+function findStart(condition: object): number {
   const places = [...JSON.stringify(condition).matchAll(/"location":(\d+)/g)].map(([, place]) => Number(place));
   return Math.min(...places);
 }

@@ -139,7 +139,7 @@ export function foreignRows({ company, hasMode }: TenantTable, { companyId, test
 }
 
 /** Returns a digest of all foreign rows by table, which changes with any of them. */
-export async function digestOf(sql: Sql, tables: readonly TenantTable[], whose: Whose): Promise<Map<string, string>> {
+export async function digestRows(sql: Sql, tables: readonly TenantTable[], whose: Whose): Promise<Map<string, string>> {
   const parts = tables.map(
     (table) => `select '${table.name}' as name, coalesce(md5(string_agg(t::text, '' order by t::text)), '') as digest
       from ${table.name} t where ${foreignRows(table, whose)}`,
@@ -152,7 +152,7 @@ export async function digestOf(sql: Sql, tables: readonly TenantTable[], whose: 
  * Returns the state of the tenant's SLA clocks, which no response shows: by record and kind, the
  * numbers of all, satisfied and ended clocks.
  */
-export async function clocksOf(
+export async function readClocks(
   sql: Sql,
   { companyId, testMode }: Omit<Whose, 'shadows'>,
 ): Promise<ReadonlyMap<string, string>> {

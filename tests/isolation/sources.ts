@@ -12,7 +12,7 @@ export function databaseSources(): [file: string, text: string][] {
     .map((name) => [`db/${name}`, readFileSync(new URL(name, folder), 'utf8')]);
 }
 
-export const treeOf = (file: string, text: string): ts.SourceFile =>
+export const parseTree = (file: string, text: string): ts.SourceFile =>
   ts.createSourceFile(file, text, ts.ScriptTarget.Latest, true);
 
 /** Returns the tagged templates below a node, outer ones first. */

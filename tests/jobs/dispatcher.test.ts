@@ -2,7 +2,7 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { Pool, type Sql } from '../../db/client/pool.ts';
 import type { FeedEvent } from '../../db/records/feed.ts';
-import { dispatcher, type Note } from '../../jobs/records/dispatcher.ts';
+import { createDispatcher, type Note } from '../../jobs/records/dispatcher.ts';
 import type { RunningJobs } from '../../jobs/runner.ts';
 import { newDatabase } from '../support/databases.ts';
 import { startNamedJobs } from '../support/job-runs.ts';
@@ -33,7 +33,7 @@ function start(): RunningJobs {
     tenants: new Pool({ ...shared, role: 'crm_app', lanes: 2 }),
   };
   pools.push(opened);
-  const service = dispatcher({
+  const service = createDispatcher({
     note: (...given) => note(...given),
     announce: ({ companyId, testMode }, last) => void announced.push([companyId, testMode, last]),
   });
@@ -51,7 +51,7 @@ async function addEvents({ companyId }: Tenant, count: number, testMode = false)
     from generate_series(1, ${count}::int) n`;
 }
 
-async function positionsOf({ companyId }: Tenant, testMode = false): Promise<[number, number][]> {
+async function readPositions({ companyId }: Tenant, testMode = false): Promise<[number, number][]> {
   const rows = await database()`
     select position::int, (data ->> 'n')::int as n from feed_events
     where company_id = ${companyId} and test_mode = ${testMode} order by position`;
@@ -67,11 +67,11 @@ test('assigns positions by company and mode without gaps, and announces the last
   const [one, other] = [await newTenant(), await newTenant()];
   await Promise.all([addEvents(one, 3), addEvents(other, 2), addEvents(one, 2, true)]);
   await expect.poll(waiting).toBe(0);
-  expect(await positionsOf(one)).toEqual(numbered(3));
-  expect(await positionsOf(one, true)).toEqual(numbered(2));
-  expect(await positionsOf(other)).toEqual(numbered(2));
+  expect(await readPositions(one)).toEqual(numbered(3));
+  expect(await readPositions(one, true)).toEqual(numbered(2));
+  expect(await readPositions(other)).toEqual(numbered(2));
   await addEvents(one, 1);
-  await expect.poll(() => positionsOf(one)).toEqual([...numbered(3), [4, 1]]);
+  await expect.poll(() => readPositions(one)).toEqual([...numbered(3), [4, 1]]);
   await expect.poll(() => announced.at(-1)).toEqual([one.companyId, false, 4]);
 });
 
@@ -81,7 +81,7 @@ test('dispatches more than a batch across servers in one order', async () => {
   const tenant = await newTenant();
   await addEvents(tenant, 2600);
   await expect.poll(waiting).toBe(0);
-  expect(await positionsOf(tenant)).toEqual(numbered(2600));
+  expect(await readPositions(tenant)).toEqual(numbered(2600));
 });
 
 test('dispatches full batches, even if the statement was planned for an empty outbox', async () => {
@@ -89,7 +89,7 @@ test('dispatches full batches, even if the statement was planned for an empty ou
   announced.length = 0;
   await addEvents(tenant, 20_000);
   await expect.poll(waiting).toBe(0);
-  expect(await positionsOf(tenant)).toEqual(numbered(20_000));
+  expect(await readPositions(tenant)).toEqual(numbered(20_000));
   const ends = announced.filter(([companyId]) => companyId === tenant.companyId).map(([, , last]) => last);
   // A dispatcher that took a later batch may announce it earlier.
   expect(ends.toSorted((a, b) => a - b)).toEqual(Array.from({ length: 40 }, (_, index) => 500 * (index + 1)));
@@ -101,7 +101,7 @@ test('dispatches events of other tenants while a large backlog waits for a locke
   const { promise: isDone, resolve: done } = Promise.withResolvers<void>();
   const { promise: isHeld, resolve: held } = Promise.withResolvers<void>();
   await addEvents(many, 1);
-  await expect.poll(() => positionsOf(many)).toEqual(numbered(1));
+  await expect.poll(() => readPositions(many)).toEqual(numbered(1));
   const holding = database().begin(async (sql) => {
     await sql`select from feeds where company_id = ${many.companyId} for update`;
     held();
@@ -110,13 +110,13 @@ test('dispatches events of other tenants while a large backlog waits for a locke
   await isHeld;
   await addEvents(many, 2500);
   await Promise.all([addEvents(first, 2), addEvents(last, 2)]);
-  await expect.poll(() => positionsOf(first)).toEqual(numbered(2));
-  await expect.poll(() => positionsOf(last)).toEqual(numbered(2));
-  expect(await positionsOf(many)).toEqual(numbered(1));
+  await expect.poll(() => readPositions(first)).toEqual(numbered(2));
+  await expect.poll(() => readPositions(last)).toEqual(numbered(2));
+  expect(await readPositions(many)).toEqual(numbered(1));
   done();
   await holding;
   await expect.poll(waiting).toBe(0);
-  expect((await positionsOf(many)).length).toBe(2501);
+  expect((await readPositions(many)).length).toBe(2501);
 });
 
 test('commits the work that follows events together with their positions, and isolates failing companies', async () => {
@@ -131,17 +131,17 @@ test('commits the work that follows events together with their positions, and is
   };
   await addEvents(bad, 2);
   await addEvents(good, 3);
-  const nameOf = async ({ companyId }: Tenant) =>
+  const readName = async ({ companyId }: Tenant) =>
     (await database()`select name from companies where id = ${companyId}`)[0]?.name;
-  await expect.poll(() => positionsOf(good)).toEqual(numbered(3));
-  expect(await nameOf(good)).toBe('event 3');
+  await expect.poll(() => readPositions(good)).toEqual(numbered(3));
+  expect(await readName(good)).toBe('event 3');
   expect(
     got.get(good.companyId)?.map(({ position, event, object, data }) => [position, event, object, data.n]),
   ).toEqual([1, 2, 3].map((n) => [n, 'record.created', 'leads', n]));
-  expect({ positions: await positionsOf(bad), name: await nameOf(bad) }).toEqual({ positions: [], name: 'Tenant' });
+  expect({ positions: await readPositions(bad), name: await readName(bad) }).toEqual({ positions: [], name: 'Tenant' });
   isBroken = false;
-  await expect.poll(() => positionsOf(bad)).toEqual(numbered(2));
-  expect(await nameOf(bad)).toBe('event 2');
+  await expect.poll(() => readPositions(bad)).toEqual(numbered(2));
+  expect(await readName(bad)).toBe('event 2');
 });
 
 test('takes smaller batches if a transaction fails, until all events are dispatched', async () => {
@@ -154,7 +154,7 @@ test('takes smaller batches if a transaction fails, until all events are dispatc
   };
   await addEvents(tenant, 1000);
   await expect.poll(waiting).toBe(0);
-  expect(await positionsOf(tenant)).toEqual(numbered(1000));
+  expect(await readPositions(tenant)).toEqual(numbered(1000));
   expect(sizes[0]).toBe(500);
   note = async () => false;
 });
@@ -165,5 +165,5 @@ test('takes nothing after it is stopped, and the next dispatcher takes what wait
   await addEvents(tenant, 2);
   expect(await waiting()).toBe(2);
   start();
-  await expect.poll(() => positionsOf(tenant)).toEqual(numbered(2));
+  await expect.poll(() => readPositions(tenant)).toEqual(numbered(2));
 });

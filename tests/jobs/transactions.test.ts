@@ -26,7 +26,7 @@ afterAll(() => pool.close(1));
 const scope = () => ({ companyId: tenant.companyId, testMode: false });
 const rename = (sql: Sql, name: string) =>
   sql`update companies set name = ${name} where id = ${tenant.companyId}`.execute();
-const eventOf = (event: string): EventRow => ({
+const buildEvent = (event: string): EventRow => ({
   ...scope(),
   event,
   occurredAt: new Date(),
@@ -44,7 +44,7 @@ const stored = async () => {
 test('commits changes and events before it returns', async () => {
   const result = await inTransaction(pool, scope(), 5000, async (sql, emit) => {
     await rename(sql, 'Renamed');
-    emit(eventOf('test.renamed'));
+    emit(buildEvent('test.renamed'));
     return 7;
   });
   expect(result).toBe(7);
@@ -55,7 +55,7 @@ test('rolls back if the work throws, and releases the connection', async () => {
   const before = await stored();
   const failing = inTransaction(pool, scope(), 5000, async (sql, emit) => {
     await rename(sql, 'Undone');
-    emit(eventOf('test.undone'));
+    emit(buildEvent('test.undone'));
     throw new Error('no');
   });
   await expect(failing).rejects.toThrow('no');

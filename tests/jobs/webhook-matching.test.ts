@@ -4,9 +4,9 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { dropBacklog, noteStretch, settleStretch, takeStretch } from '../../db/automation/webhook-backlog.ts';
 import { inTransaction } from '../../db/client/in-transaction.ts';
 import { Pool } from '../../db/client/pool.ts';
-import { webhookMatcher } from '../../jobs/automation/webhook-matching.ts';
+import { createWebhookMatcher } from '../../jobs/automation/webhook-matching.ts';
 import { LoadShedder } from '../../jobs/load-shedder.ts';
-import { dispatcher } from '../../jobs/records/dispatcher.ts';
+import { createDispatcher } from '../../jobs/records/dispatcher.ts';
 import type { RunningJobs } from '../../jobs/runner.ts';
 import { dropDatabase, newDatabase } from '../support/databases.ts';
 import { startNamedJobs } from '../support/job-runs.ts';
@@ -25,7 +25,7 @@ beforeAll(async () => {
   url = await newDatabase();
   await useDatabase(url);
   dispatcherPools = newPools();
-  const service = dispatcher({
+  const service = createDispatcher({
     note: noteStretch,
     announce(_scope, _last, isNoted) {
       if (isNoted) backlogsRecorded += 1;
@@ -54,7 +54,7 @@ function newPools(): Record<'platform' | 'tenants', Pool> {
 function start(loadShedder = new LoadShedder(() => 0)): void {
   const { platform, tenants } = newPools();
   pools.push(platform, tenants);
-  const service = webhookMatcher(loadShedder);
+  const service = createWebhookMatcher(loadShedder);
   matchers.push(startNamedJobs(['webhook-matcher'], { platform, tenants }, { webhookMatcher: service }));
 }
 
@@ -74,14 +74,14 @@ async function addEvents({ companyId }: Tenant, count: number, agoSeconds = 0): 
 }
 
 /** Counts deliveries, and distinct pairs of subscription and event. */
-async function deliveriesOf({ companyId }: Tenant): Promise<{ all: number; different: number }> {
+async function countDeliveries({ companyId }: Tenant): Promise<{ all: number; different: number }> {
   const [row] = await database()<{ all: number; different: number }[]>`
     select count(*)::int as all, count(distinct (subscription_id, event_id))::int as different
     from webhook_deliveries where company_id = ${companyId}`;
   return row ?? { all: 0, different: 0 };
 }
 
-const backlogOf = async ({ companyId }: Tenant): Promise<number> =>
+const countBacklog = async ({ companyId }: Tenant): Promise<number> =>
   (await database()`select from webhook_backlog where company_id = ${companyId}`).length;
 const untilPlaced = ({ companyId }: Tenant) =>
   expect.poll(async () => (await database()`select from outbox_events where company_id = ${companyId}`).length).toBe(0);
@@ -97,9 +97,9 @@ test('creates each delivery once across two servers while more events arrive', a
   start();
   const [one, other] = [await subscribed(3), await subscribed(1)];
   for (let turn = 0; turn < 20; turn += 1) await Promise.all([addEvents(one, 40), addEvents(other, 10)]);
-  await expect.poll(() => deliveriesOf(one)).toEqual({ all: 2400, different: 2400 });
-  await expect.poll(() => deliveriesOf(other)).toEqual({ all: 200, different: 200 });
-  expect(await backlogOf(one)).toBe(0);
+  await expect.poll(() => countDeliveries(one)).toEqual({ all: 2400, different: 2400 });
+  await expect.poll(() => countDeliveries(other)).toEqual({ all: 200, different: 200 });
+  expect(await countBacklog(one)).toBe(0);
   await stopMatchers();
 });
 
@@ -108,7 +108,7 @@ test('records no backlog for a tenant without subscriptions', async () => {
   const before = backlogsRecorded;
   await addEvents(tenant, 5);
   await untilPlaced(tenant);
-  expect(await backlogOf(tenant)).toBe(0);
+  expect(await countBacklog(tenant)).toBe(0);
   expect(backlogsRecorded).toBe(before);
 });
 
@@ -117,11 +117,11 @@ test('creates deliveries later if no server did, except of events long before th
   await addEvents(tenant, 3);
   await addEvents(tenant, 2, 60);
   await untilPlaced(tenant);
-  expect(await backlogOf(tenant)).toBeGreaterThan(0);
-  expect((await deliveriesOf(tenant)).all).toBe(0);
+  expect(await countBacklog(tenant)).toBeGreaterThan(0);
+  expect((await countDeliveries(tenant)).all).toBe(0);
   start();
-  await expect.poll(() => backlogOf(tenant)).toBe(0);
-  expect(await deliveriesOf(tenant)).toEqual({ all: 3, different: 3 });
+  await expect.poll(() => countBacklog(tenant)).toBe(0);
+  expect(await countDeliveries(tenant)).toEqual({ all: 3, different: 3 });
   await stopMatchers();
 });
 
@@ -135,12 +135,12 @@ test('rolls back a failing company without delaying others, and retries it', asy
     await untilPlaced(bad);
     start();
     await addEvents(good, 4);
-    await expect.poll(() => deliveriesOf(good)).toEqual({ all: 8, different: 8 });
-    expect((await deliveriesOf(bad)).all).toBe(0);
-    expect(await backlogOf(bad)).toBeGreaterThan(0);
+    await expect.poll(() => countDeliveries(good)).toEqual({ all: 8, different: 8 });
+    expect((await countDeliveries(bad)).all).toBe(0);
+    expect(await countBacklog(bad)).toBeGreaterThan(0);
   });
-  await expect.poll(() => deliveriesOf(bad)).toEqual({ all: 8, different: 8 });
-  await expect.poll(() => backlogOf(bad)).toBe(0);
+  await expect.poll(() => countDeliveries(bad)).toEqual({ all: 8, different: 8 });
+  await expect.poll(() => countBacklog(bad)).toBe(0);
   await stopMatchers();
 });
 
@@ -163,7 +163,7 @@ test('never deadlocks with a transaction that drops the backlog', async () => {
     await settleStretch(sql, scope, 2);
   });
   await dropping;
-  expect(await backlogOf({ companyId } as Tenant)).toBe(0);
+  expect(await countBacklog({ companyId } as Tenant)).toBe(0);
 });
 
 test('creates few deliveries at a time while requests wait for connections, and the rest afterwards', async () => {
@@ -185,7 +185,7 @@ test('creates few deliveries at a time while requests wait for connections, and 
   const steps = new Set<number>();
   await expect
     .poll(async () => {
-      const { all } = await deliveriesOf(tenant);
+      const { all } = await countDeliveries(tenant);
       steps.add(all);
       return steps.size;
     })
@@ -194,6 +194,6 @@ test('creates few deliveries at a time while requests wait for connections, and 
   expect([...steps].filter((all) => all % 50 !== 0)).toEqual([]);
   expect(Math.max(...steps)).toBeLessThan(2000);
   isPressed = false;
-  await expect.poll(() => deliveriesOf(tenant)).toEqual({ all: 2000, different: 2000 });
+  await expect.poll(() => countDeliveries(tenant)).toEqual({ all: 2000, different: 2000 });
   await stopMatchers();
 });

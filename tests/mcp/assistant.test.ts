@@ -3,7 +3,7 @@ import { Client, type OAuthClientProvider, StreamableHTTPClientTransport } from 
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { anyAddress, call, expectStatus, type Json, useServer } from '../support/client.ts';
 import { besideCommon } from '../support/databases.ts';
-import { freePort } from '../support/free-port.ts';
+import { findFreePort } from '../support/free-port.ts';
 import { mcpPath } from '../support/mcp.ts';
 import { AppVisitor, authorizeAddress, exchangeForm, newProof, post, register } from '../support/oauth-apps.ts';
 import { hiddenFields } from '../support/page-client.ts';
@@ -18,7 +18,7 @@ let tenant: Tenant;
 let admin: AppVisitor;
 
 beforeAll(async () => {
-  const port = await freePort();
+  const port = await findFreePort();
   base = `http://127.0.0.1:${port}`;
   server = await startServer({
     ...testSettings,

@@ -5,7 +5,7 @@ import { StreamableHTTPClientTransport as EarlierTransport } from '@modelcontext
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { expectStatus, type Json, useServer } from '../support/client.ts';
 import { besideCommon } from '../support/databases.ts';
-import { freePort } from '../support/free-port.ts';
+import { findFreePort } from '../support/free-port.ts';
 import { type Generation, generations, mcpPath, post as postToMcp } from '../support/mcp.ts';
 import { AppVisitor, type Registered, register, type Tokens } from '../support/oauth-apps.ts';
 import { newWideTenant } from '../support/requests.ts';
@@ -21,7 +21,7 @@ let base: string;
 let tenant: Tenant;
 
 beforeAll(async () => {
-  const port = await freePort();
+  const port = await findFreePort();
   base = `http://127.0.0.1:${port}`;
   server = await startServer({
     ...testSettings,
@@ -69,7 +69,7 @@ class Kept {
 }
 
 /** Returns a client that is not connected yet, and a function that completes the authorization. */
-function clientOf(generation: Generation, authProvider: Kept) {
+function createClient(generation: Generation, authProvider: Kept) {
   const url = new URL(mcpPath, base);
   const info = { name: 'test', version: '1.0.0' };
   if (generation === '2025-11-25') {
@@ -95,13 +95,13 @@ test.each(generations)(
   'sends a client of %s to the consent page again at its first call after a revocation',
   async (generation) => {
     const kept = new Kept(await register(base, callback));
-    const first = clientOf(generation, kept);
+    const first = createClient(generation, kept);
     const unauthorized = first.transport();
     await expect(first.connect(unauthorized)).rejects.toThrow();
     expect(kept.sentTo?.searchParams.get('resource')).toBe(base + mcpPath);
     await consent(kept, unauthorized);
 
-    const { client, connect, transport } = clientOf(generation, kept);
+    const { client, connect, transport } = createClient(generation, kept);
     const connected = transport();
     await connect(connected);
     const call = { name: 'search', arguments: { q: 'ada' } };
@@ -127,7 +127,7 @@ test('names the scopes of the metadata in challenges without a token and after a
   const missing = await postToMcp('tools/list');
   expect([missing.status, missing.headers.get('www-authenticate')]).toEqual([401, expect.stringContaining(scope)]);
   const kept = new Kept(await register(base, callback));
-  const { connect, transport } = clientOf('2025-11-25', kept);
+  const { connect, transport } = createClient('2025-11-25', kept);
   const over = transport();
   await expect(connect(over)).rejects.toThrow();
   await consent(kept, over);

@@ -23,7 +23,7 @@ const png = 'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8DwHwA
 const wav = 'UklGRiYAAABXQVZFZm10IBAAAAABAAEAQB8AAAB9AAACABAAZGF0YQIAAAA=';
 
 const image = { type: 'image', data: png, mimeType: 'image/png' } as const;
-const textOf = (text: string) => ({ type: 'text', text }) as const;
+const toTextContent = (text: string) => ({ type: 'text', text }) as const;
 const embedded = (uri: string, mimeType: string, text: string) =>
   ({ type: 'resource', resource: { uri, mimeType, text } }) as const;
 const shows = (...content: ContentBlock[]): CallToolResult => ({ content });
@@ -103,7 +103,7 @@ function describeFixtures(library: Library): () => McpServer {
 
   const form = (message: string, schema: Schema) => inputRequired.elicit({ message, requestedSchema: schema as never });
   const sample = (text: string) =>
-    inputRequired.createMessage({ messages: [{ role: 'user', content: textOf(text) }], maxTokens: 100 });
+    inputRequired.createMessage({ messages: [{ role: 'user', content: toTextContent(text) }], maxTokens: 100 });
   const ask = (inputRequests: InputRequests, requestState?: string) =>
     inputRequired({ inputRequests, ...(requestState === undefined ? {} : { requestState }) });
   const answered = ({ mcpReq }: ServerContext, ...names: string[]) =>
@@ -114,20 +114,20 @@ function describeFixtures(library: Library): () => McpServer {
     (name: string, request: (ctx: ServerContext) => InputRequests[string]): Tool =>
     (ctx) =>
       answered(ctx, name)
-        ? shows(textOf(JSON.stringify(ctx.mcpReq.inputResponses?.[name])))
+        ? shows(toTextContent(JSON.stringify(ctx.mcpReq.inputResponses?.[name])))
         : ask({ [name]: request(ctx) });
   /** The same, with a state that the client must return unchanged. */
   const withState =
     (name: string): Tool =>
     async (ctx) =>
       answered(ctx, name) && ctx.mcpReq.requestState() !== undefined
-        ? shows(textOf('state-ok'))
+        ? shows(toTextContent('state-ok'))
         : ask({ [name]: form('Please confirm', single('ok', 'boolean')) }, await states.mint({ round: 1 }));
 
   const name = () => form('What is your name?', single('name', 'string'));
   const acceptedName: Tool = ({ mcpReq }) => {
     const accepted = acceptedContent<{ name: string }>(mcpReq.inputResponses, 'user_name');
-    return accepted ? shows(textOf(`Hello, ${accepted.name}!`)) : ask({ user_name: name() });
+    return accepted ? shows(toTextContent(`Hello, ${accepted.name}!`)) : ask({ user_name: name() });
   };
   const everything = {
     user_name: name(),
@@ -136,14 +136,14 @@ function describeFixtures(library: Library): () => McpServer {
   };
 
   const tools: Readonly<Record<string, Tool>> = {
-    test_simple_text: () => shows(textOf('This is a simple text response for testing.')),
+    test_simple_text: () => shows(toTextContent('This is a simple text response for testing.')),
     test_image_content: () => shows(image),
     test_audio_content: () => shows({ type: 'audio', data: wav, mimeType: 'audio/wav' }),
     test_embedded_resource: () =>
       shows(embedded('test://embedded-resource', 'text/plain', 'This is an embedded resource content.')),
     test_multiple_content_types: () =>
       shows(
-        textOf('Multiple content types test:'),
+        toTextContent('Multiple content types test:'),
         image,
         embedded('test://mixed-content-resource', 'application/json', '{"test":"data","value":123}'),
       ),
@@ -155,7 +155,7 @@ function describeFixtures(library: Library): () => McpServer {
         await mcpReq.log('info', data);
         await pause();
       }
-      return shows(textOf('Logged.'));
+      return shows(toTextContent('Logged.'));
     },
     async test_tool_with_progress({ mcpReq }) {
       const progressToken = mcpReq._meta?.progressToken;
@@ -163,25 +163,25 @@ function describeFixtures(library: Library): () => McpServer {
         await mcpReq.notify({ method: 'notifications/progress', params: { progressToken, progress, total: 100 } });
         await pause();
       }
-      return shows(textOf('Done.'));
+      return shows(toTextContent('Done.'));
     },
     async test_logging_tool({ mcpReq }) {
       await mcpReq.log('info', 'Told only where a level was asked for.');
-      return shows(textOf('Logged.'));
+      return shows(toTextContent('Logged.'));
     },
     async test_reconnection({ http }) {
       http?.closeSSE?.();
       await pause();
-      return shows(textOf('Taken up again.'));
+      return shows(toTextContent('Taken up again.'));
     },
-    test_streaming_elicitation: () => shows(textOf('Nothing was asked.')),
+    test_streaming_elicitation: () => shows(toTextContent('Nothing was asked.')),
     test_missing_capability: once('answer', () => sample('Say pong')),
     test_sampling: once('answer', () => sample('Say pong')),
     test_elicitation: once('answer', () => form('Please provide your information', single('username', 'string'))),
     test_elicitation_sep1034_defaults: once('answer', () => form('Who?', { type: 'object', properties: defaults })),
     test_elicitation_sep1330_enums: once('answer', () => form('Which?', { type: 'object', properties: choices })),
-    test_x_mcp_header: () => shows(textOf('Read.')),
-    json_schema_2020_12_tool: () => shows(textOf('Read.')),
+    test_x_mcp_header: () => shows(toTextContent('Read.')),
+    json_schema_2020_12_tool: () => shows(toTextContent('Read.')),
     test_input_required_result_elicitation: acceptedName,
     test_input_required_result_sampling: once('capital_question', () => sample('What is the capital of France?')),
     test_input_required_result_list_roots: once('client_roots', () => inputRequired.listRoots()),
@@ -189,11 +189,11 @@ function describeFixtures(library: Library): () => McpServer {
     test_input_required_result_tampered_state: withState('confirm'),
     test_input_required_result_multiple_inputs: async (ctx) =>
       answered(ctx, ...Object.keys(everything))
-        ? shows(textOf('Hello.'))
+        ? shows(toTextContent('Hello.'))
         : ask(everything, await states.mint({ round: 1 })),
     async test_input_required_result_multi_round({ mcpReq }) {
       const round = mcpReq.requestState<{ round: number }>()?.round ?? 0;
-      if (round === 2) return shows(textOf('Done.'));
+      if (round === 2) return shows(toTextContent('Done.'));
       const step = round + 1;
       const asked = form(`Step ${step}`, single(round === 0 ? 'name' : 'color', 'string'));
       return ask({ [`step${step}`]: asked }, await states.mint({ round: step }));
@@ -214,25 +214,25 @@ function describeFixtures(library: Library): () => McpServer {
     messages: content.map((each) => ({ role: 'user', content: each })),
   });
   const prompts: Readonly<Record<string, { takes: readonly string[]; get: Prompt }>> = {
-    test_simple_prompt: { takes: [], get: () => says(textOf('This is a simple prompt for testing.')) },
+    test_simple_prompt: { takes: [], get: () => says(toTextContent('This is a simple prompt for testing.')) },
     test_prompt_with_arguments: {
       takes: ['arg1', 'arg2'],
-      get: ({ arg1, arg2 }) => says(textOf(`Prompt with arguments: arg1='${arg1}', arg2='${arg2}'`)),
+      get: ({ arg1, arg2 }) => says(toTextContent(`Prompt with arguments: arg1='${arg1}', arg2='${arg2}'`)),
     },
     test_prompt_with_embedded_resource: {
       takes: ['resourceUri'],
       get: ({ resourceUri = '' }) =>
         says(
           embedded(resourceUri, 'text/plain', 'Embedded resource content for testing.'),
-          textOf('Please process the embedded resource above.'),
+          toTextContent('Please process the embedded resource above.'),
         ),
     },
-    test_prompt_with_image: { takes: [], get: () => says(image, textOf('Please analyze the image above.')) },
+    test_prompt_with_image: { takes: [], get: () => says(image, toTextContent('Please analyze the image above.')) },
     test_input_required_result_prompt: {
       takes: [],
       get(_given, { mcpReq }) {
         const accepted = acceptedContent<{ context: string }>(mcpReq.inputResponses, 'user_context');
-        if (accepted) return says(textOf(`Use the following context: ${accepted.context}`));
+        if (accepted) return says(toTextContent(`Use the following context: ${accepted.context}`));
         return ask({ user_context: form('What context should the prompt use?', single('context', 'string')) });
       },
     },

@@ -181,14 +181,14 @@ beforeAll(async () => {
         : { theirs: members, nobodys: [nobody] };
     return ofAll[argument];
   };
-  before = await rowsOf(owner);
+  before = await digestRows(owner);
 });
 
 /** Written by the server itself for every caller: queues, counters and search. */
 const ownDoing = /^(api_key_(days|places|usage)|api_quota|outbox|feed|search)/;
 
 /** Returns a digest of a company's rows, to detect changes. */
-async function rowsOf({ companyId }: Tenant): Promise<string> {
+async function digestRows({ companyId }: Tenant): Promise<string> {
   const sql = database();
   const tables = (await tenantTables(sql)).filter(({ name }) => !ownDoing.test(name));
   const digests: string[] = [];
@@ -261,6 +261,6 @@ describe('ids of another company', () => {
       }
     }
     expect(found.join('\n')).toBe('');
-    expect(await rowsOf(owner)).toBe(before);
+    expect(await digestRows(owner)).toBe(before);
   });
 });

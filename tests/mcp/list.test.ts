@@ -8,8 +8,8 @@ import { post, withKey } from '../support/mcp.ts';
 import { newWideTenant } from '../support/requests.ts';
 import { database, newKey, newTenant } from '../support/tenants.ts';
 
-const listOf = async (key: string): Promise<Json[]> => (await post('tools/list', {}, { key })).body.result.tools;
-const namesOf = async (key: string): Promise<string[]> => (await listOf(key)).map(({ name }) => name);
+const readTools = async (key: string): Promise<Json[]> => (await post('tools/list', {}, { key })).body.result.tools;
+const listNames = async (key: string): Promise<string[]> => (await readTools(key)).map(({ name }) => name);
 
 describe('the list of tools', () => {
   test('lists all tools in at most 8,000 tokens', async () => {
@@ -30,14 +30,14 @@ describe('the list of tools', () => {
 
   test('says what the objects are', async () => {
     const { key } = await newWideTenant();
-    const listed = JSON.stringify(await listOf(key));
+    const listed = JSON.stringify(await readTools(key));
     expect(listed).toContain('Customers are people, accounts are companies');
     expect(listed).toContain('customers (people), accounts (companies)');
   });
 
   test('describes each tool in a form that every client accepts', async () => {
     const tenant = await newWideTenant();
-    for (const tool of await listOf(tenant.key)) {
+    for (const tool of await readTools(tenant.key)) {
       expect(tool.name).toMatch(/^[a-z_]{1,64}$/);
       expect(tool.title).toBeTruthy();
       expect(tool.description).toBeTruthy();
@@ -61,7 +61,7 @@ describe('the list of tools', () => {
       ...(schema.items ? untyped(schema.items, `${path}[]`) : []),
       ...Object.entries(schema.properties ?? {}).flatMap(([name, inner]) => untyped(inner as Json, `${path}.${name}`)),
     ];
-    const listed = await listOf(tenant.key);
+    const listed = await readTools(tenant.key);
     expect(listed.flatMap(({ name, inputSchema }) => untyped(inputSchema, name))).toEqual([]);
     const batch = listed.find(({ name }) => name === 'batch_create_records');
     expect(batch?.inputSchema.properties.records.items.type).toBe('object');
@@ -132,13 +132,13 @@ describe('the list of tools', () => {
     ],
   ])('lists with the scopes %j the permitted tools', async (scopes, names) => {
     const tenant = await newWideTenant();
-    expect(await namesOf(await newKey(tenant, { scopes }))).toEqual(names);
+    expect(await listNames(await newKey(tenant, { scopes }))).toEqual(names);
   });
 
   test('omits tools of a module that the plan lacks', async () => {
     const tenant = await newTenant();
     await database()`update subscriptions set package_code = 'starter', status = 'active' where company_id = ${tenant.companyId}`;
-    const names = await namesOf(tenant.key);
+    const names = await listNames(tenant.key);
     expect(names).toContain('create_lead');
     expect(names).not.toContain('draft_message');
   });
@@ -154,7 +154,7 @@ describe('the list of tools', () => {
     const tenant = await newWideTenant();
     const client = await withKey(tenant.key, '2025-11-25');
     const { tools: shown } = await client.listTools();
-    expect(shown).toEqual(await listOf(tenant.key));
+    expect(shown).toEqual(await readTools(tenant.key));
     await client.close();
   });
 });

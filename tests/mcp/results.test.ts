@@ -11,9 +11,9 @@ const named = (name: string): Tool => {
   if (!found) throw new Error(`there is no tool ${name}`);
   return found;
 };
-const textOf = (result: ToolResult): string => result.content[0]?.text ?? '';
+const readText = (result: ToolResult): string => result.content[0]?.text ?? '';
 const plainTexts = { disallowedSpecial: new Set<string>() };
-const tokensOf = (result: ToolResult): number => countTokens(textOf(result), plainTexts);
+const countResultTokens = (result: ToolResult): number => countTokens(readText(result), plainTexts);
 const times = <Made>(count: number, make: (index: number) => Made): Made[] =>
   Array.from({ length: count }, (_, index) => make(index));
 /** Text that compresses badly: at least one token per two characters. */
@@ -34,11 +34,11 @@ describe('oversized data', () => {
     ],
   ])('cuts %s until the result fits, and says so', async (_name, data) => {
     const result = await toResult(data, named('query_records'));
-    expect(tokensOf(result)).toBeLessThanOrEqual(8000);
-    expect(textOf(result).length).toBeGreaterThan(1000);
+    expect(countResultTokens(result)).toBeLessThanOrEqual(8000);
+    expect(readText(result).length).toBeGreaterThan(1000);
     expect(result.structuredContent).toMatchObject({ truncated: true, hint: expect.stringContaining('cut') });
-    expect(textOf(result).isWellFormed()).toBe(true);
-    expect(JSON.parse(textOf(result))).toEqual(result.structuredContent);
+    expect(readText(result).isWellFormed()).toBe(true);
+    expect(JSON.parse(readText(result))).toEqual(result.structuredContent);
     expect(Object.keys(result.structuredContent ?? {})).toEqual([...Object.keys(data), 'truncated', 'hint']);
   });
 
@@ -65,7 +65,7 @@ describe('oversized data', () => {
     });
     const shown = async (data: ReturnType<typeof search>) => {
       const result = await toResult(data, named('search'));
-      expect(tokensOf(result)).toBeLessThanOrEqual(8000);
+      expect(countResultTokens(result)).toBeLessThanOrEqual(8000);
       return result.structuredContent as unknown as ReturnType<typeof search> & { hint: string };
     };
     const some = await shown(search(6, 25, 'Called twice. '.repeat(30)));
@@ -88,7 +88,7 @@ describe('oversized data', () => {
     }));
     const result = await toResult({ schema: { object: 'leads', fields } }, named('describe_object'));
     const { schema } = result.structuredContent as { schema: { fields: typeof fields } };
-    expect(tokensOf(result)).toBeLessThanOrEqual(8000);
+    expect(countResultTokens(result)).toBeLessThanOrEqual(8000);
     expect(schema.fields.map(({ name }) => name)).toEqual(fields.map(({ name }) => name));
     expect(schema.fields[109]?.options.length).toBeGreaterThan(0);
   });
@@ -101,7 +101,7 @@ describe('oversized data', () => {
     }));
     const data = { object: 'leads', succeeded: succeededItems, failed: [] };
     const result = await toResult(data, named('batch_create_records'));
-    expect(tokensOf(result)).toBeLessThanOrEqual(8000);
+    expect(countResultTokens(result)).toBeLessThanOrEqual(8000);
     expect(result.structuredContent?.succeeded).toEqual(succeededItems.map(({ id }) => ({ id })));
   });
 
@@ -109,7 +109,7 @@ describe('oversized data', () => {
     const slots = times(100, (index) => ({ from: `2026-12-01T09:${index}`, slot_token: dense(300) }));
     const result = await toResult({ slots }, named('find_slots'));
     const { slots: shown, hint } = result.structuredContent as { slots: typeof slots; hint: string };
-    expect(tokensOf(result)).toBeLessThanOrEqual(8000);
+    expect(countResultTokens(result)).toBeLessThanOrEqual(8000);
     expect(shown).toEqual(slots.slice(0, shown.length));
     expect(hint).toContain(`Only the first ${shown.length} of 100 fit.`);
   });

@@ -297,7 +297,7 @@ describe('a cached key', () => {
   const account = (name: string) => ({ object: 'accounts', record: { name } });
   const change = (key: string, values: object) =>
     database()`update api_keys set ${database()(values)}, updated_at = now() where key_hash = ${sha256(key)}`;
-  const countOf = async ({ companyId }: Tenant): Promise<number> => {
+  const countAccounts = async ({ companyId }: Tenant): Promise<number> => {
     const [row] = await database()`select count(*)::int as count from accounts where company_id = ${companyId}`;
     return row?.count;
   };
@@ -317,7 +317,7 @@ describe('a cached key', () => {
     await change(key, { scopes: ['accounts:view'] });
     const { error } = (await callTool('create_record', account('Second'), { key })).body;
     expect(error.message).toBe('There is no tool create_record.');
-    expect(await countOf(tenant)).toBe(1);
+    expect(await countAccounts(tenant)).toBe(1);
     await vi.waitFor(async () => expect(await used(tenant)).toBe(1));
   });
 
@@ -332,7 +332,7 @@ describe('a cached key', () => {
     await change(key, { scopes: ['accounts:view', 'accounts:create'] });
     const second = await callTool('create_record', account('Another'), { key });
     expect(second.body.result).toMatchObject({ structuredContent: { record: { name: 'Another' } } });
-    expect(await countOf(tenant)).toBe(2);
+    expect(await countAccounts(tenant)).toBe(2);
     await vi.waitFor(async () => expect(await used(tenant)).toBe(3));
   });
 

@@ -150,7 +150,7 @@ describe('a change', () => {
 });
 
 describe('a result', () => {
-  const tokensOf = (result: Json): number => countTokens(result.content[0].text);
+  const countResultTokens = (result: Json): number => countTokens(result.content[0].text);
 
   test.each([
     // More tokens than a quarter of the bytes, which estimates assume.
@@ -172,7 +172,7 @@ describe('a result', () => {
       do {
         const args = { object: 'leads', limit: 40, ...(cursor === undefined ? {} : { cursor }) };
         const result = await use('query_records', args, big.key);
-        expect(tokensOf(result)).toBeLessThanOrEqual(8000);
+        expect(countResultTokens(result)).toBeLessThanOrEqual(8000);
         const page = result.structuredContent;
         expect([page.has_more, page.has_more]).toEqual([page.next_cursor !== null, page.truncated]);
         if (page.has_more) expect(page.hint).toContain(`shortened to ${page.records.length} items`);
@@ -200,7 +200,7 @@ describe('a result', () => {
       await data('batch_create_records', { object, records }, big.key);
     }
     const result = await use('search', { q: 'findable' }, big.key);
-    expect(tokensOf(result)).toBeLessThanOrEqual(8000);
+    expect(countResultTokens(result)).toBeLessThanOrEqual(8000);
     const { groups, truncated } = result.structuredContent;
     expect(groups.map(({ object }: Json) => object).toSorted()).toEqual(['accounts', 'customers', 'leads']);
     for (const group of groups)
@@ -213,7 +213,7 @@ describe('a result', () => {
     const text = '客'.repeat(5000);
     const result = await use('update_record', { object: 'leads', id, record: { notes: text, inquiry_details: text } });
     expect(result.isError, result.content[0].text).toBeUndefined();
-    expect(tokensOf(result)).toBeLessThanOrEqual(8000);
+    expect(countResultTokens(result)).toBeLessThanOrEqual(8000);
     const { truncated, hint, record } = result.structuredContent;
     expect({ truncated, hint }).toEqual({ truncated: true, hint: 'Long texts were cut. Everything was written.' });
     expect(record).toMatchObject({ id, notes: expect.stringMatching(/^客{2000}…$/) });

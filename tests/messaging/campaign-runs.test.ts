@@ -6,7 +6,7 @@ import { runCampaigns } from '../../jobs/messaging/campaigns.ts';
 import type { JobPools } from '../../jobs/runner.ts';
 import { call, expectStatus, type Json } from '../support/client.ts';
 import { recordedEvents } from '../support/events.ts';
-import { contextOf } from '../support/job-runs.ts';
+import { buildJobContext } from '../support/job-runs.ts';
 import { newCampaign, newDraft, newPhoneNumber, someNumber } from '../support/messaging.ts';
 import { createRecords, newCustomField } from '../support/records.ts';
 import { newWideTenant } from '../support/requests.ts';
@@ -31,12 +31,12 @@ const read = async (tenant: Tenant, campaign: Json): Promise<Json> =>
 
 /** Lets two additional servers process the campaign to its end. @returns the campaign */
 async function ended(tenant: Tenant, campaign: Json): Promise<Json> {
-  await Promise.all(servers.map((pools) => runCampaigns(contextOf('campaigns', pools))));
+  await Promise.all(servers.map((pools) => runCampaigns(buildJobContext('campaigns', pools))));
   await expect.poll(async () => (await read(tenant, campaign)).campaign.status).toMatch(/completed|cancelled/);
   return read(tenant, campaign);
 }
 
-const draftsOf = (campaign: Json) => database()<Json[]>`
+const readDrafts = (campaign: Json) => database()<Json[]>`
   select channel, recipient, sender, subject, body, status, object, record_id, created_by_name from message_drafts
   where campaign_id = ${campaign.id} order by recipient`;
 
@@ -72,7 +72,7 @@ describe('a run', () => {
       { channel_type: 'email', total: 2, by_status: { draft: 2, sent: 0 } },
     ]);
     const own = { status: 'draft', object: 'leads', created_by_name: run.created_by.name };
-    expect(await draftsOf(campaign)).toEqual([
+    expect(await readDrafts(campaign)).toEqual([
       {
         ...own,
         channel: 'sms',
@@ -126,7 +126,7 @@ describe('a run', () => {
     await begin(tenant, campaign);
     const { latest_runs: runs } = await ended(tenant, campaign);
     expect(runs).toMatchObject([{ total: 3, skipped: 5 }]);
-    expect((await draftsOf(campaign)).map(({ recipient }) => recipient)).toEqual([
+    expect((await readDrafts(campaign)).map(({ recipient }) => recipient)).toEqual([
       twice,
       'mail@x.example',
       'once@x.example',
@@ -159,11 +159,11 @@ describe('a run', () => {
     await ended(tenant, campaign);
     const body = { channels: [{ channel_type: 'email', subject: 'Other', body: 'Other' }] };
     await expectStatus(200, 'PATCH', `/v1/campaigns/${campaign.id}`, { key: tenant.key, body });
-    expect(await draftsOf(campaign)).toMatchObject([{ subject: 'Offer', body: 'Hello Ada' }]);
+    expect(await readDrafts(campaign)).toMatchObject([{ subject: 'Offer', body: 'Hello Ada' }]);
     await begin(tenant, campaign);
     const { latest_runs: runs } = await ended(tenant, campaign);
     expect(runs).toMatchObject([{ total: 1 }, { total: 1 }]);
-    expect((await draftsOf(campaign)).map(({ subject }) => subject).toSorted()).toEqual(['Offer', 'Other']);
+    expect((await readDrafts(campaign)).map(({ subject }) => subject).toSorted()).toEqual(['Offer', 'Other']);
   });
 
   test('selects its audience by relative dates, beginnings of texts and their negation', async () => {
@@ -207,13 +207,13 @@ describe('a run', () => {
       from campaigns where id = ${campaign.id}`;
       await sql`update campaigns set status = 'paused' where id = ${campaign.id}`;
     });
-    await Promise.all(servers.map((pools) => runCampaigns(contextOf('campaigns', pools))));
-    expect(await draftsOf(campaign)).toHaveLength(0);
+    await Promise.all(servers.map((pools) => runCampaigns(buildJobContext('campaigns', pools))));
+    expect(await readDrafts(campaign)).toHaveLength(0);
     expect((await begin(tenant, campaign)).body.error.details.reason).toBe('run_in_progress');
     const resumed = await call('POST', `/v1/campaigns/${campaign.id}/resume`, { key: tenant.key });
     expect(resumed.body.data.campaign.status).toBe('running');
     await ended(tenant, campaign);
-    expect(await draftsOf(campaign)).toHaveLength(1);
+    expect(await readDrafts(campaign)).toHaveLength(1);
   });
 });
 
@@ -239,9 +239,9 @@ test('withdraws undecided and unsent drafts on cancellation, with an event each'
   await database()`
     update message_drafts set attempted_at = now() where campaign_id = ${campaign.id} and recipient = 'e@x.example'`;
   await expectStatus(200, 'POST', `/v1/campaigns/${campaign.id}/cancel`, { key: tenant.key });
-  await Promise.all(servers.map((pools) => runCampaigns(contextOf('campaigns', pools))));
+  await Promise.all(servers.map((pools) => runCampaigns(buildJobContext('campaigns', pools))));
   await expect
-    .poll(async () => (await draftsOf(campaign)).map(({ status }) => status))
+    .poll(async () => (await readDrafts(campaign)).map(({ status }) => status))
     .toEqual(['withdrawn', 'withdrawn', 'approved', 'sent', 'approved']);
   expect((await call('GET', `/v1/messages/drafts/${other.id}`, { key: tenant.key })).body.data.draft.status).toBe(
     'draft',

@@ -18,7 +18,7 @@ const post = (to: string, body?: object, key = tenant.key) =>
 const on = (campaign: Json, verb: string, body?: object) => post(`${path}/${campaign.id}/${verb}`, body);
 const read = async (campaign: Json): Promise<Json> =>
   (await expectStatus(200, 'GET', `${path}/${campaign.id}`, { key: tenant.key })).body.data;
-const statusOf = async (campaign: Json): Promise<string> => (await read(campaign)).campaign.status;
+const readStatus = async (campaign: Json): Promise<string> => (await read(campaign)).campaign.status;
 const email = { channel_type: 'email', subject: 'Offer', body: 'Hello {{first_name}}' };
 const tomorrow = (): string => new Date(Date.now() + 86_400_000).toISOString();
 
@@ -146,7 +146,7 @@ describe('the states of a campaign', () => {
     const campaign = await newCampaign(tenant.key);
     await on(campaign, 'schedule', { scheduled_at: tomorrow() });
     await database()`update campaigns set scheduled_at = now(), due_at = now() where id = ${campaign.id}`;
-    await expect.poll(() => statusOf(campaign)).toBe('completed');
+    await expect.poll(() => readStatus(campaign)).toBe('completed');
     const { latest_runs: runs } = await read(campaign);
     expect(runs).toMatchObject([{ status: 'completed', campaign_id: campaign.id, created_by: campaign.created_by }]);
   });
@@ -159,7 +159,7 @@ describe('the states of a campaign', () => {
     expect(begun.length).toBeGreaterThanOrEqual(1);
     const refused = answers.filter(({ status }) => status !== 202);
     expect(new Set(refused.map(({ body }) => body.error.details.reason))).toEqual(new Set(['run_in_progress']));
-    await expect.poll(() => statusOf(campaign)).toBe('completed');
+    await expect.poll(() => readStatus(campaign)).toBe('completed');
     expect((await read(campaign)).latest_runs).toHaveLength(Math.min(5, begun.length));
   });
 

@@ -22,7 +22,7 @@ beforeAll(async () => {
   await admin.signIn(tenant.admin.email);
 });
 
-const draftOf = async (id: string, key = tenant.key): Promise<Json> =>
+const readDraft = async (id: string, key = tenant.key): Promise<Json> =>
   (await call('GET', `/v1/messages/drafts/${id}`, { key })).body.data.draft;
 const to = (id: string): string => `${home}/${id}`;
 
@@ -54,7 +54,7 @@ describe('the sign-in', () => {
   test('invalidates the cookie at the sign-out, even for copies of it', async () => {
     const visitor = new Visitor();
     await visitor.signIn(tenant.admin.email);
-    const form = await visitor.formOf(home, '/console/sign-out');
+    const form = await visitor.readForm(home, '/console/sign-out');
     const kept = visitor.cookie;
     expect((await visitor.ask('/console/sign-out', form)).to).toBe('/console/sign-in?done=out');
     visitor.cookie = kept;
@@ -74,12 +74,12 @@ describe('a decision', () => {
     const page = await admin.ask(home);
     expect(page.text).toContain('Hello &lt;b&gt;you&lt;/b&gt;');
     expect(page.headers.get('content-security-policy')).toContain("default-src 'none'");
-    const form = await admin.formOf(home, to(id));
+    const form = await admin.readForm(home, to(id));
     expect(await admin.ask(to(id), { ...form, action: 'approve' })).toMatchObject({
       status: 303,
       to: `${home}?done=approved`,
     });
-    const after = await draftOf(id);
+    const after = await readDraft(id);
     expect(['approved', 'sent']).toContain(after.status);
     expect(after.approved_by).toEqual({ kind: 'user', id: tenant.admin.id, name: expect.any(String) });
     const [row] = await database()`
@@ -94,18 +94,18 @@ describe('a decision', () => {
 
   test('rejects a draft with a reason', async () => {
     const { id } = await newDraft(tenant.key);
-    const form = await admin.formOf(home, to(id));
+    const form = await admin.readForm(home, to(id));
     await admin.ask(to(id), { ...form, action: 'reject', reason: 'Too short' });
-    expect(await draftOf(id)).toMatchObject({ status: 'rejected', rejection_reason: 'Too short' });
+    expect(await readDraft(id)).toMatchObject({ status: 'rejected', rejection_reason: 'Too short' });
   });
 
   test('rejects a decision if the displayed content has changed', async () => {
     const { id } = await newDraft(tenant.key);
-    const form = await admin.formOf(home, to(id));
+    const form = await admin.readForm(home, to(id));
     await database()`update message_drafts set body = 'Something else' where id = ${id}`;
     const refused = await admin.ask(to(id), { ...form, action: 'approve' });
     expect([refused.status, refused.text.includes('has changed since you opened it')]).toEqual([409, true]);
-    expect((await draftOf(id)).status).toBe('draft');
+    expect((await readDraft(id)).status).toBe('draft');
   });
 
   test('requires the password again for a decision long after the sign-in', async () => {
@@ -113,14 +113,14 @@ describe('a decision', () => {
     await visitor.signIn(tenant.admin.email);
     visitor.growStale();
     const { id } = await newDraft(tenant.key);
-    const form = await visitor.formOf(home, to(id));
+    const form = await visitor.readForm(home, to(id));
     expect((await visitor.ask(to(id), { ...form, action: 'approve' })).to).toContain('/console/sign-in');
-    expect((await draftOf(id)).status).toBe('draft');
+    expect((await readDraft(id)).status).toBe('draft');
   });
 
   test('requires a form token of the same session', async () => {
     const { id } = await newDraft(tenant.key);
-    const form = await admin.formOf(home, to(id));
+    const form = await admin.readForm(home, to(id));
     for (const token of ['', 'A'.repeat(43)]) {
       const refused = await admin.ask(to(id), { ...form, token, action: 'approve' });
       expect(refused.status).toBe(403);
@@ -129,16 +129,16 @@ describe('a decision', () => {
     await other.signIn(tenant.admin.email);
     // The same person in another session has other form tokens.
     expect((await other.ask(to(id), { ...form, action: 'approve' })).status).toBe(403);
-    expect((await draftOf(id)).status).toBe('draft');
+    expect((await readDraft(id)).status).toBe('draft');
   });
 
   test('returns 404 for drafts of another company', async () => {
     const other = await newWideTenant();
     const { id } = await newDraft(other.key);
-    const form = await admin.formOf(home, '/console/sign-out');
+    const form = await admin.readForm(home, '/console/sign-out');
     const refused = await admin.ask(to(id), { ...form, mode: 'live', hash: 'x', action: 'reject' });
     expect(refused.status).toBe(404);
-    expect((await draftOf(id, other.key)).status).toBe('draft');
+    expect((await readDraft(id, other.key)).status).toBe('draft');
   });
 
   test('lets only people with permitted roles decide', async () => {
@@ -154,10 +154,10 @@ describe('a decision', () => {
     const [trial, real] = [await newDraft(tenant.testKey, email), await newDraft(tenant.key, email)];
     const { text } = await admin.ask(`${home}?mode=test`);
     expect([text.includes(trial.id), text.includes(real.id)]).toEqual([true, false]);
-    const form = await admin.formOf(`${home}?mode=test`, to(trial.id));
+    const form = await admin.readForm(`${home}?mode=test`, to(trial.id));
     const approved = await admin.ask(to(trial.id), { ...form, action: 'approve' });
     expect(approved.to).toBe(`${home}?mode=test&done=approved`);
-    await expect.poll(async () => (await draftOf(trial.id, tenant.testKey)).provider_ref).toBe('dry_run');
+    await expect.poll(async () => (await readDraft(trial.id, tenant.testKey)).provider_ref).toBe('dry_run');
   });
 
   test('decides about all prepared messages of a campaign run together', async () => {
@@ -173,7 +173,7 @@ describe('a decision', () => {
     const page = await visitor.ask(path);
     expect(page.text).toContain('3 messages prepared.');
     expect(page.text).toContain('Hello {{first_name}}');
-    const form = await visitor.formOf(path, path);
+    const form = await visitor.readForm(path, path);
     expect(await visitor.ask(path, { ...form, action: 'approve' })).toMatchObject({ status: 303 });
     const statuses = async () => {
       const { drafts } = (await call('GET', '/v1/messages/drafts', { key: own.key })).body.data;
@@ -213,7 +213,7 @@ describe.skipIf(!findProgram('chromium'))(`in a browser${skipNote('chromium')}`,
     await page.keyboard.press('Enter');
     await page.getByRole('status').waitFor();
     expect(await page.getByRole('status').textContent()).toContain('Approved.');
-    expect(['approved', 'sent']).toContain((await draftOf(id, own.key)).status);
+    expect(['approved', 'sent']).toContain((await readDraft(id, own.key)).status);
     await page.getByRole('button', { name: 'Sign out' }).click();
     await page.getByRole('heading', { name: 'Sign in' }).waitFor();
     expect(requests.every((url) => url.startsWith(`${base}/console`))).toBe(true);

@@ -15,7 +15,7 @@ import {
 import { openPeople, type PersonOptions } from '../support/approvals.ts';
 import { expectStatus, type Json } from '../support/client.ts';
 import { recordedEvents } from '../support/events.ts';
-import { contextOf } from '../support/job-runs.ts';
+import { buildJobContext } from '../support/job-runs.ts';
 import { newCampaign, newDraft, someNumber } from '../support/messaging.ts';
 import { createRecords } from '../support/records.ts';
 import { newWideTenant } from '../support/requests.ts';
@@ -40,7 +40,7 @@ const shownTo = (whose: Tenant, options?: PersonOptions) =>
   people.decide(whose, (call) => findDraftsToApprove(call, undefined, 50), options);
 
 /** Returns the hash of a draft as shown to a person. */
-async function hashOf(draft: Json, whose = tenant, options?: PersonOptions): Promise<string> {
+async function findHash(draft: Json, whose = tenant, options?: PersonOptions): Promise<string> {
   const found = (await shownTo(whose, options)).find((each) => each.draft.id === draft.id);
   return found?.draft.hash ?? 'not shown';
 }
@@ -55,7 +55,7 @@ const recorded = (id: string) => database()<Json[]>`
 describe('a draft', () => {
   test('approves a draft as shown, for a person, with event and audit row', async () => {
     const draft = await newDraft(tenant.key, { note: 'For the fair' });
-    await approve(draft, await hashOf(draft));
+    await approve(draft, await findHash(draft));
     const row = await stored(draft.id);
     expect(row).toMatchObject({ approved_by: tenant.admin.id, approved_by_name: 'Ada Admin' });
     expect(row.approved_at).toBeInstanceOf(Date);
@@ -63,12 +63,12 @@ describe('a draft', () => {
     const audit = await database()`
       select actor_id, changes from audit_logs where record_id = ${draft.id} and action = 'message_draft.approve'`;
     expect(audit).toEqual([{ actor_id: tenant.admin.id, changes: { status: { from: 'draft', to: 'approved' } } }]);
-    expect(await hashOf(draft)).toBe('not shown');
+    expect(await findHash(draft)).toBe('not shown');
   });
 
   test('approves a draft once under concurrent approvals', async () => {
     const draft = await newDraft(tenant.key);
-    const hash = await hashOf(draft);
+    const hash = await findHash(draft);
     const all = await Promise.allSettled(Array.from({ length: 8 }, () => approve(draft, hash)));
     expect(all.filter(({ status }) => status === 'fulfilled')).toHaveLength(1);
     for (const each of all)
@@ -80,7 +80,7 @@ describe('a draft', () => {
     'rejects the approval of a draft whose %s has changed',
     async (column) => {
       const draft = await newDraft(tenant.key);
-      const hash = await hashOf(draft);
+      const hash = await findHash(draft);
       const changed = column === 'channel' ? 'whatsapp' : someNumber();
       await database()`update message_drafts set ${database()({ [column]: changed })} where id = ${draft.id}`;
       await expect(approve(draft, hash)).rejects.toMatchObject({
@@ -88,7 +88,7 @@ describe('a draft', () => {
         details: { reason: 'draft_changed' },
       });
       expect((await stored(draft.id)).status).toBe('draft');
-      await approve(draft, await hashOf(draft));
+      await approve(draft, await findHash(draft));
     },
   );
 
@@ -96,7 +96,7 @@ describe('a draft', () => {
     const email = { channel: 'email', to: 'sara@bluelake.example' };
     const one = await newDraft(tenant.key, { ...email, subject: 'A', body: 'BC' });
     const two = await newDraft(tenant.key, { ...email, subject: 'AB', body: 'C' });
-    expect(await hashOf(one)).not.toBe(await hashOf(two));
+    expect(await findHash(one)).not.toBe(await findHash(two));
   });
 
   test('rejects the approval of a draft for a recipient who opted out, and keeps the draft', async () => {
@@ -104,7 +104,7 @@ describe('a draft', () => {
     const draft = await newDraft(tenant.key, { to: number });
     await expectStatus(201, 'POST', '/v1/dnc-list', { key: tenant.key, body: { phone_number: number } });
     expect((await shownTo(tenant)).find((each) => each.draft.id === draft.id)).toMatchObject({ isOptedOut: true });
-    await expect(approve(draft, await hashOf(draft))).rejects.toMatchObject({ details: { reason: 'on_dnc_list' } });
+    await expect(approve(draft, await findHash(draft))).rejects.toMatchObject({ details: { reason: 'on_dnc_list' } });
     expect(await stored(draft.id)).toMatchObject({ status: 'draft', due_at: null });
   });
 
@@ -117,7 +117,7 @@ describe('a draft', () => {
     ['a person without permission', { scopes: ['inbox:view'] }],
   ] as const)('permits no decision about a draft by %s', async (_, options) => {
     const draft = await newDraft(tenant.key);
-    const hash = await hashOf(draft);
+    const hash = await findHash(draft);
     const refused = { code: 'FORBIDDEN_SCOPE' };
     await expect(approve(draft, hash, options)).rejects.toMatchObject(refused);
     await expect(people.decide(tenant, (call) => rejectDraft(call, draft.id), options)).rejects.toMatchObject(refused);
@@ -127,13 +127,13 @@ describe('a draft', () => {
 
   test('rejects an approval without the module', async () => {
     const draft = await newDraft(tenant.key);
-    const hash = await hashOf(draft);
+    const hash = await findHash(draft);
     await expect(approve(draft, hash, { packageCode: 'starter' })).rejects.toMatchObject({ code: 'MODULE_DISABLED' });
   });
 
   test('returns 404 for drafts of another company or mode', async () => {
     const draft = await newDraft(tenant.key);
-    const hash = await hashOf(draft);
+    const hash = await findHash(draft);
     const elsewhere = { code: 'NOT_FOUND' };
     await expect(approve(draft, hash, { testMode: true })).rejects.toMatchObject(elsewhere);
     const other = await newWideTenant();
@@ -142,7 +142,7 @@ describe('a draft', () => {
 
   test('rejects a draft permanently with a reason', async () => {
     const draft = await newDraft(tenant.key);
-    const hash = await hashOf(draft);
+    const hash = await findHash(draft);
     await people.decide(tenant, (call) => rejectDraft(call, draft.id, 'Too early'));
     const read = await expectStatus(200, 'GET', `/v1/messages/drafts/${draft.id}`, { key: tenant.key });
     expect(read.body.data.draft).toMatchObject({
@@ -162,7 +162,7 @@ describe('a draft', () => {
       insert into phone_numbers (company_id, test_mode, id, phone_number, number_type, can_sms, can_voice, can_fax, status, monthly_cost_minor,
         currency, is_default, is_default_fax, created_at, updated_at)
       values (${tenant.companyId}, true, ${randomUUID()}, ${someNumber()}, 'local', true, false, false, 'active', 0, 'EUR', true, false, now(), now())`;
-    await approve(draft, await hashOf(draft, tenant, { testMode: true }), { testMode: true });
+    await approve(draft, await findHash(draft, tenant, { testMode: true }), { testMode: true });
     await expect
       .poll(async () => stored(draft.id))
       .toMatchObject({ status: 'sent', provider_ref: 'dry_run', attempts: 1 });
@@ -189,7 +189,7 @@ describe('a run', () => {
       key: tenant.key,
       idempotencyKey: true,
     });
-    await runCampaigns(contextOf('campaigns', pools));
+    await runCampaigns(buildJobContext('campaigns', pools));
     const { id: runId } = begun.body.data.run;
     const found = async () =>
       (await database()`select status, encode(content_hash, 'hex') as hash from campaign_runs where id = ${runId}`)[0];
@@ -205,7 +205,7 @@ describe('a run', () => {
     );
   /** Applies the decision on two additional servers. */
   const carriedOut = async (runId: string): Promise<void> => {
-    const decide = () => applyRunDecisions(contextOf('run-decisions', pools));
+    const decide = () => applyRunDecisions(buildJobContext('run-decisions', pools));
     await Promise.all([decide(), decide()]);
     await expect
       .poll(async () => (await database()`select decision_due_at from campaign_runs where id = ${runId}`)[0])

@@ -16,7 +16,7 @@ beforeAll(async () => {
 });
 
 const post = (body: object, key = tenant.key) => call('POST', path, { key, body });
-const fieldsOf = (answer: Json): Json => answer.body.error.details.fields;
+const readProblems = (answer: Json): Json => answer.body.error.details.fields;
 const nobody = '019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e10';
 const email = { channel: 'email', to: 'Sara@BlueLake.example', subject: ' Your quote ', body: 'Hello Sara' };
 
@@ -67,16 +67,16 @@ describe('a draft', () => {
     [{ ...email, object: 'leads', record_id: nobody }, 422, 'record_id', 'NOT_FOUND'],
   ])('rejects the draft %j with %i for %s', async (body, status, field, code) => {
     const answer = await post(body as object);
-    expect([answer.status, fieldsOf(answer)]).toMatchObject([status, [{ field, code }]]);
+    expect([answer.status, readProblems(answer)]).toMatchObject([status, [{ field, code }]]);
   });
 
   test('lists every problem of a draft, with 422 if one of them is a missing item', async () => {
     const values = await post({ channel: 'email', to: 'sara', from: 'omar', body: 'Hello', object: 'leads' });
     expect(values.status).toBe(400);
-    expect(fieldsOf(values).map(({ field }: Json) => field)).toEqual(['to', 'subject', 'from', 'record_id']);
+    expect(readProblems(values).map(({ field }: Json) => field)).toEqual(['to', 'subject', 'from', 'record_id']);
     const both = await post({ channel: 'email', to: 'sara', body: 'Hello', object: 'leads', record_id: nobody });
     expect(both.status).toBe(422);
-    expect(fieldsOf(both).map(({ field }: Json) => field)).toEqual(['to', 'subject', 'record_id']);
+    expect(readProblems(both).map(({ field }: Json) => field)).toEqual(['to', 'subject', 'record_id']);
   });
 
   test('accepts 1,600 characters of any kind for a text message', async () => {
@@ -90,7 +90,7 @@ describe('a draft', () => {
     expect((await post({ ...email, from: address })).body.data.draft.from).toBe(address);
     await expectStatus(200, 'POST', `/v1/phone-numbers/${number.id}/release`, { key: tenant.key });
     const late = await post({ channel: 'sms', to: someNumber(), body: 'Hello', from: number.phone_number });
-    expect([late.status, fieldsOf(late)]).toMatchObject([422, [{ field: 'from' }]]);
+    expect([late.status, readProblems(late)]).toMatchObject([422, [{ field: 'from' }]]);
     const fax = await newPhoneNumber(tenant.key, { capabilities: { sms: false, voice: true, fax: true } });
     expect((await post({ channel: 'sms', to: someNumber(), body: 'Hello', from: fax.phone_number })).status).toBe(422);
   });

@@ -6,7 +6,7 @@ import { renderHtml } from '../../integrations/smtp/html-part.ts';
 import { Secrets } from '../../runtime/credentials/secrets.ts';
 import { SignedTokens } from '../../runtime/credentials/signed-tokens.ts';
 import { approveDraft, findDraftsToApprove } from '../../services/messaging/draft-approvals.ts';
-import { clickPath, engagementRoutes, openPath } from '../../web/recipients/engagement.ts';
+import { buildClickPath, createEngagementRoutes, openPath } from '../../web/recipients/engagement.ts';
 import { openPeople } from '../support/approvals.ts';
 import { expectStatus, type Json, useServer } from '../support/client.ts';
 import { dropDatabase, newDatabase } from '../support/databases.ts';
@@ -93,7 +93,7 @@ async function sent(options: Options = {}): Promise<{ draft: Json; lead: Json; r
 }
 
 /** Returns the decoded parts of an email by type. */
-function partsOf(raw: string): Record<string, string> {
+function decodeParts(raw: string): Record<string, string> {
   const boundary = /boundary="(.+)"/.exec(raw)?.[1];
   const parts = boundary === undefined ? [raw] : raw.split(`--${boundary}`).slice(1, -1);
   return Object.fromEntries(
@@ -117,26 +117,26 @@ function partsOf(raw: string): Record<string, string> {
   );
 }
 
-const htmlIn = (raw: string): string => partsOf(raw)['text/html'] ?? '';
+const htmlIn = (raw: string): string => decodeParts(raw)['text/html'] ?? '';
 const pictureIn = (raw: string): string => /<img src="([^"]+)"/.exec(htmlIn(raw))?.[1] ?? '';
 const linksIn = (raw: string): string[] =>
   [...htmlIn(raw).matchAll(/<a href="([^"]+)"/g)].map(([, href = '']) => href.replaceAll('&amp;', '&'));
 const visit = (url: string, method = 'GET'): Promise<Response> => fetch(url, { method, redirect: 'manual' });
 
 /** Returns the only message in the timeline of a lead. */
-async function messageOf(lead: Json): Promise<Json> {
+async function readMessage(lead: Json): Promise<Json> {
   const { messages } = await listChildren(tenant.key, 'leads', lead.id, 'messages');
   expect(messages).toHaveLength(1);
   return messages[0];
 }
 
-const toldOf = (draft: Json): Promise<Json[]> =>
+const listEvents = (draft: Json): Promise<Json[]> =>
   database()`
     select data, actor, test_mode from ${recordedEvents(database())}
     where event = 'message.email.engagement' and data ->> 'message_id' = ${draft.id}
     order by occurred_at, id` as never;
 
-async function figuresOf(campaign: Json): Promise<Json> {
+async function readFigures(campaign: Json): Promise<Json> {
   const { body } = await expectStatus(200, 'GET', `/v1/campaigns/${campaign.id}`, { key: tenant.key });
   return body.data.stats[0].by_status;
 }
@@ -152,15 +152,18 @@ describe('a provider report', () => {
   test('shows a reported engagement in the timeline and in the campaign figures, once per email', async () => {
     const campaign = await newCampaign(tenant.key);
     const [first, second] = [await sent({ campaignId: campaign.id }), await sent({ campaignId: campaign.id })];
-    expect(await figuresOf(campaign)).toMatchObject({ sent: 2, opened: 0, clicked: 0 });
+    expect(await readFigures(campaign)).toMatchObject({ sent: 2, opened: 0, clicked: 0 });
     await report({ engagement: 'open', message_id: first.draft.id });
     await report({ engagement: 'click', message_id: second.draft.id });
-    expect(await messageOf(first.lead)).toMatchObject({ id: first.draft.id, status: 'opened' });
+    expect(await readMessage(first.lead)).toMatchObject({ id: first.draft.id, status: 'opened' });
     // A click implies an open, and a later open does not reset it.
     for (const _ of [1, 2]) await report({ engagement: 'open', message_id: second.draft.id });
-    expect((await messageOf(second.lead)).status).toBe('clicked');
-    expect(await figuresOf(campaign)).toMatchObject({ sent: 2, opened: 2, clicked: 1 });
-    expect((await toldOf(first.draft))[0]?.data).toMatchObject({ campaign_id: campaign.id, record_id: first.lead.id });
+    expect((await readMessage(second.lead)).status).toBe('clicked');
+    expect(await readFigures(campaign)).toMatchObject({ sent: 2, opened: 2, clicked: 1 });
+    expect((await listEvents(first.draft))[0]?.data).toMatchObject({
+      campaign_id: campaign.id,
+      record_id: first.lead.id,
+    });
   });
 
   test('ignores engagement reports about received emails', async () => {
@@ -171,9 +174,9 @@ describe('a provider report', () => {
       to: 'sales@x.example',
       body: 'Hello',
     });
-    const { id } = await messageOf(lead);
+    const { id } = await readMessage(lead);
     await report({ engagement: 'open', message_id: id });
-    expect((await messageOf(lead)).status).toBe('received');
+    expect((await readMessage(lead)).status).toBe('received');
   });
 });
 
@@ -183,13 +186,13 @@ describe('the tracking setting', () => {
     const read = async () => (await expectStatus(200, 'GET', setting, { key: other.testKey })).body.data;
     expect(await read()).toEqual({ email_engagement: { enabled: false } });
     const plain = await sent({ of: other, body: 'See https://bluelake.example/offer' });
-    expect(Object.keys(partsOf(plain.raw))).toEqual(['text/plain']);
+    expect(Object.keys(decodeParts(plain.raw))).toEqual(['text/plain']);
     expect(plain.raw).not.toMatch(/opened|clicked/);
     await noteEngagement(other, true);
     expect(await read()).toEqual({ email_engagement: { enabled: true } });
-    expect(Object.keys(partsOf((await sent({ of: other })).raw))).toEqual(['text/plain', 'text/html']);
+    expect(Object.keys(decodeParts((await sent({ of: other })).raw))).toEqual(['text/plain', 'text/html']);
     await noteEngagement(other, false);
-    expect(Object.keys(partsOf((await sent({ of: other })).raw))).toEqual(['text/plain']);
+    expect(Object.keys(decodeParts((await sent({ of: other })).raw))).toEqual(['text/plain']);
     const rows = await database()`
       select changes from audit_logs
       where company_id = ${other.companyId} and action = 'settings.email_engagement.update' order by occurred_at, id`;
@@ -213,7 +216,7 @@ describe('an email', () => {
 
   test('sends the unchanged text and an HTML part with the same words', async () => {
     const { raw } = await sent({ body });
-    const { 'text/plain': text, 'text/html': page } = partsOf(raw);
+    const { 'text/plain': text, 'text/html': page } = decodeParts(raw);
     expect(text?.replaceAll('\r\n', '\n').trim()).toBe(body);
     const words = page
       ?.replaceAll('<br>', '\n')
@@ -229,7 +232,7 @@ describe('an email', () => {
     const { raw } = await sent({ campaignId: randomUUID() });
     const link = /^List-Unsubscribe: <(\S+)>\r$/m.exec(raw)?.[1];
     expect(linksIn(raw)).toEqual([link]);
-    expect(partsOf(raw)['text/plain']?.trim().split('\r\n').at(-1)).toBe(`Unsubscribe: ${link}`);
+    expect(decodeParts(raw)['text/plain']?.trim().split('\r\n').at(-1)).toBe(`Unsubscribe: ${link}`);
   });
 
   test.each([
@@ -294,8 +297,8 @@ describe('an open', () => {
       ]);
       expect(Buffer.from(await answer.arrayBuffer()).toString('latin1', 0, 10)).toBe('GIF89a\x01\0\x01\0');
     }
-    await expect.poll(() => toldOf(draft), patience).toHaveLength(1);
-    const [{ data, actor, test_mode }] = (await toldOf(draft)) as [Json];
+    await expect.poll(() => listEvents(draft), patience).toHaveLength(1);
+    const [{ data, actor, test_mode }] = (await listEvents(draft)) as [Json];
     expect(data).toMatchObject({
       message_id: draft.id,
       engagement: 'open',
@@ -307,8 +310,8 @@ describe('an open', () => {
     });
     expect(data).not.toHaveProperty('link_url');
     expect([actor.kind, test_mode]).toEqual(['system', false]);
-    expect((await messageOf(lead)).status).toBe('opened');
-    expect(await figuresOf(campaign)).toMatchObject({ sent: 1, opened: 1, clicked: 0 });
+    expect((await readMessage(lead)).status).toBe('opened');
+    expect(await readFigures(campaign)).toMatchObject({ sent: 1, opened: 1, clicked: 0 });
     const audit = await database()`
       select metadata from audit_logs where company_id = ${tenant.companyId} and action = 'report.receive'
         and record_id in (select id::text from received_reports where external_id = ${`${draft.id} open`})`;
@@ -318,9 +321,9 @@ describe('an open', () => {
   test('records an open of an email without a record by its message', async () => {
     const { draft, lead, raw } = await sent({ isAboutNothing: true });
     await visit(pictureIn(raw));
-    await expect.poll(() => toldOf(draft), patience).toHaveLength(1);
+    await expect.poll(() => listEvents(draft), patience).toHaveLength(1);
     // Linked by its address.
-    expect((await toldOf(draft))[0]?.data).toMatchObject({ message_id: draft.id, record_id: lead.id });
+    expect((await listEvents(draft))[0]?.data).toMatchObject({ message_id: draft.id, record_id: lead.id });
   });
 });
 
@@ -335,16 +338,16 @@ describe('a click', () => {
     const answers = await Promise.all(Array.from({ length: 20 }, (_, index) => visit(index % 2 ? first : second)));
     const places = answers.map(({ status, headers }) => [status, headers.get('location')]);
     expect(places).toEqual(answers.map((_, index) => [303, index % 2 ? offer : terms]));
-    await expect.poll(() => toldOf(draft), patience).toHaveLength(2);
-    const told = (await toldOf(draft)).map(({ data }) => [data.engagement, data.link_url, data.campaign_id]);
+    await expect.poll(() => listEvents(draft), patience).toHaveLength(2);
+    const told = (await listEvents(draft)).map(({ data }) => [data.engagement, data.link_url, data.campaign_id]);
     expect(told).toEqual(
       expect.arrayContaining([
         ['click', offer, campaign.id],
         ['click', terms, campaign.id],
       ]),
     );
-    expect((await messageOf(lead)).status).toBe('clicked');
-    expect(await figuresOf(campaign)).toMatchObject({ sent: 1, opened: 1, clicked: 1 });
+    expect((await readMessage(lead)).status).toBe('clicked');
+    expect(await readFigures(campaign)).toMatchObject({ sent: 1, opened: 1, clicked: 1 });
   });
 
   test('tracks URLs up to the length that events can contain', async () => {
@@ -353,7 +356,7 @@ describe('a click', () => {
     const url = start + randomBytes(1024).toString('hex').slice(start.length);
     const { draft, raw } = await sent({ body: url });
     expect((await visit(linksIn(raw)[0] ?? '')).headers.get('location')).toBe(url);
-    await expect.poll(() => toldOf(draft), patience).toMatchObject([{ data: { link_url: url } }]);
+    await expect.poll(() => listEvents(draft), patience).toMatchObject([{ data: { link_url: url } }]);
     expect(url).toHaveLength(2048);
   });
 
@@ -368,7 +371,7 @@ describe('a click', () => {
 
 describe('unrecorded requests', () => {
   const body = 'https://bluelake.example/offer';
-  const reportsOf = async (draft: Json): Promise<number> => {
+  const countReports = async (draft: Json): Promise<number> => {
     const rows = await database()`select from received_reports where external_id like ${`${draft.id}%`}`;
     return rows.length;
   };
@@ -377,7 +380,7 @@ describe('unrecorded requests', () => {
     const { draft, raw } = await sent({ body });
     const answers = await Promise.all([visit(pictureIn(raw), 'HEAD'), visit(linksIn(raw)[0] ?? '', 'HEAD')]);
     expect(answers.map(({ status }) => status)).toEqual([200, 303]);
-    expect(await reportsOf(draft)).toBe(0);
+    expect(await countReports(draft)).toBe(0);
   });
 
   test('does not record requests before the mail server has accepted the email', async () => {
@@ -385,13 +388,13 @@ describe('unrecorded requests', () => {
     await database()`update message_drafts set status = 'approved' where id = ${draft.id}`;
     const answers = await Promise.all([visit(pictureIn(raw)), visit(linksIn(raw)[0] ?? '')]);
     expect(answers.map(({ status }) => status)).toEqual([200, 303]);
-    expect(await reportsOf(draft)).toBe(0);
+    expect(await countReports(draft)).toBe(0);
   });
 
   test('records nothing for an address that was changed or signed for another purpose, and redirects nowhere', async () => {
     const { draft, raw } = await sent({ body });
     const [picture, link] = [pictureIn(raw), linksIn(raw)[0] ?? ''];
-    const tokenOf = (url: string): string => url.slice(url.lastIndexOf('/') + 1);
+    const getToken = (url: string): string => url.slice(url.lastIndexOf('/') + 1);
     const elsewhere = Buffer.from(JSON.stringify([tenant.companyId, draft.id, 'https://evil.example/'])).toString(
       'base64url',
     );
@@ -399,11 +402,11 @@ describe('unrecorded requests', () => {
     const at = link.length - 5;
     for (const url of [
       `${link.slice(0, at)}${link[at] === 'A' ? 'B' : 'A'}${link.slice(at + 1)}`,
-      `${server.url}/clicked/${elsewhere}.${tokenOf(link).split('.')[1]}`,
+      `${server.url}/clicked/${elsewhere}.${getToken(link).split('.')[1]}`,
       `${server.url}/clicked/${elsewhere}.`,
-      `${server.url}/clicked/${tokenOf(picture)}`,
-      `${server.url}/clicked/${tokenOf(unsubscribe)}`,
-      `${server.url}/opened/${tokenOf(link)}`,
+      `${server.url}/clicked/${getToken(picture)}`,
+      `${server.url}/clicked/${getToken(unsubscribe)}`,
+      `${server.url}/opened/${getToken(link)}`,
       `${server.url}/opened/x`,
       `${server.url}/clicked/${encodeURIComponent('https://evil.example/')}`,
     ]) {
@@ -415,8 +418,8 @@ describe('unrecorded requests', () => {
       });
     }
     expect((await visit(link, 'POST')).status).toBe(404);
-    expect(await reportsOf(draft)).toBe(0);
-    expect(server.output()).not.toContain(tokenOf(link));
+    expect(await countReports(draft)).toBe(0);
+    expect(server.output()).not.toContain(getToken(link));
   });
 
   test('records nothing for an email of another company, of none, or of an inactive company', async () => {
@@ -425,14 +428,14 @@ describe('unrecorded requests', () => {
     const { draft, raw } = await sent({ of: other, body });
     const open = (companyId: string, draftId: string) => visit(server.url + openPath(tokens, companyId, draftId));
     expect((await open(other.companyId, draft.id)).status).toBe(200);
-    expect(await reportsOf(draft)).toBe(1);
-    const foreign = clickPath(tokens, tenant.companyId, draft.id, body);
+    expect(await countReports(draft)).toBe(1);
+    const foreign = buildClickPath(tokens, tenant.companyId, draft.id, body);
     expect((await visit(server.url + foreign)).status).toBe(404);
     expect((await open(other.companyId, randomUUID())).status).toBe(404);
     expect((await open(randomUUID(), draft.id)).status).toBe(404);
     await database()`update companies set status = 'suspended' where id = ${other.companyId}`;
     expect((await visit(linksIn(raw)[0] ?? '')).status).toBe(404);
-    expect(await reportsOf(draft)).toBe(1);
+    expect(await countReports(draft)).toBe(1);
   });
 
   test('redirects people even if the click cannot be recorded', () => {
@@ -446,9 +449,9 @@ describe('unrecorded requests', () => {
       wait: 1,
       statementTimeout: 1,
     });
-    const [opened, clicked] = engagementRoutes({ tenants, tokens, onEvents: () => undefined });
+    const [opened, clicked] = createEngagementRoutes({ tenants, tokens, onEvents: () => undefined });
     const token = (path: string) => ({ token: path.slice(path.lastIndexOf('/') + 1) });
-    const link = token(clickPath(tokens, randomUUID(), randomUUID(), body));
+    const link = token(buildClickPath(tokens, randomUUID(), randomUUID(), body));
     for (const status of [429, 503]) {
       expect(clicked?.refuse?.(status, link)).toEqual({ redirect: body });
       expect(clicked?.refuse?.(status, { token: 'x' })).toMatchObject({ status: 404 });

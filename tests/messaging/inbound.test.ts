@@ -4,7 +4,7 @@ import { beforeAll, describe, expect, inject, test } from 'vitest';
 import { type Answer, anyAddress, call, expectStatus, type Json } from '../support/client.ts';
 import { recordedEvents } from '../support/events.ts';
 import { changesAfter, now } from '../support/feeds.ts';
-import { inboundSecret, signatureOf } from '../support/inbound.ts';
+import { inboundSecret, signBody } from '../support/inbound.ts';
 import { listChildren } from '../support/record-children.ts';
 import { createRecord } from '../support/records.ts';
 import { newWideTenant } from '../support/requests.ts';
@@ -46,14 +46,14 @@ async function receive(body: object, of: Tenant = tenant, mode: 'live' | 'test' 
 }
 
 /** Returns the events of a report. */
-async function toldOf(id: string): Promise<Json[]> {
+async function listEvents(id: string): Promise<Json[]> {
   const sql = database();
   return sql`
     select event, actor, test_mode, data from ${recordedEvents(sql)}
     where ${id} in (data ->> 'message_id', data ->> 'fax_id', data ->> 'call_id', data ->> 'submission_id') and event <> 'message.email.engagement'`;
 }
 
-async function reportsOf({ companyId }: Tenant): Promise<number> {
+async function countReports({ companyId }: Tenant): Promise<number> {
   const [row] = await database()<{ count: number }[]>`
     select count(*)::int as count from received_reports where company_id = ${companyId}`;
   return row?.count ?? -1;
@@ -69,19 +69,19 @@ describe('a signature', () => {
 
   test('verifies a signature over the time and the exact bytes of the body', async () => {
     const body = sms({ body: 'Grüße 👋' });
-    expect((await send(signatureOf(secret, JSON.stringify(body)), body)).status).toBe(200);
+    expect((await send(signBody(secret, JSON.stringify(body)), body)).status).toBe(200);
   });
 
   test('rejects a wrong signature and stores nothing', async () => {
     const body = sms();
     const text = JSON.stringify(body);
-    const good = signatureOf(secret, text);
-    const before = await reportsOf(tenant);
+    const good = signBody(secret, text);
+    const before = await countReports(tenant);
     const other = await newTenant();
     const headers = {
-      'another secret': signatureOf(await inboundSecret(other, 'live'), text),
-      'the secret of the other mode': signatureOf(await inboundSecret(tenant, 'test'), text),
-      'another body': signatureOf(secret, `${text} `),
+      'another secret': signBody(await inboundSecret(other, 'live'), text),
+      'the secret of the other mode': signBody(await inboundSecret(tenant, 'test'), text),
+      'another body': signBody(secret, `${text} `),
       'another time': good.replace(/t=(\d+)/, (_, time) => `t=${Number(time) - 1}`),
       'no time': good.replace(/t=\d+,/, ''),
       'a time that is none': good.replace(/t=\d+/, 't=soon'),
@@ -99,12 +99,12 @@ describe('a signature', () => {
         details: { reason: 'invalid_signature' },
       });
     }
-    expect(await reportsOf(tenant)).toBe(before);
+    expect(await countReports(tenant)).toBe(before);
   });
 
   test.each([-301, 310, -86_400])('rejects a signature made %i seconds from now', async (away) => {
     const body = sms();
-    const { status, body: answer } = await send(signatureOf(secret, JSON.stringify(body), seconds() + away), body);
+    const { status, body: answer } = await send(signBody(secret, JSON.stringify(body), seconds() + away), body);
     expect([status, answer.error.code, answer.error.details]).toEqual([
       401,
       'AUTH_INVALID_KEY',
@@ -114,12 +114,12 @@ describe('a signature', () => {
 
   test.each([-290, 290])('accepts a signature made %i seconds from now', async (away) => {
     const body = sms();
-    expect((await send(signatureOf(secret, JSON.stringify(body), seconds() + away), body)).status).toBe(200);
+    expect((await send(signBody(secret, JSON.stringify(body), seconds() + away), body)).status).toBe(200);
   });
 
   test('accepts one of several signatures of a provider with two secrets', async () => {
     const body = sms();
-    const good = signatureOf(secret, JSON.stringify(body));
+    const good = signBody(secret, JSON.stringify(body));
     expect((await send(`${good.replace(/v1=.*/, `v1=${'0'.repeat(64)}`)},${good.split(',')[1]}`, body)).status).toBe(
       200,
     );
@@ -127,7 +127,7 @@ describe('a signature', () => {
 
   test('responds alike for an unknown workspace and one without a secret', async () => {
     const body = sms();
-    const header = signatureOf(secret, JSON.stringify(body));
+    const header = signBody(secret, JSON.stringify(body));
     const silent = await newTenant();
     const answers = await Promise.all(
       [randomUUID(), silent.companyId, 'nonsense', ''].map((company_id) => send(header, body, { company_id })),
@@ -220,7 +220,7 @@ describe('the secret', () => {
     const tried = await createRecord(tenant.testKey, 'leads', { first_name: 'A', mobile: from });
     const { id, record_id } = await receive(body, tenant, 'test');
     expect(record_id).toBe(tried.id);
-    expect(await toldOf(id)).toMatchObject([{ test_mode: true }]);
+    expect(await listEvents(id)).toMatchObject([{ test_mode: true }]);
     expect((await listChildren(tenant.key, 'leads', live.id, 'messages')).messages).toEqual([]);
     expect((await listChildren(tenant.testKey, 'leads', tried.id, 'messages')).messages).toMatchObject([{ id }]);
     // Report ids are separate per mode.
@@ -232,12 +232,12 @@ describe('a report', () => {
   test('returns the first response for a repeated report, and stores and applies it once', async () => {
     const body = sms({ body: 'STOP' });
     const first = await receive(body);
-    const before = await reportsOf(tenant);
+    const before = await countReports(tenant);
     await createRecord(tenant.key, 'leads', { first_name: 'Late', mobile: body.from });
     const answers = await Promise.all(Array.from({ length: 5 }, () => receive({ ...body, body: 'Something else' })));
     expect(answers).toEqual(Array(5).fill(first));
-    expect(await reportsOf(tenant)).toBe(before);
-    expect(await toldOf(first.id)).toHaveLength(1);
+    expect(await countReports(tenant)).toBe(before);
+    expect(await listEvents(first.id)).toHaveLength(1);
     const kept = await database()`select body, record_id from messages where id = ${first.id}`;
     expect(kept).toEqual([{ body: 'STOP', record_id: null }]);
   });
@@ -246,7 +246,7 @@ describe('a report', () => {
     const body = sms();
     const answers = await Promise.all(Array.from({ length: 8 }, () => receive(body)));
     expect(new Set(answers.map(({ id }) => id)).size).toBe(1);
-    expect(await toldOf(answers[0].id)).toHaveLength(1);
+    expect(await listEvents(answers[0].id)).toHaveLength(1);
   });
 
   test('treats the same report id in another workspace as another report', async () => {
@@ -268,7 +268,7 @@ describe('a report', () => {
         actor: { kind: 'system', id: 'inbound', name: null },
       },
     ]);
-    expect((await toldOf(id))[0].data).toEqual({
+    expect((await listEvents(id))[0].data).toEqual({
       message_id: id,
       channel: 'sms',
       from: lead.mobile,
@@ -337,7 +337,7 @@ describe('a report', () => {
 
   test('accepts reports up to the documented lengths', async () => {
     const { id } = await receive(sms({ body: '😀'.repeat(20_000) }));
-    expect((await toldOf(id))[0].data.preview).toBe('😀'.repeat(500));
+    expect((await listEvents(id))[0].data.preview).toBe('😀'.repeat(500));
     expect((await report(sms({ body: 'x'.repeat(50_001) }))).body.error.details.fields).toMatchObject([
       { field: 'body', code: 'TOO_LONG' },
     ]);
@@ -438,11 +438,11 @@ describe('linking', () => {
       draft_id: null,
       occurred_at: '2026-01-02T00:00:00.000Z',
     });
-    expect((await toldOf(whatsapp.id))[0]).toMatchObject({
+    expect((await listEvents(whatsapp.id))[0]).toMatchObject({
       event: 'message.sms.received',
       data: { channel: 'whatsapp' },
     });
-    expect((await toldOf(email.id))[0]).toMatchObject({
+    expect((await listEvents(email.id))[0]).toMatchObject({
       event: 'message.email.received',
       data: { to: ['sales@x.example'], subject: 'Re: You', preview: 'Yes', has_attachments: true },
     });
@@ -481,7 +481,7 @@ describe('calls, faxes and forms', () => {
       aCall({ direction: 'outbound', from: '+97145550100', to: lead.mobile, outcome: 'busy' }),
     );
     expect([inbound.record_id, outbound.record_id]).toEqual([lead.id, lead.id]);
-    expect((await toldOf(inbound.id))[0]).toMatchObject({
+    expect((await listEvents(inbound.id))[0]).toMatchObject({
       event: 'call.completed',
       data: { direction: 'inbound', outcome: 'answered', duration_seconds: 61, user_id: user.id, record_id: lead.id },
     });
@@ -489,7 +489,7 @@ describe('calls, faxes and forms', () => {
     const other = await newUser(await newTenant());
     for (const user_id of [left.id, other.id, randomUUID()]) {
       const { id } = await receive(aCall({ user_id }));
-      expect((await toldOf(id))[0].data).not.toHaveProperty('user_id');
+      expect((await listEvents(id))[0].data).not.toHaveProperty('user_id');
     }
   });
 
@@ -501,7 +501,10 @@ describe('calls, faxes and forms', () => {
       to: '+97145550100',
       pages: 3,
     });
-    expect((await toldOf(id))[0]).toMatchObject({ event: 'fax.received', data: { pages: 3, from: '+97143330100' } });
+    expect((await listEvents(id))[0]).toMatchObject({
+      event: 'fax.received',
+      data: { pages: 3, from: '+97143330100' },
+    });
   });
 
   test('links a form by its address or else its number, and creates no record', async () => {
@@ -525,7 +528,7 @@ describe('calls, faxes and forms', () => {
     expect(await submit({})).toBeNull();
     expect((await records()).length).toBe(before);
     const { id } = await receive(submission({ email, answers: { wish: 'Red' } }));
-    const [recorded] = await toldOf(id);
+    const [recorded] = await listEvents(id);
     expect(recorded).toMatchObject({ event: 'form.submitted', data: { form: { id: 'contact', name: 'Contact us' } } });
     expect(JSON.stringify(recorded)).not.toContain('Red');
     const [kept] = await database()`select details from received_reports where id = ${id}`;

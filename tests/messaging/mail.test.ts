@@ -34,7 +34,7 @@ interface StoredMail {
   attempts: number;
 }
 
-const mailsOf = (companyId: string): Promise<StoredMail[]> =>
+const readMails = (companyId: string): Promise<StoredMail[]> =>
   database()<
     StoredMail[]
   >`select id, recipient, status, attempts from mails where company_id = ${companyId} order by id`;
@@ -42,7 +42,7 @@ const mailsOf = (companyId: string): Promise<StoredMail[]> =>
 /** Waits until the only mail of a company is as expected. */
 async function mailBecomes(companyId: string, expected: Partial<StoredMail>): Promise<StoredMail> {
   return vi.waitFor(async () => {
-    const mails = await mailsOf(companyId);
+    const mails = await readMails(companyId);
     expect(mails).toEqual([expect.objectContaining(expected)]);
     return mails[0] as StoredMail;
   }, patience);
@@ -171,7 +171,7 @@ describe('with an SMTP server', () => {
     const quiet = (await expectStatus(201, 'POST', '/v1/onboarding', { body: signup({ send_welcome_email: false }) }))
       .body.data;
     expect(quiet.welcome_email_sent).toBe(false);
-    expect(await mailsOf(quiet.company.id)).toEqual([]);
+    expect(await readMails(quiet.company.id)).toEqual([]);
     await expectStatus(400, 'POST', '/v1/onboarding', { body: signup({ admin_user: { email: data.user.email } }) });
     const [count] = await database()`select count(*)::int as count from mails where recipient = ${data.user.email}`;
     expect(count).toEqual({ count: 1 });
@@ -186,7 +186,7 @@ describe('with an SMTP server', () => {
       key: tenant.key,
       body: person({ send_welcome: true }),
     });
-    expect(await mailsOf(tenant.companyId)).toEqual([]);
+    expect(await readMails(tenant.companyId)).toEqual([]);
   });
 
   test('retries with growing pauses while the mail server rejects temporarily, and delivers once', async () => {
@@ -277,7 +277,7 @@ describe('with an SMTP server', () => {
     }));
     await sql`insert into mails ${sql(rows)}`;
     await vi.waitFor(async () => {
-      expect((await mailsOf(tenant.companyId)).filter(({ status }) => status !== 'sent')).toEqual([]);
+      expect((await readMails(tenant.companyId)).filter(({ status }) => status !== 'sent')).toEqual([]);
     }, patience);
     for (const { recipient } of rows) expect([recipient, sentTo(recipient).length]).toEqual([recipient, 1]);
   });

@@ -81,11 +81,11 @@ const read = async (draft: Json, whose = tenant): Promise<Json> =>
   (await expectStatus(200, 'GET', `/v1/messages/drafts/${draft.id}`, { key: whose.key })).body.data.draft;
 const becomes = (draft: Json, expected: object, whose = tenant): Promise<void> =>
   expect.poll(() => read(draft, whose), patience).toMatchObject(expected);
-const attemptsOf = async (draft: Json): Promise<Json> =>
+const readAttempts = async (draft: Json): Promise<Json> =>
   (await database()`select status, attempts, attempted_at, leased_until from message_drafts where id = ${draft.id}`)[0];
 /** Waits until this many attempts were made and the next one is pending. */
 const waits = (draft: Json, attempts: number): Promise<void> =>
-  expect.poll(() => attemptsOf(draft), patience).toMatchObject({ status: 'approved', attempts, leased_until: null });
+  expect.poll(() => readAttempts(draft), patience).toMatchObject({ status: 'approved', attempts, leased_until: null });
 const makeDue = (draft: Json): Promise<unknown> =>
   database()`update message_drafts set due_at = now() where id = ${draft.id} and status = 'approved'`;
 const anEmail = (): { channel: string; to: string; subject: string; body: string } => ({
@@ -97,7 +97,7 @@ const anEmail = (): { channel: string; to: string; subject: string; body: string
 const sentTo = (email: string): ReceivedMail[] => smtp.received.filter(({ recipients }) => recipients.includes(email));
 const mailTo = (email: string): string => sentTo(email)[0]?.raw ?? '';
 /** Returns the decoded text of an email. */
-const textOf = (raw: string): string =>
+const decodeText = (raw: string): string =>
   raw
     .slice(raw.indexOf('\r\n\r\n') + 4)
     .replace(/=\r\n/g, '')
@@ -120,7 +120,7 @@ describe('an email', () => {
     expect(raw).toMatch(/^Subject: Your quote\r$/m);
     expect(raw).toMatch(/^List-Unsubscribe-Post: List-Unsubscribe=One-Click\r$/m);
     expect(linkIn(raw)).toContain(`${server.url}/unsubscribe/`);
-    expect(textOf(raw).trim()).toBe('Hello Sara');
+    expect(decodeText(raw).trim()).toBe('Hello Sara');
 
     const timeline = await listChildren(tenant.key, 'accounts', account, 'messages');
     expect(timeline.messages).toMatchObject([
@@ -176,7 +176,7 @@ describe('an email', () => {
       await makeDue(draft);
     }
     await becomes(draft, { status: 'sent' });
-    expect(await attemptsOf(draft)).toMatchObject({ attempts: 4, attempted_at: null });
+    expect(await readAttempts(draft)).toMatchObject({ attempts: 4, attempted_at: null });
     expect(sentTo(draft.to)).toHaveLength(1);
   });
 
@@ -256,7 +256,7 @@ describe('the link in an email', () => {
   const suppressed = (email: string) => database()`
     select reason, source, campaign_id from email_suppressions where email = ${email}`;
 
-  async function linkOf(more: { campaignId?: string } = {}): Promise<{ draft: Json; link: string }> {
+  async function sendLink(more: { campaignId?: string } = {}): Promise<{ draft: Json; link: string }> {
     const draft = await newDraft(tenant.key, anEmail());
     if (more.campaignId)
       await database()`update message_drafts set campaign_id = ${more.campaignId} where id = ${draft.id}`;
@@ -266,7 +266,7 @@ describe('the link in an email', () => {
   }
 
   test('shows a button on the unsubscribe page for GET requests and changes nothing', async () => {
-    const { draft, link } = await linkOf();
+    const { draft, link } = await sendLink();
     for (const method of ['GET', 'HEAD']) {
       const answer = await fetch(link, { method });
       expect(answer.status).toBe(200);
@@ -277,7 +277,7 @@ describe('the link in an email', () => {
 
   test('unsubscribes by one-click POST and by the button, repeatably', async () => {
     const campaignId = randomUUID();
-    const { draft, link } = await linkOf({ campaignId });
+    const { draft, link } = await sendLink({ campaignId });
     for (const body of ['List-Unsubscribe=One-Click', '']) {
       const answer = await fetch(link, {
         method: 'POST',
@@ -298,7 +298,7 @@ describe('the link in an email', () => {
   test.skipIf(!findProgram('chromium'))(
     `shows the unsubscribe page accessibly, on small screens, by keyboard, without JavaScript${skipNote('chromium')}`,
     async () => {
-      const { draft, link } = await linkOf();
+      const { draft, link } = await sendLink();
       const browser = await openBrowser();
       const viewport = { width: 320, height: 640 };
       try {
@@ -325,12 +325,12 @@ describe('the link in an email', () => {
   );
 
   test('repeats the unsubscribe link as the last line of campaign emails', async () => {
-    const { draft, link } = await linkOf({ campaignId: randomUUID() });
-    expect(textOf(mailTo(draft.to)).trim().split(/\r?\n/).at(-1)).toBe(`Unsubscribe: ${link}`);
+    const { draft, link } = await sendLink({ campaignId: randomUUID() });
+    expect(decodeText(mailTo(draft.to)).trim().split(/\r?\n/).at(-1)).toBe(`Unsubscribe: ${link}`);
   });
 
   test('rejects an unsubscribe link with any changed character', async () => {
-    const { draft, link } = await linkOf();
+    const { draft, link } = await sendLink();
     const at = link.lastIndexOf('/') + 5;
     const changed = `${link.slice(0, at)}${link[at] === 'A' ? 'B' : 'A'}${link.slice(at + 1)}`;
     expect((await fetch(changed, { method: 'POST', body: '' })).status).toBe(404);
@@ -377,7 +377,7 @@ describe('a text', () => {
     const rows =
       await database()`select source, created_by_kind as by from do_not_call where phone_number = ${draft.to}`;
     expect(rows).toEqual(isOptedOut ? [{ source: 'opt_out', by: 'system' }] : []);
-    expect((await attemptsOf(draft)).attempts).toBe(1);
+    expect((await readAttempts(draft)).attempts).toBe(1);
   });
 
   test.each([429, 401])('retries a text after status %i without a lookup', async (status) => {
@@ -398,7 +398,7 @@ describe('a text', () => {
     await approve(draft);
     await expect.poll(() => twilio.to(draft.to).length, patience).toBe(1);
     await waits(draft, 1);
-    expect((await attemptsOf(draft)).attempted_at).toBeInstanceOf(Date);
+    expect((await readAttempts(draft)).attempted_at).toBeInstanceOf(Date);
     twilio.behave = () => undefined;
     await makeDue(draft);
     await becomes(draft, { status: 'sent', provider_ref: twilio.to(draft.to)[0]?.sid });

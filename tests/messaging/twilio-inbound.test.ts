@@ -1,7 +1,7 @@
 // Inbound requests of Twilio: signed, and stored like all inbound reports.
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
-import { twilioSignature } from '../../integrations/twilio/inbound.ts';
+import { computeTwilioSignature } from '../../integrations/twilio/inbound.ts';
 import { anyAddress, expectStatus, type Json } from '../support/client.ts';
 import { besideCommon } from '../support/databases.ts';
 import { recordedEvents } from '../support/events.ts';
@@ -48,7 +48,7 @@ async function tell(
   const answer = await fetch(to, {
     method: 'POST',
     headers: {
-      'x-twilio-signature': signature ?? twilioSignature(token, to, new Map(Object.entries(form))),
+      'x-twilio-signature': signature ?? computeTwilioSignature(token, to, new Map(Object.entries(form))),
       'x-forwarded-for': anyAddress(),
     },
     body: new URLSearchParams(form),
@@ -95,7 +95,7 @@ test.each([
 ])('computes the signature of Twilio’s own example, from %s', (number, expected) => {
   const form = { Digits: '1234', To: '+18005551212', From: number, Caller: number, CallSid: 'CA1234567890ABCDE' };
   const address = 'https://mycompany.com/myapp.php?foo=1&bar=2';
-  expect(twilioSignature('12345', address, new Map(Object.entries(form)))).toBe(expected);
+  expect(computeTwilioSignature('12345', address, new Map(Object.entries(form)))).toBe(expected);
 });
 
 describe('a text', () => {
@@ -205,7 +205,7 @@ test('emits a fax with its pages', async () => {
 describe('rejected requests', () => {
   test('rejects a signature of another form, another address or another token', async () => {
     const form = text();
-    const good = (of: Form, to = url, by = token) => twilioSignature(by, to, new Map(Object.entries(of)));
+    const good = (of: Form, to = url, by = token) => computeTwilioSignature(by, to, new Map(Object.entries(of)));
     const before = (await reports()).length;
     const other = await newTenant();
     for (const signature of [
@@ -257,7 +257,7 @@ describe('rejected requests', () => {
   });
 
   test('rejects a request that is not a form', async () => {
-    const headers = { 'x-twilio-signature': twilioSignature(token, url, new Map()) };
+    const headers = { 'x-twilio-signature': computeTwilioSignature(token, url, new Map()) };
     expect((await fetch(url, { headers })).status).toBe(404);
   });
 

@@ -309,9 +309,9 @@ async function putInReach(object: string, memberId: string): Promise<void> {
 async function relate(): Promise<void> {
   const sql = database();
   const { companyId, key } = tenant;
-  const idsOf = async (table: string): Promise<string[]> =>
+  const listIds = async (table: string): Promise<string[]> =>
     (await sql`select id from ${sql(table)} where company_id = ${companyId} order by id`).map(({ id }) => id);
-  const [leads, deals, visits] = await Promise.all(['leads', 'deals', 'custom_records'].map(idsOf));
+  const [leads, deals, visits] = await Promise.all(['leads', 'deals', 'custom_records'].map(listIds));
   if (!leads || !deals || !visits) throw new Error('records are missing');
   for (const [index, id] of deals.entries())
     if (index % 3 !== 0)
@@ -359,22 +359,22 @@ async function link(
 }
 
 /** The relations of an object as a key sees them. */
-function relationsOf(object: string, who: Who): ReferenceRelations {
+function buildRelations(object: string, who: Who): ReferenceRelations {
   return new Map(
     (relations[object] ?? []).map(({ name, other, field, type, place = 0, isToOne }) => {
       const visible = new Map((all.get(`${who} ${other}`) ?? []).map((record) => [record.id, record]));
-      const idsOf = (record: Json): string[] => {
+      const listIds = (record: Json): string[] => {
         if (field && isToOne) return [record[field]];
         if (field) return [...visible.values()].filter((each) => each[field] === record.id).map(({ id }) => id);
         return (pairs.get(type ?? '') ?? []).flatMap((pair) => (pair[1 - place] === record.id ? [pair[place]] : []));
       };
-      const recordsOf = (record: Json) => idsOf(record).flatMap((id) => visible.get(id) ?? []);
-      return [name, { fields: fieldsOf(other), recordsOf }];
+      const listRecords = (record: Json) => listIds(record).flatMap((id) => visible.get(id) ?? []);
+      return [name, { fields: buildFields(other), listRecords }];
     }),
   );
 }
 
-function fieldsOf(object: string): Map<string, ReferenceField> {
+function buildFields(object: string): Map<string, ReferenceField> {
   const fields = new Map<string, ReferenceField>((pools[object] ?? []).map((pool) => [pool.name, pool]));
   return fields.set('id', { name: 'id', kind: 'text' });
 }
@@ -448,7 +448,7 @@ const operatorsOf: Record<ReferenceField['kind'], readonly string[]> = {
 
 const isRelative = (value: unknown): boolean => typeof value === 'object';
 
-function comparisonOf(
+function generateComparison(
   field: { field: string; as?: 'number' | 'date' },
   operators: readonly string[],
   asked: readonly unknown[],
@@ -466,47 +466,47 @@ function comparisonOf(
     .chain((op) => (values[op] ?? value).map((each) => ({ ...field, op, value: each })));
 }
 
-function conditionOf(object: string, prefix = ''): fc.Arbitrary<ReferenceFilter> {
+function generateCondition(object: string, prefix = ''): fc.Arbitrary<ReferenceFilter> {
   return fc.constantFrom(...(pools[object] ?? [])).chain((pool): fc.Arbitrary<ReferenceFilter> => {
     const field = `${prefix}${pool.name}`;
-    const plain = comparisonOf({ field }, operatorsOf[pool.kind], pool.asked);
+    const plain = generateComparison({ field }, operatorsOf[pool.kind], pool.asked);
     if (!pool.custom) return plain;
-    const asNumber = comparisonOf({ field, as: 'number' }, ordered, [...askedNumbers, 12, 7, 100, -0.5]);
-    const asDate = comparisonOf({ field, as: 'date' }, ordered, [...askedTimes, ...days, ...relative]);
+    const asNumber = generateComparison({ field, as: 'number' }, ordered, [...askedNumbers, 12, 7, 100, -0.5]);
+    const asDate = generateComparison({ field, as: 'date' }, ordered, [...askedTimes, ...days, ...relative]);
     return fc.oneof({ weight: 2, arbitrary: plain }, asNumber, asDate);
   });
 }
 
 /** A condition through a relation. @param depth of combinators that the filter of the other records can have */
-function relatedConditionOf(object: string, depth: number): fc.Arbitrary<ReferenceFilter> {
+function generateRelatedCondition(object: string, depth: number): fc.Arbitrary<ReferenceFilter> {
   return fc
     .constantFrom(...(relations[object] ?? []))
     .chain(({ name, other, isToOne }): fc.Arbitrary<ReferenceFilter> => {
-      const inner = combinedOf(conditionOf(other), Math.min(depth, 2));
+      const inner = generateCombination(generateCondition(other), Math.min(depth, 2));
       const any = inner.map((filter) => ({ link: name, any: filter }));
       const none = inner.map((filter) => ({ link: name, none: filter }));
       return isToOne
-        ? fc.oneof({ weight: 3, arbitrary: conditionOf(other, `${name}.`) }, any, none)
+        ? fc.oneof({ weight: 3, arbitrary: generateCondition(other, `${name}.`) }, any, none)
         : fc.oneof(any, none);
     });
 }
 
-function combinedOf(condition: fc.Arbitrary<ReferenceFilter>, depth: number): fc.Arbitrary<ReferenceFilter> {
+function generateCombination(condition: fc.Arbitrary<ReferenceFilter>, depth: number): fc.Arbitrary<ReferenceFilter> {
   if (depth === 0) return condition;
-  const members = fc.array(combinedOf(condition, depth - 1), { minLength: 1, maxLength: 3 });
+  const members = fc.array(generateCombination(condition, depth - 1), { minLength: 1, maxLength: 3 });
   return fc.oneof(
     { weight: 2, arbitrary: condition },
     { weight: 1, arbitrary: members.map((and) => ({ and })) },
     { weight: 1, arbitrary: members.map((or) => ({ or })) },
-    { weight: 1, arbitrary: combinedOf(condition, depth - 1).map((not) => ({ not })) },
+    { weight: 1, arbitrary: generateCombination(condition, depth - 1).map((not) => ({ not })) },
   );
 }
 
 /** A filter within the limits: 3 levels of combinators, 3 conditions through a relation. */
-function filterOf(object: string, depth = 3): fc.Arbitrary<ReferenceFilter> {
-  const condition = conditionOf(object);
+function generateFilter(object: string, depth = 3): fc.Arbitrary<ReferenceFilter> {
+  const condition = generateCondition(object);
   const leaf = (left: number) =>
-    fc.oneof({ weight: 3, arbitrary: condition }, { weight: 1, arbitrary: relatedConditionOf(object, left) });
+    fc.oneof({ weight: 3, arbitrary: condition }, { weight: 1, arbitrary: generateRelatedCondition(object, left) });
   const of = (left: number): fc.Arbitrary<ReferenceFilter> => {
     if (left === 0) return leaf(0);
     const members = fc.array(of(left - 1), { minLength: 1, maxLength: 3 });
@@ -517,21 +517,23 @@ function filterOf(object: string, depth = 3): fc.Arbitrary<ReferenceFilter> {
       { weight: 1, arbitrary: of(left - 1).map((not) => ({ not })) },
     );
   };
-  return of(depth).filter((filter) => countOf(filter, isThroughRelation) <= 3 && countOf(filter, () => true) <= 40);
+  return of(depth).filter(
+    (filter) => countLeaves(filter, isThroughRelation) <= 3 && countLeaves(filter, () => true) <= 40,
+  );
 }
 
 const isThroughRelation = (leaf: ReferenceFilter): boolean =>
   'link' in leaf || ('field' in leaf && leaf.field.includes('.'));
 
 /** How many conditions of a filter, and of those inside them, pass the test. */
-function countOf(filter: ReferenceFilter, test: (leaf: ReferenceFilter) => boolean): number {
+function countLeaves(filter: ReferenceFilter, test: (leaf: ReferenceFilter) => boolean): number {
   const inner = 'and' in filter ? filter.and : 'or' in filter ? filter.or : 'not' in filter ? [filter.not] : undefined;
-  if (inner) return inner.reduce((sum, member) => sum + countOf(member, test), 0);
+  if (inner) return inner.reduce((sum, member) => sum + countLeaves(member, test), 0);
   const related = 'any' in filter ? filter.any : 'none' in filter ? filter.none : undefined;
-  return Number(test(filter)) + (related ? countOf(related, test) : 0);
+  return Number(test(filter)) + (related ? countLeaves(related, test) : 0);
 }
 
-function sortOf(object: string): fc.Arbitrary<string> {
+function generateSort(object: string): fc.Arbitrary<string> {
   const names = [...(pools[object] ?? []).filter((pool) => !pool.hidden).map((pool) => pool.name), 'id'];
   return fc
     .uniqueArray(fc.constantFrom(...names), { minLength: 1, maxLength: 3 })
@@ -552,16 +554,16 @@ test(`returns the rows of the reference in its order for ${runs} random filters 
         'team',
         ...(object === 'object:visits' ? [] : ['narrow' as const]),
       ),
-      filter: filterOf(object),
-      sort: sortOf(object),
+      filter: generateFilter(object),
+      sort: generateSort(object),
       limit: fc.constantFrom(7, 100, 100, 100),
     }),
   );
   let found = 0;
   const clock: ReferenceClock = { now: new Date(), timezone };
   const property = fc.asyncProperty(query, async ({ object, who, filter, sort, limit }) => {
-    const fields = fieldsOf(object);
-    const related = relationsOf(object, who);
+    const fields = buildFields(object);
+    const related = buildRelations(object, who);
     const records = all.get(`${who} ${object}`) ?? [];
     const expected = inOrder(
       records.filter((record) => passes(record, filter, fields, clock, related)),

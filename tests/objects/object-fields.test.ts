@@ -8,16 +8,16 @@ import { database, newKey, newTenant } from '../support/tenants.ts';
 const budget = { name: 'budget', label: 'Budget', type: 'currency' };
 const color = { name: 'color', label: 'Color', type: 'select', options: [{ label: 'Red' }, { label: 'Dark blue' }] };
 
-const fieldsOf = (object: string) => `/v1/objects/${encodeURIComponent(object)}/fields`;
+const buildFieldsPath = (object: string) => `/v1/objects/${encodeURIComponent(object)}/fields`;
 const add = async (key: string, body: object, object = 'leads') =>
-  (await expectStatus(201, 'POST', fieldsOf(object), { key, body })).body.data.field;
+  (await expectStatus(201, 'POST', buildFieldsPath(object), { key, body })).body.data.field;
 const change = async (key: string, name: string, body: object, object = 'leads') =>
-  (await expectStatus(200, 'PATCH', `${fieldsOf(object)}/${name}`, { key, body })).body.data.field;
+  (await expectStatus(200, 'PATCH', `${buildFieldsPath(object)}/${name}`, { key, body })).body.data.field;
 const problems = (body: Json) => body.error.details.fields.map(({ field, code }: Json) => [field, code]);
 const refuse = async (key: string, body: object, object = 'leads') =>
-  problems((await expectStatus(422, 'POST', fieldsOf(object), { key, body })).body);
+  problems((await expectStatus(422, 'POST', buildFieldsPath(object), { key, body })).body);
 const refuseChange = async (key: string, name: string, body: object, object = 'leads') =>
-  problems((await expectStatus(422, 'PATCH', `${fieldsOf(object)}/${name}`, { key, body })).body);
+  problems((await expectStatus(422, 'PATCH', `${buildFieldsPath(object)}/${name}`, { key, body })).body);
 const published = async (key: string, name: string, object = 'leads') =>
   (
     await expectStatus(200, 'GET', `/v1/objects/${encodeURIComponent(object)}/schema`, { key })
@@ -116,7 +116,7 @@ describe('POST /v1/objects/{object}/fields', () => {
     const tenant = await newTenant();
     const hintFor = async (): Promise<string> => {
       const body = { ...budget, name };
-      const answer = await expectStatus(422, 'POST', fieldsOf('leads'), { key: tenant.key, body });
+      const answer = await expectStatus(422, 'POST', buildFieldsPath('leads'), { key: tenant.key, body });
       return answer.body.error.details.fields[0].hint;
     };
     const hint = `Use ${suggested}, for example. /docs#operation/createField lists the reserved names.`;
@@ -162,7 +162,7 @@ describe('POST /v1/objects/{object}/fields', () => {
     const tenant = await newTenant();
     await add(tenant.key, budget);
     await change(tenant.key, 'budget', { enabled: false });
-    const { body } = await expectStatus(409, 'POST', fieldsOf('leads'), {
+    const { body } = await expectStatus(409, 'POST', buildFieldsPath('leads'), {
       key: tenant.key,
       body: { ...budget, name: ' Búdget' },
     });
@@ -175,7 +175,7 @@ describe('POST /v1/objects/{object}/fields', () => {
   test('creates a field once for 32 concurrent calls with the same name', async () => {
     const tenant = await newTenant();
     const answers = await Promise.all(
-      Array.from({ length: 32 }, () => call('POST', fieldsOf('leads'), { key: tenant.key, body: budget })),
+      Array.from({ length: 32 }, () => call('POST', buildFieldsPath('leads'), { key: tenant.key, body: budget })),
     );
     expect(answers.map((answer) => answer.status).sort()).toEqual([201, ...Array(31).fill(409)]);
     expect(await published(tenant.key, 'budget')).toMatchObject({ custom: true });
@@ -250,7 +250,7 @@ describe('POST /v1/objects/{object}/fields', () => {
       ['label', 'TOO_SHORT'],
       ['options', 'REQUIRED'],
     ]);
-    await expectStatus(400, 'POST', fieldsOf('leads'), { key: tenant.key, rawBody: '{' });
+    await expectStatus(400, 'POST', buildFieldsPath('leads'), { key: tenant.key, rawBody: '{' });
   });
 
   test('rejects lone surrogates anywhere in the body of a field', async () => {
@@ -271,7 +271,7 @@ describe('POST /v1/objects/{object}/fields', () => {
       select ${tenant.companyId}, 'object:visits', name, name, 'text', name <> 'kept_7', now(), now() from unnest(${names}::text[]) as name`;
     const answers = await Promise.all(
       Array.from({ length: 16 }, (_, index) =>
-        call('POST', fieldsOf('object:visits'), { key: tenant.key, body: { ...budget, name: `new_${index}` } }),
+        call('POST', buildFieldsPath('object:visits'), { key: tenant.key, body: { ...budget, name: `new_${index}` } }),
       ),
     );
     expect(answers.filter((answer) => answer.status === 201)).toHaveLength(4);
@@ -292,7 +292,7 @@ describe('POST /v1/objects/{object}/fields', () => {
       'name',
       ...fields.map((field) => field.name),
     ]);
-    await expectStatus(409, 'POST', fieldsOf('object:visits'), { key: tenant.key, body: budget });
+    await expectStatus(409, 'POST', buildFieldsPath('object:visits'), { key: tenant.key, body: budget });
     const more = { ...visits, slug: 'more', fields: [...fields, budget] };
     const refused = await expectStatus(422, 'POST', '/v1/objects', { key: tenant.key, body: more });
     expect(problems(refused.body)).toEqual([['fields', 'TOO_LONG']]);
@@ -302,7 +302,7 @@ describe('POST /v1/objects/{object}/fields', () => {
     const [tenant, other] = [await newTenant(), await newTenant()];
     await newObject(other.key);
     for (const object of ['object:visits', 'object:never-was', 'contacts', 'reports']) {
-      const { body } = await expectStatus(404, 'POST', fieldsOf(object), { key: tenant.key, body: budget });
+      const { body } = await expectStatus(404, 'POST', buildFieldsPath(object), { key: tenant.key, body: budget });
       expect(body.error).toEqual({ code: 'NOT_FOUND', message: 'There is no such resource.' });
     }
   });
@@ -310,7 +310,7 @@ describe('POST /v1/objects/{object}/fields', () => {
   test('requires settings:configure and a live key to add a field, and no scope of the object', async () => {
     const tenant = await newTenant();
     const send = (status: number, key: string | undefined) =>
-      expectStatus(status, 'POST', fieldsOf('leads'), { key, body: budget });
+      expectStatus(status, 'POST', buildFieldsPath('leads'), { key, body: budget });
     await send(401, undefined);
     const refused = await send(403, await newKey(tenant, { scopes: ['leads:*', 'settings:view'] }));
     expect(refused.body.error.details.required_scopes).toEqual(['settings:configure']);
@@ -467,7 +467,7 @@ describe('PATCH /v1/objects/{object}/fields/{field}', () => {
   test('keeps email or mobile on leads when both are disabled concurrently', async () => {
     const tenant = await newTenant();
     const off = (name: string) =>
-      call('PATCH', `${fieldsOf('leads')}/${name}`, { key: tenant.key, body: { enabled: false } });
+      call('PATCH', `${buildFieldsPath('leads')}/${name}`, { key: tenant.key, body: { enabled: false } });
     const answers = await Promise.all([off('email'), off('mobile')]);
     expect(answers.map((answer) => answer.status).sort()).toEqual([200, 422]);
     const refused = answers.find((answer) => answer.status === 422);
@@ -508,7 +508,7 @@ describe('PATCH /v1/objects/{object}/fields/{field}', () => {
       ['enabled', 'INVALID_TYPE'],
     ]);
     expect(await refuseChange(tenant.key, 'budget', { label: '<b><i>' })).toEqual([['label', 'TOO_SHORT']]);
-    await expectStatus(400, 'PATCH', `${fieldsOf('leads')}/budget`, { key: tenant.key, rawBody: 'x' });
+    await expectStatus(400, 'PATCH', `${buildFieldsPath('leads')}/budget`, { key: tenant.key, rawBody: 'x' });
   });
 
   test('returns 404 for a field that is unknown, common to all objects, malformed or of another workspace', async () => {
@@ -536,7 +536,7 @@ describe('PATCH /v1/objects/{object}/fields/{field}', () => {
   test('requires settings:configure and a live key to change a field', async () => {
     const tenant = await newTenant();
     const send = (status: number, key: string | undefined) =>
-      expectStatus(status, 'PATCH', `${fieldsOf('leads')}/city`, { key, body: { enabled: false } });
+      expectStatus(status, 'PATCH', `${buildFieldsPath('leads')}/city`, { key, body: { enabled: false } });
     await send(401, undefined);
     await send(403, await newKey(tenant, { scopes: ['leads:*'] }));
     expect((await send(403, tenant.testKey)).body.error.details.reason).toBe('live_key_required');

@@ -12,7 +12,7 @@ const visits = { slug: 'site-visits', label: 'Site visit', plural: 'Site visits'
 const list = async (key: string, baseUrl?: string) =>
   (await expectStatus(200, 'GET', '/v1/objects', { key, baseUrl })).body.data.objects;
 const names = async (key: string) => (await list(key)).map((object: Json) => object.object);
-const pathOf = (object: string) => `/v1/objects/${encodeURIComponent(object)}`;
+const buildPath = (object: string) => `/v1/objects/${encodeURIComponent(object)}`;
 const create = (key: string, body: object = visits) => expectStatus(201, 'POST', '/v1/objects', { key, body });
 const problems = (body: Json) => body.error.details.fields.map(({ field, code }: Json) => [field, code]);
 
@@ -118,7 +118,7 @@ describe('GET /v1/objects/{object}/schema', () => {
     const [tenant, other] = [await newTenant(), await newTenant()];
     await create(other.key);
     await create(tenant.key, { ...visits, slug: 'off' });
-    await expectStatus(200, 'PATCH', pathOf('object:off'), { key: tenant.key, body: { enabled: false } });
+    await expectStatus(200, 'PATCH', buildPath('object:off'), { key: tenant.key, body: { enabled: false } });
     const narrow = await newKey(tenant, { scopes: ['deals:create', 'leads:view'] });
     const refusals: [string, string][] = [
       ['deals', narrow],
@@ -133,7 +133,7 @@ describe('GET /v1/objects/{object}/schema', () => {
       ['constructor', tenant.key],
     ];
     for (const [object, key] of refusals) {
-      const { body } = await expectStatus(404, 'GET', `${pathOf(object)}/schema`, { key });
+      const { body } = await expectStatus(404, 'GET', `${buildPath(object)}/schema`, { key });
       expect(body.error, object).toEqual({ code: 'NOT_FOUND', message: 'There is no such resource.' });
     }
   });
@@ -172,7 +172,7 @@ describe('POST /v1/objects', () => {
       },
       { name: 'area', label: 'Area', type: 'number', required: false, custom: true, unique: false },
     ]);
-    const schema = await expectStatus(200, 'GET', `${pathOf('object:site-visits')}/schema`, { key: tenant.key });
+    const schema = await expectStatus(200, 'GET', `${buildPath('object:site-visits')}/schema`, { key: tenant.key });
     expect(schema.body.data.schema.fields).toEqual(body.data.object.fields);
     await expectStatus(200, 'GET', '/v1/objects/object:site-visits/schema', { key: tenant.key });
   });
@@ -236,7 +236,7 @@ describe('POST /v1/objects', () => {
   test('never reuses a slug, not even of a disabled object', async () => {
     const tenant = await newTenant();
     await create(tenant.key);
-    await expectStatus(200, 'PATCH', pathOf('object:site-visits'), { key: tenant.key, body: { enabled: false } });
+    await expectStatus(200, 'PATCH', buildPath('object:site-visits'), { key: tenant.key, body: { enabled: false } });
     const { body } = await expectStatus(409, 'POST', '/v1/objects', { key: tenant.key, body: visits });
     expect(body.error).toMatchObject({
       code: 'ALREADY_EXISTS',
@@ -290,7 +290,7 @@ describe('PATCH /v1/objects/{object}', () => {
   test('changes only the sent properties of an object, and audits their old values', async () => {
     const tenant = await newTenant();
     await create(tenant.key);
-    const { body } = await expectStatus(200, 'PATCH', pathOf('object:site-visits'), {
+    const { body } = await expectStatus(200, 'PATCH', buildPath('object:site-visits'), {
       key: tenant.key,
       body: { label: 'Visit' },
     });
@@ -305,16 +305,16 @@ describe('PATCH /v1/objects/{object}', () => {
     const tenant = await newTenant();
     await create(tenant.key, { ...visits, fields: [{ name: 'area', label: 'Area', type: 'number' }] });
     const change = (enabled: boolean) =>
-      expectStatus(200, 'PATCH', pathOf('object:site-visits'), { key: tenant.key, body: { enabled } });
+      expectStatus(200, 'PATCH', buildPath('object:site-visits'), { key: tenant.key, body: { enabled } });
     expect((await change(false)).body.data.object.enabled).toBe(false);
     expect(await names(tenant.key)).not.toContain('object:site-visits');
-    await expectStatus(404, 'GET', `${pathOf('object:site-visits')}/schema`, { key: tenant.key });
-    await expectStatus(404, 'POST', `${pathOf('object:site-visits')}/fields`, {
+    await expectStatus(404, 'GET', `${buildPath('object:site-visits')}/schema`, { key: tenant.key });
+    await expectStatus(404, 'POST', `${buildPath('object:site-visits')}/fields`, {
       key: tenant.key,
       body: { name: 'x', label: 'X', type: 'text' },
     });
     expect((await change(true)).body.data.object.enabled).toBe(true);
-    const { body } = await expectStatus(200, 'GET', `${pathOf('object:site-visits')}/schema`, { key: tenant.key });
+    const { body } = await expectStatus(200, 'GET', `${buildPath('object:site-visits')}/schema`, { key: tenant.key });
     expect(body.data.schema.fields.map((field: Json) => field.name)).toEqual(['name', 'area']);
   });
 
@@ -331,19 +331,19 @@ describe('PATCH /v1/objects/{object}', () => {
     const tenant = await newTenant();
     await create(tenant.key);
     const refuse = async (body: object) =>
-      problems((await expectStatus(422, 'PATCH', pathOf('object:site-visits'), { key: tenant.key, body })).body);
+      problems((await expectStatus(422, 'PATCH', buildPath('object:site-visits'), { key: tenant.key, body })).body);
     expect(await refuse({ slug: 'site-visits' })).toEqual([['slug', 'IMMUTABLE']]);
     expect(await refuse({})).toEqual([['', 'REQUIRED']]);
     expect(await refuse({ label: '<<b>script>' })).toEqual([['label', 'TOO_SHORT']]);
     expect(await refuse({ fields: [] })).toEqual([['fields', 'UNKNOWN_FIELD']]);
-    await expectStatus(400, 'PATCH', pathOf('object:site-visits'), { key: tenant.key, rawBody: '[]' });
+    await expectStatus(400, 'PATCH', buildPath('object:site-visits'), { key: tenant.key, rawBody: '[]' });
   });
 
   test('returns 404 for unknown objects and those of others, and requires the scope and a live key for changes', async () => {
     const [tenant, other] = [await newTenant(), await newTenant()];
     await create(other.key);
     const change = (status: number, object: string, key: string | undefined) =>
-      expectStatus(status, 'PATCH', pathOf(object), { key, body: { enabled: false } });
+      expectStatus(status, 'PATCH', buildPath(object), { key, body: { enabled: false } });
     await change(404, 'object:site-visits', tenant.key);
     await change(404, 'object:X', tenant.key);
     await change(404, 'reports', tenant.key);

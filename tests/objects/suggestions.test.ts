@@ -13,13 +13,13 @@ beforeAll(async () => {
   await newCustomField(tenant, 'leads', 'secret_score', { enabled: false });
 });
 
-async function problemsOf(body: object): Promise<Record<string, Json>> {
+async function findProblems(body: object): Promise<Record<string, Json>> {
   const answer = await expectStatus(422, 'POST', recordsPath('leads'), { key, body, idempotencyKey: true });
   return Object.fromEntries(answer.body.error.details.fields.map((each: Json) => [each.field, each]));
 }
 
 const meantBy = async (name: string): Promise<string | undefined> => {
-  const problem = (await problemsOf({ [name]: 'x' }))[name];
+  const problem = (await findProblems({ [name]: 'x' }))[name];
   expect(problem).toMatchObject({ code: 'UNKNOWN_FIELD' });
   return problem.did_you_mean;
 };
@@ -61,15 +61,15 @@ test('suggests the closest of several names', async () => {
 });
 
 test('suggests the closest option for an unknown one', async () => {
-  const problems = await problemsOf({ first_name: 'A', email: 'a@x.example', lead_status: 'Contacte', tier: 'glod' });
+  const problems = await findProblems({ first_name: 'A', email: 'a@x.example', lead_status: 'Contacte', tier: 'glod' });
   expect(problems.lead_status).toMatchObject({ code: 'INVALID_OPTION', did_you_mean: 'Contacted' });
   expect(problems.tier).toMatchObject({ did_you_mean: 'gold', allowed: ['gold', 'silver'] });
-  const far = await problemsOf({ first_name: 'A', email: 'a@x.example', tier: 'platinum' });
+  const far = await findProblems({ first_name: 'A', email: 'a@x.example', tier: 'platinum' });
   expect(far.tier).not.toHaveProperty('did_you_mean');
 });
 
 test('names the writable field for the read-only id of a configured list', async () => {
-  const problems = await problemsOf({ first_name: 'A', email: 'a@x.example', source_id: 'x', id: 'x' });
+  const problems = await findProblems({ first_name: 'A', email: 'a@x.example', source_id: 'x', id: 'x' });
   expect(problems.source_id).toMatchObject({ code: 'READ_ONLY', hint: 'Send source with the name instead.' });
   expect(problems.id.hint).toBe('Omit this field. It is set automatically.');
 });
@@ -156,5 +156,5 @@ test('lists only accepted names for a body, and words its problems', async () =>
 
 test('rejects a body of long unknown names in time', async () => {
   const body = Object.fromEntries(Array.from({ length: 99 }, (_, index) => [`${'ab'.repeat(28)}${index}`, 1]));
-  expect(Object.keys(await problemsOf(body))).toEqual(expect.arrayContaining(Object.keys(body)));
+  expect(Object.keys(await findProblems(body))).toEqual(expect.arrayContaining(Object.keys(body)));
 });

@@ -6,12 +6,12 @@ import { type Answer, call, expectStatus, type Json } from '../support/client.ts
 import { createRecord, lead, newCustomField, newCustomObject, patchRecord, recordsPath } from '../support/records.ts';
 import { database, newKey, newTenant, newUser } from '../support/tenants.ts';
 
-const fieldsOf = (object: string) => `/v1/objects/${encodeURIComponent(object)}/fields`;
+const buildFieldsPath = (object: string) => `/v1/objects/${encodeURIComponent(object)}/fields`;
 const text = { name: 'erp', label: 'ERP number', type: 'text' };
 const unique = (key: string, name = 'erp', object = 'leads') =>
-  as(key).patch(`${fieldsOf(object)}/${name}`, { unique: true });
+  as(key).patch(`${buildFieldsPath(object)}/${name}`, { unique: true });
 const rejectUnique = (key: string, name = 'erp', object = 'leads'): Promise<Json> =>
-  as(key).rejects(409, 'PATCH', `${fieldsOf(object)}/${name}`, { unique: true });
+  as(key).rejects(409, 'PATCH', `${buildFieldsPath(object)}/${name}`, { unique: true });
 const published = async (key: string, name: string): Promise<Json> =>
   (await as(key).get('/v1/objects/leads/schema')).schema.fields.find((field: Json) => field.name === name);
 
@@ -22,7 +22,7 @@ const blockedBy = (sql: ISql) =>
 describe('a field that is created', () => {
   test.each(['text', 'number', 'email', 'phone', 'url'])('creates a unique field of the type %s', async (type) => {
     const { key, testKey } = await newTenant();
-    const { field } = await as(key).post(fieldsOf('leads'), { ...text, type, unique: true });
+    const { field } = await as(key).post(buildFieldsPath('leads'), { ...text, type, unique: true });
     expect(field).toMatchObject({ name: 'erp', unique: true });
     expect(await published(key, 'erp')).toMatchObject({ unique: true });
     expect(await published(testKey, 'erp')).toMatchObject({ unique: true });
@@ -35,21 +35,21 @@ describe('a field that is created', () => {
       const { key } = await newTenant();
       const options = type === 'select' ? { options: [{ label: 'One' }] } : {};
       const body = { ...text, type, ...options };
-      const error = await as(key).rejects(422, 'POST', fieldsOf('leads'), { ...body, unique: true });
+      const error = await as(key).rejects(422, 'POST', buildFieldsPath('leads'), { ...body, unique: true });
       expect(error.details.fields).toMatchObject([{ field: 'unique', code: 'CONFLICTING_FIELDS' }]);
-      await as(key).post(fieldsOf('leads'), { ...body, unique: false });
-      const refused = await as(key).rejects(422, 'PATCH', `${fieldsOf('leads')}/erp`, { unique: true });
+      await as(key).post(buildFieldsPath('leads'), { ...body, unique: false });
+      const refused = await as(key).rejects(422, 'PATCH', `${buildFieldsPath('leads')}/erp`, { unique: true });
       expect(refused.details.fields).toMatchObject([{ field: 'unique', code: 'CONFLICTING_FIELDS' }]);
-      await as(key).patch(`${fieldsOf('leads')}/erp`, { unique: false });
+      await as(key).patch(`${buildFieldsPath('leads')}/erp`, { unique: false });
     },
   );
 
   test('creates fields that are not unique by default, and accepts only true and false', async () => {
     const { key } = await newTenant();
-    expect((await as(key).post(fieldsOf('leads'), text)).field).toMatchObject({ unique: false });
+    expect((await as(key).post(buildFieldsPath('leads'), text)).field).toMatchObject({ unique: false });
     for (const [method, path] of [
-      ['POST', fieldsOf('leads')],
-      ['PATCH', `${fieldsOf('leads')}/erp`],
+      ['POST', buildFieldsPath('leads')],
+      ['PATCH', `${buildFieldsPath('leads')}/erp`],
     ] as const)
       for (const wrong of ['yes', 1, null]) {
         const body = method === 'POST' ? { ...text, name: 'other', unique: wrong } : { unique: wrong };
@@ -61,7 +61,7 @@ describe('a field that is created', () => {
 
 test('rejects unique built-in fields', async () => {
   const { key } = await newTenant();
-  const error = await as(key).rejects(422, 'PATCH', `${fieldsOf('leads')}/email`, { unique: true });
+  const error = await as(key).rejects(422, 'PATCH', `${buildFieldsPath('leads')}/email`, { unique: true });
   expect(error.details.fields).toMatchObject([{ field: 'unique', code: 'RULE_FAILED' }]);
 });
 
@@ -69,15 +69,15 @@ test('allows at most five unique fields per object, retired ones included', asyn
   const { key } = await newTenant();
   const sixth = { code: 'CONFLICT', details: { reason: 'field_limit', limit: 5 } };
   for (let number = 1; number <= 5; number += 1)
-    await as(key).post(fieldsOf('leads'), { ...text, name: `unique_${number}`, unique: true });
-  await as(key).patch(`${fieldsOf('leads')}/unique_1`, { enabled: false });
-  expect(await as(key).rejects(409, 'POST', fieldsOf('leads'), { ...text, unique: true })).toMatchObject(sixth);
-  await as(key).post(fieldsOf('leads'), text);
+    await as(key).post(buildFieldsPath('leads'), { ...text, name: `unique_${number}`, unique: true });
+  await as(key).patch(`${buildFieldsPath('leads')}/unique_1`, { enabled: false });
+  expect(await as(key).rejects(409, 'POST', buildFieldsPath('leads'), { ...text, unique: true })).toMatchObject(sixth);
+  await as(key).post(buildFieldsPath('leads'), text);
   expect(await rejectUnique(key)).toMatchObject(sixth);
   // It is already one of the five.
   await unique(key, 'unique_2');
-  await as(key).post(fieldsOf('deals'), { ...text, unique: true });
-  await as(key).patch(`${fieldsOf('leads')}/unique_1`, { unique: false });
+  await as(key).post(buildFieldsPath('deals'), { ...text, unique: true });
+  await as(key).patch(`${buildFieldsPath('leads')}/unique_1`, { unique: false });
   await unique(key);
 
   const fields = Array.from({ length: 6 }, (_, index) => ({ ...text, name: `unique_${index}`, unique: true }));
@@ -100,7 +100,7 @@ describe('a field that becomes unique while values are stored', () => {
     await createRecord(key, 'leads', lead());
     await createRecord(key, 'leads', lead());
     await unique(key);
-    await as(key).patch(`${fieldsOf('leads')}/erp`, { unique: false });
+    await as(key).patch(`${buildFieldsPath('leads')}/erp`, { unique: false });
 
     const second = await createRecord(key, 'leads', lead({ erp: 'A' }));
     const [one, two] = [
@@ -166,9 +166,9 @@ describe('a field that becomes unique while values are stored', () => {
 
   test('keeps a retired field unique, also after it is restored', async () => {
     const { key } = await newTenant();
-    await as(key).post(fieldsOf('leads'), { ...text, unique: true });
+    await as(key).post(buildFieldsPath('leads'), { ...text, unique: true });
     await createRecord(key, 'leads', lead({ erp: 'A' }));
-    const retire = (enabled: boolean) => as(key).patch(`${fieldsOf('leads')}/erp`, { enabled });
+    const retire = (enabled: boolean) => as(key).patch(`${buildFieldsPath('leads')}/erp`, { enabled });
     expect((await retire(false)).field).toMatchObject({ unique: true, enabled: false });
     await retire(true);
     const error = await as(key).rejects(409, 'POST', '/v1/leads', {
@@ -195,7 +195,7 @@ describe('a field that becomes unique while values are stored', () => {
         if (turn % 2) await new Promise((resolve) => setImmediate(resolve));
         return write(turn);
       });
-      const switching = call('PATCH', `${fieldsOf('leads')}/erp`, { key, body: { unique: true } });
+      const switching = call('PATCH', `${buildFieldsPath('leads')}/erp`, { key, body: { unique: true } });
       const answers = await Promise.all(writing);
       const { status } = await switching;
       expect([200, 409]).toContain(status);
@@ -224,7 +224,7 @@ describe('a field that becomes unique while values are stored', () => {
       await sql`select from leads where company_id = ${tenant.companyId} and id = ${id} for no key update`;
       writing = call('POST', path, { key, body, idempotencyKey: true });
       await vi.waitUntil(async () => (await blockedBy(sql)).length > 0, 10_000);
-      switching = call('PATCH', `${fieldsOf('activities')}/erp`, { key, body: { unique: true } });
+      switching = call('PATCH', `${buildFieldsPath('activities')}/erp`, { key, body: { unique: true } });
       await vi.waitUntil(async () => {
         const waiting = await sql`
           select from pg_locks l where locktype = 'advisory' and not granted
@@ -261,9 +261,9 @@ describe('a field that becomes unique while values are stored', () => {
 
 test('accepts repeated values immediately after a field stops being unique', async () => {
   const { key } = await newTenant();
-  await as(key).post(fieldsOf('leads'), { ...text, unique: true });
+  await as(key).post(buildFieldsPath('leads'), { ...text, unique: true });
   await createRecord(key, 'leads', lead({ erp: 'A' }));
   await expectStatus(409, 'POST', recordsPath('leads'), { key, body: lead({ erp: 'A' }), idempotencyKey: true });
-  await as(key).patch(`${fieldsOf('leads')}/erp`, { unique: false });
+  await as(key).patch(`${buildFieldsPath('leads')}/erp`, { unique: false });
   await createRecord(key, 'leads', lead({ erp: 'A' }));
 });

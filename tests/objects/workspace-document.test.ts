@@ -10,7 +10,7 @@ import { newKey, newTenant, type Tenant } from '../support/tenants.ts';
 
 const path = '/v1/openapi.json';
 const own = { workspace: 'true' };
-const documentOf = async (key: string): Promise<Json> =>
+const readDocument = async (key: string): Promise<Json> =>
   (await expectStatus(200, 'GET', path, { key, query: own })).body;
 
 let tenant: Tenant;
@@ -21,7 +21,7 @@ beforeAll(async () => {
   await newCustomObject(tenant, 'site-visits');
   await newCustomField(tenant, 'leads', 'mood', { type: 'select', options: [{ value: 'good' }, { value: 'bad' }] });
   await newCustomField(tenant, 'object:site-visits', 'guests', { type: 'number', required: true });
-  document = await documentOf(tenant.key);
+  document = await readDocument(tenant.key);
 });
 
 /** Returns true if a value fits a schema of the workspace's document. */
@@ -83,14 +83,14 @@ test('generates a client that has the custom fields', async () => {
 
 describe('access to the workspace document', () => {
   test('omits objects that the key cannot view', async () => {
-    const { paths } = await documentOf(await newKey(tenant, { scopes: ['leads:view'] }));
+    const { paths } = await readDocument(await newKey(tenant, { scopes: ['leads:view'] }));
     const ofObjects = Object.keys(paths).filter((each) => /^\/v1\/objects\/(?!\{)/.test(each));
     expect(ofObjects.every((each) => each.startsWith('/v1/objects/leads/'))).toBe(true);
     expect(ofObjects).not.toHaveLength(0);
   });
 
   test('contains nothing of other workspaces', async () => {
-    const text = JSON.stringify(await documentOf((await newTenant()).key));
+    const text = JSON.stringify(await readDocument((await newTenant()).key));
     expect(text).not.toContain('SiteVisits');
     expect(text).not.toContain('"mood"');
   });

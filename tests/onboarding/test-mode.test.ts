@@ -41,7 +41,7 @@ async function fill(key: string): Promise<void> {
  * Returns how many rows a company has in each data table. Leaves out the search index, which
  * follows.
  */
-async function rowsOf({ companyId }: Tenant, testMode: boolean): Promise<Record<string, number>> {
+async function countRows({ companyId }: Tenant, testMode: boolean): Promise<Record<string, number>> {
   const sql = database();
   const tables = await sql<{ name: string }[]>`
     select c.relname as name from pg_class c
@@ -66,7 +66,7 @@ describe('a reset', () => {
     // The dispatcher creates the backlog of webhooks after the feed.
     const waiting = () => database()`select from webhook_backlog where company_id = ${tenant.companyId}`;
     await expect.poll(async () => (await waiting()).length).toBe(0);
-    const [live, before] = [await rowsOf(tenant, false), await rowsOf(tenant, true)];
+    const [live, before] = [await countRows(tenant, false), await countRows(tenant, true)];
     expect(Object.keys(before)).toEqual(expect.arrayContaining(['leads', 'notes', 'attachments', 'feed_events']));
     const { deleted } = await reset(tenant.testKey);
     expect(deleted).toMatchObject({
@@ -82,11 +82,11 @@ describe('a reset', () => {
       events: before.feed_events,
     });
     // The file waits for the sweep. The feed position and the webhook subscriptions stay.
-    expect(await rowsOf(tenant, true)).toEqual({ stored_files: 1, feeds: 1, webhook_subscriptions: 1 });
+    expect(await countRows(tenant, true)).toEqual({ stored_files: 1, feeds: 1, webhook_subscriptions: 1 });
     const [file] = await database()`
       select remove_after <= now() as due from stored_files where company_id = ${tenant.companyId} and test_mode`;
     expect(file?.due).toBe(true);
-    expect(await rowsOf(tenant, false)).toEqual(live);
+    expect(await countRows(tenant, false)).toEqual(live);
     const [row] = await database()`
       select action, metadata from audit_logs where company_id = ${tenant.companyId} and action = 'test_mode.reset'`;
     expect(row?.metadata.deleted).toEqual(deleted);
@@ -129,7 +129,7 @@ describe('a reset', () => {
     await createRecord(key, 'leads', lead());
     await newNote(own, 'test');
     expect(await reset(key, { objects: ['leads', 'leads'] })).toMatchObject({ deleted: { leads: 1 } });
-    expect(await rowsOf(own, true)).toMatchObject({ accounts: 2, notes: 1 });
+    expect(await countRows(own, true)).toMatchObject({ accounts: 2, notes: 1 });
     await expectStatus(404, 'POST', path, { key, body: { objects: ['leads', 'object:none'] } });
   });
 

@@ -124,11 +124,11 @@ describe('branches and teams', () => {
   });
 
   test('shows a key of a branch or a team only the nodes within its reach', async () => {
-    const idsOf = (rows: Json[]): string[] => rows.map(({ id }) => id);
-    expect(idsOf((await ask('/v1/branches', branchKey)).branches)).toEqual([elsewhere]);
-    expect(idsOf((await ask('/v1/teams', branchKey)).teams)).toEqual([]);
-    expect(idsOf((await ask('/v1/branches', teamKey)).branches)).toEqual([tenant.branchId]);
-    expect(idsOf((await ask('/v1/teams', teamKey)).teams)).toEqual([inbound]);
+    const listIds = (rows: Json[]): string[] => rows.map(({ id }) => id);
+    expect(listIds((await ask('/v1/branches', branchKey)).branches)).toEqual([elsewhere]);
+    expect(listIds((await ask('/v1/teams', branchKey)).teams)).toEqual([]);
+    expect(listIds((await ask('/v1/branches', teamKey)).branches)).toEqual([tenant.branchId]);
+    expect(listIds((await ask('/v1/teams', teamKey)).teams)).toEqual([inbound]);
     for (const [key, id] of [
       [branchKey, tenant.branchId],
       [teamKey, elsewhere],
@@ -167,26 +167,26 @@ describe('branches and teams', () => {
 });
 
 describe('GET /v1/org-nodes/{id}/users', () => {
-  const usersOf = async (id: string, query: Record<string, string> = {}, key = tenant.key): Promise<string[]> =>
+  const listUserIds = async (id: string, query: Record<string, string> = {}, key = tenant.key): Promise<string[]> =>
     (await ask(`/v1/org-nodes/${id}/users`, key, query)).users.map((user: Json) => user.id);
   const all = { include_descendants: 'true' };
 
   test('lists the users of a node, or of the node and all below it', async () => {
     const { direct, inTeam, inactive, away, nowhere } = people;
-    expect(await usersOf(tenant.companyId)).toEqual([nowhere]);
-    expect(await usersOf(tenant.companyId, all)).toEqual([nowhere, away, inTeam, direct]);
-    expect(await usersOf(tenant.companyId, { ...all, status: 'all' })).toEqual([
+    expect(await listUserIds(tenant.companyId)).toEqual([nowhere]);
+    expect(await listUserIds(tenant.companyId, all)).toEqual([nowhere, away, inTeam, direct]);
+    expect(await listUserIds(tenant.companyId, { ...all, status: 'all' })).toEqual([
       nowhere,
       away,
       inactive,
       inTeam,
       direct,
     ]);
-    expect(await usersOf(tenant.branchId)).toEqual([direct]);
-    expect(await usersOf(tenant.branchId, all)).toEqual([inTeam, direct]);
-    expect(await usersOf(inbound)).toEqual([inTeam]);
-    expect(await usersOf(inbound, { status: 'inactive' })).toEqual([inactive]);
-    expect(await usersOf(elsewhere, { include_descendants: 'false' })).toEqual([away]);
+    expect(await listUserIds(tenant.branchId)).toEqual([direct]);
+    expect(await listUserIds(tenant.branchId, all)).toEqual([inTeam, direct]);
+    expect(await listUserIds(inbound)).toEqual([inTeam]);
+    expect(await listUserIds(inbound, { status: 'inactive' })).toEqual([inactive]);
+    expect(await listUserIds(elsewhere, { include_descendants: 'false' })).toEqual([away]);
   });
 
   test('names the node of a user list', async () => {
@@ -201,8 +201,8 @@ describe('GET /v1/org-nodes/{id}/users', () => {
   });
 
   test('lists only users that the credential can see', async () => {
-    expect(await usersOf(tenant.companyId, all, branchKey)).toEqual([people.away]);
-    expect(await usersOf(tenant.branchId, all, teamKey)).toEqual([people.inTeam]);
+    expect(await listUserIds(tenant.companyId, all, branchKey)).toEqual([people.away]);
+    expect(await listUserIds(tenant.branchId, all, teamKey)).toEqual([people.inTeam]);
   });
 
   test('returns 404 for nodes of another company and for ids that are no nodes', async () => {

@@ -23,8 +23,9 @@ async function activeUsers(tenant: Tenant): Promise<number> {
   return row?.count ?? -1;
 }
 
-const codeOf = (answer: Answer): string => answer.body.error?.code ?? String(answer.status);
-const countOf = (answers: Answer[], code: string): number => answers.filter((answer) => codeOf(answer) === code).length;
+const readCode = (answer: Answer): string => answer.body.error?.code ?? String(answer.status);
+const countAnswers = (answers: Answer[], code: string): number =>
+  answers.filter((answer) => readCode(answer) === code).length;
 
 describe('seats', () => {
   test('enforces the seats below, at and above the limit, and says what to buy', async () => {
@@ -42,7 +43,7 @@ describe('seats', () => {
     }
     await database()`update subscriptions set seats = 4 where company_id = ${tenant.companyId}`;
     expect((await setStatus(tenant, idle.id, 'active')).status).toBe(200);
-    expect(codeOf(await create(tenant))).toBe('SEAT_LIMIT_REACHED');
+    expect(readCode(await create(tenant))).toBe('SEAT_LIMIT_REACHED');
     // Deactivating a user frees the seat.
     expect((await setStatus(tenant, idle.id, 'inactive')).status).toBe(200);
     expect((await create(tenant)).status).toBe(201);
@@ -83,7 +84,7 @@ describe('seats', () => {
       await Promise.all([newUser(tenant), newUser(tenant)]);
       const idle = await Promise.all(Array.from({ length: 4 * free }, () => newUser(tenant, { status: 'inactive' })));
       const answers = await Promise.all(idle.map((user) => setStatus(tenant, user.id, 'active')));
-      expect(answers.map(codeOf).toSorted()).toEqual([
+      expect(answers.map(readCode).toSorted()).toEqual([
         ...Array(free).fill('200'),
         ...Array(3 * free).fill('SEAT_LIMIT_REACHED'),
       ]);
@@ -98,8 +99,8 @@ describe('seats', () => {
       ...idle.map((user) => setStatus(tenant, user.id, 'active')),
       ...Array.from({ length: 8 }, () => create(tenant)),
     ]);
-    expect(countOf(answers, '200') + countOf(answers, '201')).toBe(4);
-    expect(countOf(answers, 'SEAT_LIMIT_REACHED')).toBe(12);
+    expect(countAnswers(answers, '200') + countAnswers(answers, '201')).toBe(4);
+    expect(countAnswers(answers, 'SEAT_LIMIT_REACHED')).toBe(12);
     expect(await activeUsers(tenant)).toBe(5);
   });
 
@@ -107,7 +108,7 @@ describe('seats', () => {
     const tenant = await newTenantWithSeats('starter', null);
     await Promise.all([newUser(tenant), newUser(tenant)]);
     const body = person();
-    expect(codeOf(await create(tenant, body))).toBe('SEAT_LIMIT_REACHED');
+    expect(readCode(await create(tenant, body))).toBe('SEAT_LIMIT_REACHED');
     await database()`update subscriptions set seats = 4 where company_id = ${tenant.companyId}`;
     expect((await create(tenant, body)).status).toBe(201);
   });
@@ -119,8 +120,8 @@ test('makes 24 concurrent creations wait for the processor and rejects none', as
     call('POST', '/v1/users', { key: tenant.key, body: person(), idempotencyKey: true }),
   );
   const reads = Array.from({ length: 24 }, () => call('GET', '/v1/users', { key: tenant.key }));
-  expect((await Promise.all(creations)).map(codeOf)).toEqual(Array(24).fill('201'));
-  expect((await Promise.all(reads)).map(codeOf)).toEqual(Array(24).fill('200'));
+  expect((await Promise.all(creations)).map(readCode)).toEqual(Array(24).fill('201'));
+  expect((await Promise.all(reads)).map(readCode)).toEqual(Array(24).fill('200'));
 });
 
 describe('one address', () => {
@@ -128,7 +129,7 @@ describe('one address', () => {
     const tenant = await newTenant();
     const body = person();
     const answers = await Promise.all(Array.from({ length: 32 }, () => create(tenant, body)));
-    expect([countOf(answers, '201'), countOf(answers, 'ALREADY_EXISTS')]).toEqual([1, 31]);
+    expect([countAnswers(answers, '201'), countAnswers(answers, 'ALREADY_EXISTS')]).toEqual([1, 31]);
     expect(await activeUsers(tenant)).toBe(2);
   });
 
@@ -138,7 +139,7 @@ describe('one address', () => {
     const answers = await Promise.all(
       Array.from({ length: 32 }, (_, index) => create(tenants[index % 4] as Tenant, body)),
     );
-    expect([countOf(answers, '201'), countOf(answers, 'ALREADY_EXISTS')]).toEqual([1, 31]);
+    expect([countAnswers(answers, '201'), countAnswers(answers, 'ALREADY_EXISTS')]).toEqual([1, 31]);
   });
 });
 
@@ -179,7 +180,7 @@ describe('the last active Company_Admin', () => {
           }),
         ),
       );
-      expect([countOf(answers, '200'), countOf(answers, 'CONFLICT')]).toEqual([all.length - 1, 1]);
+      expect([countAnswers(answers, '200'), countAnswers(answers, 'CONFLICT')]).toEqual([all.length - 1, 1]);
       const [row] = await database()<{ count: number }[]>`
         select count(*)::int as count from users u
         join user_roles ur on ur.company_id = u.company_id and ur.user_id = u.id

@@ -332,12 +332,12 @@ describe('GET /v1/users', () => {
   test('lists active users newest first, unless status asks for others', async () => {
     const newest = ids.toReversed();
     const inactive = newest[3] as string;
-    const idsOf = (data: Json): string[] => data.users.map((user: Json) => user.id);
-    expect(idsOf(await list({}))).toEqual(newest.filter((id) => id !== inactive));
-    expect(idsOf(await list({ status: 'active' }))).toEqual(newest.filter((id) => id !== inactive));
-    expect(idsOf(await list({ status: 'inactive' }))).toEqual([inactive]);
-    expect(idsOf(await list({ status: 'all' }))).toEqual(newest);
-    expect(idsOf(await list({ status: 'all' }, crowd.testKey))).toEqual(newest);
+    const listIds = (data: Json): string[] => data.users.map((user: Json) => user.id);
+    expect(listIds(await list({}))).toEqual(newest.filter((id) => id !== inactive));
+    expect(listIds(await list({ status: 'active' }))).toEqual(newest.filter((id) => id !== inactive));
+    expect(listIds(await list({ status: 'inactive' }))).toEqual([inactive]);
+    expect(listIds(await list({ status: 'all' }))).toEqual(newest);
+    expect(listIds(await list({ status: 'all' }, crowd.testKey))).toEqual(newest);
     await expectStatus(400, 'GET', '/v1/users', { key: crowd.key, query: { status: 'gone' } });
   });
 

@@ -25,18 +25,18 @@ const storage = new DiskStorage(join(folder, 'attachments'));
 
 const newAccount = async (apiKey: string): Promise<string> =>
   (await createRecord(apiKey, 'accounts', { name: 'A' })).id;
-const pathOf = (id: string, object = 'accounts') => `${recordsPath(object, id)}/attachments`;
+const buildPath = (id: string, object = 'accounts') => `${recordsPath(object, id)}/attachments`;
 const upload = async (part: FormPart = {}, options: CallOptions = {}): Promise<Json> =>
   (await expectStatus(201, 'POST', path, { key, ...fileForm(part), ...options })).body.data.attachment;
-const linkOf = async (id: string): Promise<URL> =>
+const readLink = async (id: string): Promise<URL> =>
   new URL((await expectStatus(200, 'GET', `/v1/attachments/${id}`, { key })).body.data.attachment.download_url);
 const open = (link: URL): Promise<Answer> => call('GET', link.pathname + link.search);
 const countOn = async (id: string): Promise<number> =>
-  (await expectStatus(200, 'GET', pathOf(id), { key })).body.data.attachments.length;
+  (await expectStatus(200, 'GET', buildPath(id), { key })).body.data.attachments.length;
 const storedFiles = (): Promise<{ id: string; remove_after: Date | null }[]> =>
   database()`select id, remove_after from stored_files where company_id = ${tenant.companyId} order by id`;
 const isThere = (fileId: string): boolean => existsSync(join(folder, 'attachments', tenant.companyId, 'live', fileId));
-const fileOf = async (id: string): Promise<string> => {
+const findFile = async (id: string): Promise<string> => {
   const [row] = await database()<{ file_id: string }[]>`select file_id from attachments where id = ${id}`;
   return row?.file_id ?? '';
 };
@@ -62,14 +62,14 @@ beforeAll(async () => {
   tenant = await newTenant();
   key = tenant.key;
   record = await newAccount(key);
-  path = pathOf(record);
+  path = buildPath(record);
 });
 
 describe('a file', () => {
   test('attaches, lists, links and downloads a file byte by byte, and audits it', async () => {
     const on = await newAccount(key);
     const content = Buffer.from([0, 255, 13, 10, 45, 45, 128]);
-    const answer = await expectStatus(201, 'POST', pathOf(on), {
+    const answer = await expectStatus(201, 'POST', buildPath(on), {
       key,
       ...fileForm({ fileName: 'Quote 17.pdf', type: 'application/pdf', content }),
     });
@@ -86,7 +86,7 @@ describe('a file', () => {
       test_mode: false,
       created_at: expect.any(String),
     });
-    const listed = (await expectStatus(200, 'GET', pathOf(on), { key })).body.data;
+    const listed = (await expectStatus(200, 'GET', buildPath(on), { key })).body.data;
     expect(listed).toEqual({ attachments: [attachment], next_cursor: null, has_more: false });
     const one = (await expectStatus(200, 'GET', `/v1/attachments/${attachment.id}`, { key })).body.data.attachment;
     expect(one).toEqual({ ...attachment, download_url: expect.any(String), expires_in: 600 });
@@ -156,7 +156,7 @@ describe('a file', () => {
   ])('stores the file name %j as %j, and sends it safely in the header', async (fileName, kept) => {
     const attachment = await upload({ fileName });
     expect(attachment.file_name).toBe(kept);
-    const { headers } = await open(await linkOf(attachment.id));
+    const { headers } = await open(await readLink(attachment.id));
     const disposition = headers.get('content-disposition') ?? '';
     expect(disposition).toMatch(
       /^attachment; filename="[\x20-\x21\x23-\x5b\x5d-\x7e]+"; filename\*=UTF-8''[\w!#$&+.^`|~%-]+$/,
@@ -223,10 +223,10 @@ describe('a form', () => {
     const on = await newAccount(key);
     const idempotencyKey = randomUUID();
     const sent = fileForm();
-    const first = await expectStatus(201, 'POST', pathOf(on), { key, ...sent, idempotencyKey });
-    const again = await expectStatus(201, 'POST', pathOf(on), { key, ...sent, idempotencyKey });
+    const first = await expectStatus(201, 'POST', buildPath(on), { key, ...sent, idempotencyKey });
+    const again = await expectStatus(201, 'POST', buildPath(on), { key, ...sent, idempotencyKey });
     expect(again.text).toBe(first.text);
-    const other = await expectStatus(422, 'POST', pathOf(on), { key, ...fileForm(), idempotencyKey });
+    const other = await expectStatus(422, 'POST', buildPath(on), { key, ...fileForm(), idempotencyKey });
     expect(other.body.error.code).toBe('IDEMPOTENCY_CONFLICT');
     expect(await countOn(on)).toBe(1);
   });
@@ -243,7 +243,7 @@ describe('a form', () => {
       'content-length': '500000',
     };
     connection
-      .send(requestText('POST', pathOf(on), head))
+      .send(requestText('POST', buildPath(on), head))
       .send(start)
       .send(Buffer.alloc(200_000, 1));
     await vi.waitUntil(() => readdirSync(join(folder, 'uploads')).length > 0);
@@ -257,7 +257,7 @@ describe('a form', () => {
 
 describe('a download link', () => {
   test('returns the same 404 for altered and expired download links and those of other attachments', async () => {
-    const [first, second] = [await linkOf((await upload()).id), await linkOf((await upload()).id)];
+    const [first, second] = [await readLink((await upload()).id), await readLink((await upload()).id)];
     const altered = (change: (link: URL) => void): URL => {
       const link = new URL(first);
       change(link);
@@ -324,7 +324,7 @@ describe('a download link', () => {
 describe('deleting', () => {
   test('deletes the row, the link and the file of an attachment once', async () => {
     const { id } = await upload();
-    const [link, file] = [await linkOf(id), await fileOf(id)];
+    const [link, file] = [await readLink(id), await findFile(id)];
     expect(isThere(file)).toBe(true);
     const answers = await Promise.all(
       Array.from({ length: 4 }, () => call('DELETE', `/v1/attachments/${id}`, { key })),
@@ -350,9 +350,9 @@ describe('deleting', () => {
     ).body.data;
     await expectStatus(201, 'POST', `${recordsPath('accounts', on)}/notes`, { key, body: { content: 'N' } });
     const ids: string[] = [];
-    for (const at of [pathOf(on), pathOf(task.id, 'tasks')])
+    for (const at of [buildPath(on), buildPath(task.id, 'tasks')])
       ids.push((await expectStatus(201, 'POST', at, { key, ...fileForm() })).body.data.attachment.id);
-    const files = await Promise.all(ids.map(fileOf));
+    const files = await Promise.all(ids.map(findFile));
     await expectStatus(200, 'DELETE', recordsPath('accounts', on), { key });
     for (const id of ids) await expectStatus(404, 'GET', `/v1/attachments/${id}`, { key });
     const { audit } = await leftBehind(on);
@@ -369,7 +369,7 @@ describe('deleting', () => {
 describe('the sweep', () => {
   test('retries files that could not be removed', async () => {
     const { id } = await upload();
-    const file = await fileOf(id);
+    const file = await findFile(id);
     await database()`delete from attachments where id = ${id}`;
     const soon = new Date(Date.now() + 1000);
     await sweep(soon, () => Promise.reject(new Error('down')));
@@ -381,11 +381,11 @@ describe('the sweep', () => {
   });
 
   test('removes a file without a row after an hour, and none with a row', async () => {
-    const kept = await fileOf((await upload()).id);
+    const kept = await findFile((await upload()).id);
     const on = await newAccount(key);
     await expectStatus(200, 'DELETE', recordsPath('accounts', on), { key });
     const before = new Set((await storedFiles()).map((file) => file.id));
-    await expectStatus(404, 'POST', pathOf(on), { key, ...fileForm() });
+    await expectStatus(404, 'POST', buildPath(on), { key, ...fileForm() });
     const [orphan = ''] = (await storedFiles()).map((file) => file.id).filter((id) => !before.has(id));
     await vi.waitUntil(() => !isThere(orphan));
     // Makes only this one look an hour old, because other tests upload at the same time.
@@ -428,12 +428,15 @@ test('pages through attachments without repeats or gaps', async () => {
   const on = await newAccount(key);
   const made: string[] = [];
   for (let index = 0; index < 5; index += 1)
-    made.unshift((await expectStatus(201, 'POST', pathOf(on), { key, ...fileForm() })).body.data.attachment.id);
+    made.unshift((await expectStatus(201, 'POST', buildPath(on), { key, ...fileForm() })).body.data.attachment.id);
   const seen: string[] = [];
   let cursor: string | null = null;
   do {
     const { data } = (
-      await expectStatus(200, 'GET', pathOf(on), { key, query: { limit: 2, ...(cursor === null ? {} : { cursor }) } })
+      await expectStatus(200, 'GET', buildPath(on), {
+        key,
+        query: { limit: 2, ...(cursor === null ? {} : { cursor }) },
+      })
     ).body as Json;
     seen.push(...data.attachments.map((each: Json) => each.id));
     cursor = data.next_cursor;

@@ -5,8 +5,8 @@ import { type Answer, call, expectStatus, type Json } from '../support/client.ts
 import {
   createRecord,
   leftBehind,
+  listProblems,
   newCustomField,
-  problemsOf,
   readRecord,
   recordsPath,
   walk,
@@ -20,9 +20,9 @@ beforeAll(async () => {
   key = tenant.key;
 });
 
-const pathOf = (object: string) => `${recordsPath(object)}:batch-upsert`;
+const buildPath = (object: string) => `${recordsPath(object)}:batch-upsert`;
 const post = (object: string, body: object, credential = key): Promise<Answer> =>
-  call('POST', pathOf(object), { key: credential, body, idempotencyKey: true });
+  call('POST', buildPath(object), { key: credential, body, idempotencyKey: true });
 
 async function done(object: string, matchOn: string[], records: unknown[], credential = key): Promise<Json> {
   const answer = await post(object, { match_on: matchOn, records }, credential);
@@ -104,7 +104,7 @@ test('fails each invalid item alone, with its own code and field names', async (
     ],
   ]);
   expect(data.failed[0].details).toEqual({ reason: 'several_matches', ids: twins.map(({ id }) => id) });
-  const problems = (index: number) => problemsOf(data.failed[index]);
+  const problems = (index: number) => listProblems(data.failed[index]);
   expect([1, 2, 3, 4, 8].map(problems)).toEqual([
     ['email REQUIRED'],
     ['email INVALID_FORMAT'],
@@ -254,7 +254,7 @@ test('rejects the whole batch for unknown match fields, malformed bodies, missin
   const refused = async (body: object) => {
     const answer = await post('accounts', body);
     expect(answer.status).toBe(422);
-    return problemsOf(answer.body.error);
+    return listProblems(answer.body.error);
   };
   expect(await refused({ match_on: ['emial', 'name'], records })).toEqual(['match_on[0] INVALID_OPTION']);
   expect(await refused({ match_on: ['created_at'], records })).toEqual(['match_on[0] INVALID_OPTION']);
@@ -265,16 +265,16 @@ test('rejects the whole batch for unknown match fields, malformed bodies, missin
   const creating = await newKey(tenant, { scopes: ['accounts:view', 'accounts:create'] });
   const body = { match_on: ['name'], records };
   expect((await post('accounts', body, creating)).body.error.details).toEqual({ required_scopes: ['accounts:edit'] });
-  await expectStatus(428, 'POST', pathOf('accounts'), { key, body });
-  await expectStatus(404, 'POST', pathOf('object:nothing'), { key, body, idempotencyKey: true });
+  await expectStatus(428, 'POST', buildPath('accounts'), { key, body });
+  await expectStatus(404, 'POST', buildPath('object:nothing'), { key, body, idempotencyKey: true });
 });
 
 test('upserts 100 records in time, and replays the batch under its key without changes', async () => {
   const records = Array.from({ length: 100 }, (_, index) => ({ email: address(), name: `N${index}` }));
   const options = { key, body: { match_on: ['email'], records }, idempotencyKey: randomUUID() };
-  const first = await expectStatus(200, 'POST', pathOf('accounts'), options);
+  const first = await expectStatus(200, 'POST', buildPath('accounts'), options);
   expect(first.body.data.succeeded_count).toBe(100);
-  const replayed = await expectStatus(200, 'POST', pathOf('accounts'), options);
+  const replayed = await expectStatus(200, 'POST', buildPath('accounts'), options);
   expect([replayed.text, replayed.headers.get('idempotent-replay')]).toEqual([first.text, 'true']);
   const changed = records.map((record) => ({ ...record, city: 'Berlin' }));
   expect(outcome(await done('accounts', ['email'], changed))[0]).toEqual(records.map((_, index) => [index, false]));

@@ -6,9 +6,9 @@ import {
   createRecord,
   createRecords,
   leftBehind,
+  listProblems,
   newCustomField,
   newCustomObject,
-  problemsOf,
   readRecord,
   recordsPath,
   refusedFields,
@@ -25,9 +25,9 @@ beforeAll(async () => {
 });
 
 type Verb = 'batch' | 'batch-update' | 'batch-delete' | 'batch-get';
-const pathOf = (verb: Verb, object: string) => `${recordsPath(object)}:${verb}`;
+const buildPath = (verb: Verb, object: string) => `${recordsPath(object)}:${verb}`;
 const ask = (verb: Verb, object: string, body: unknown, credential = key): Promise<Answer> =>
-  call('POST', pathOf(verb, object), {
+  call('POST', buildPath(verb, object), {
     key: credential,
     body,
     ...(verb === 'batch-get' ? {} : { idempotencyKey: true }),
@@ -107,7 +107,7 @@ describe('a batch of changes', () => {
       [6, 'VALIDATION_ERROR'],
       [7, 'DUPLICATE_IN_BATCH'],
     ]);
-    expect(problemsOf(data.failed[0])).toEqual(['name REQUIRED', 'colour UNKNOWN_FIELD', 'created_at READ_ONLY']);
+    expect(listProblems(data.failed[0])).toEqual(['name REQUIRED', 'colour UNKNOWN_FIELD', 'created_at READ_ONLY']);
     expect(data.failed[2].details.fields).toMatchObject([{ field: 'id', code: 'REQUIRED' }]);
     expect(await readRecord(key, 'accounts', a.id)).toEqual(data.succeeded[0].record);
     expect(await readRecord(key, 'accounts', b.id)).toEqual(b);
@@ -291,13 +291,13 @@ describe('a batch of reads', () => {
     const [account] = await accounts('A');
     const { id } = await createRecord(key, 'customers', { first_name: 'C', account_id: account.id });
     const read = (query: Record<string, string>, status: number) =>
-      expectStatus(status, 'POST', pathOf('batch-get', 'customers'), { key, query, body: { ids: [id] } });
+      expectStatus(status, 'POST', buildPath('batch-get', 'customers'), { key, query, body: { ids: [id] } });
     const { body } = await read({ fields: 'first_name', expand: 'account_id' }, 200);
     const { record } = body.data.succeeded[0];
     expect(Object.keys(record)).toEqual(['id', 'created_at', 'updated_at', 'first_name', 'expanded']);
     expect(record.expanded).toEqual({ account_id: account });
     const post = (status: number, more: object) =>
-      expectStatus(status, 'POST', pathOf('batch-get', 'customers'), {
+      expectStatus(status, 'POST', buildPath('batch-get', 'customers'), {
         key,
         body: { ids: [id], fields: ['first_name'] },
         ...more,
@@ -397,8 +397,8 @@ describe('atomic batches', () => {
 
   test('stores the rejection of an atomic batch under its key, so a corrected batch needs another key', async () => {
     const options = { key, body: { records: [{}], atomic: true }, idempotencyKey: randomUUID() };
-    const first = await expectStatus(422, 'POST', pathOf('batch', 'accounts'), options);
-    const again = await expectStatus(422, 'POST', pathOf('batch', 'accounts'), options);
+    const first = await expectStatus(422, 'POST', buildPath('batch', 'accounts'), options);
+    const again = await expectStatus(422, 'POST', buildPath('batch', 'accounts'), options);
     expect(again.text).toBe(first.text);
   });
 });
@@ -410,7 +410,7 @@ describe('rejection of the whole call', () => {
       const name = verb === 'batch-update' ? 'records' : 'ids';
       const item = verb === 'batch-update' ? { id: randomUUID() } : randomUUID();
       const refused = (body: unknown) =>
-        refusedFields(422, 'POST', pathOf(verb, 'accounts'), { key, body, idempotencyKey: true });
+        refusedFields(422, 'POST', buildPath(verb, 'accounts'), { key, body, idempotencyKey: true });
       expect(await refused({ [name]: [] })).toEqual([`${name} TOO_SHORT`]);
       expect(await refused({})).toEqual([`${name} REQUIRED`]);
       expect(await refused({ [name]: item })).toEqual([`${name} INVALID_TYPE`]);
@@ -423,16 +423,16 @@ describe('rejection of the whole call', () => {
     ['batch-update', 'edit', { records: [{ id: randomUUID() }] }],
     ['batch-delete', 'delete', { ids: [randomUUID()] }],
   ] as const)('%s needs the key, the %s scope and a visible object', async (verb, action, body) => {
-    await expectStatus(428, 'POST', pathOf(verb, 'accounts'), { key, body });
+    await expectStatus(428, 'POST', buildPath(verb, 'accounts'), { key, body });
     const viewer = await newKey(tenant, { scopes: ['accounts:view'] });
-    const answer = await expectStatus(403, 'POST', pathOf(verb, 'accounts'), {
+    const answer = await expectStatus(403, 'POST', buildPath(verb, 'accounts'), {
       key: viewer,
       body,
       idempotencyKey: true,
     });
     expect(answer.body.error.details.required_scopes).toEqual([`accounts:${action}`]);
-    await expectStatus(404, 'POST', pathOf(verb, 'deals'), { key: viewer, body, idempotencyKey: true });
-    await expectStatus(200, 'POST', pathOf('batch-get', 'accounts'), { key: viewer, body: { ids: [randomUUID()] } });
+    await expectStatus(404, 'POST', buildPath(verb, 'deals'), { key: viewer, body, idempotencyKey: true });
+    await expectStatus(200, 'POST', buildPath('batch-get', 'accounts'), { key: viewer, body: { ids: [randomUUID()] } });
   });
 
   test('accepts 100 records of 100 KB in total, and rejects one byte more', async () => {
@@ -442,9 +442,9 @@ describe('rejection of the whole call', () => {
     const filling = 102_400 - body(0).length;
     expect(filling).toBeLessThan(5000);
     const options = (rawBody: string) => ({ key, rawBody, idempotencyKey: true as const });
-    const full = await expectStatus(200, 'POST', pathOf('batch-update', 'accounts'), options(body(filling)));
+    const full = await expectStatus(200, 'POST', buildPath('batch-update', 'accounts'), options(body(filling)));
     expect(full.body.data.succeeded_count).toBe(100);
-    const over = await expectStatus(400, 'POST', pathOf('batch-update', 'accounts'), options(body(filling + 1)));
+    const over = await expectStatus(400, 'POST', buildPath('batch-update', 'accounts'), options(body(filling + 1)));
     expect(over.body.error.details).toEqual({ reason: 'body_too_large' });
   });
 });

@@ -7,9 +7,9 @@ import { recordedEvents } from '../support/events.ts';
 import {
   createRecord,
   leftBehind,
+  listProblems,
   newCustomField,
   newCustomObject,
-  problemsOf,
   readRecord,
   recordsPath,
   refusedFields,
@@ -40,7 +40,7 @@ describe('items', () => {
       [6, 'Last'],
     ]);
     expect(data.succeeded[1].record.won_at).toBe(data.succeeded[1].record.created_at);
-    const failed = data.failed.map((item: Json) => [item.index, item.code, ...problemsOf(item).sort()]);
+    const failed = data.failed.map((item: Json) => [item.index, item.code, ...listProblems(item).sort()]);
     expect(failed).toEqual([
       [1, 'VALIDATION_ERROR', 'amount_minor INVALID_TYPE', 'colour UNKNOWN_FIELD', 'name REQUIRED'],
       [2, 'VALIDATION_ERROR', 'account_id NOT_FOUND'],

@@ -13,7 +13,7 @@ import type { JobPools } from '../../jobs/runner.ts';
 import { call, expectStatus, type Json } from '../support/client.ts';
 import { document } from '../support/document.ts';
 import { brief, changesAfter, now } from '../support/feeds.ts';
-import { contextOf } from '../support/job-runs.ts';
+import { buildJobContext } from '../support/job-runs.ts';
 import { findProgram, skipNote } from '../support/programs.ts';
 import { addNote } from '../support/record-children.ts';
 import {
@@ -72,7 +72,7 @@ const restore = async (object: string, id: string): Promise<Json> => {
 };
 const list = async (object: string, query: Record<string, string | number> = {}, of = key): Promise<Json> =>
   (await expectStatus(200, 'GET', trashPath(object), { key: of, query })).body.data;
-const etagOf = async (object: string, id: string) =>
+const readEtag = async (object: string, id: string) =>
   (await expectStatus(200, 'GET', recordsPath(object, id), { key })).headers.get('etag');
 const linkTo = async (object: string, id: string, type: string, to: string): Promise<Json> =>
   (
@@ -81,7 +81,7 @@ const linkTo = async (object: string, id: string, type: string, to: string): Pro
       body: { link_type: type, record_id: to },
     })
   ).body.data.link;
-const linksOf = async (object: string, id: string): Promise<string[]> =>
+const listLinkIds = async (object: string, id: string): Promise<string[]> =>
   (await expectStatus(200, 'GET', `${recordsPath(object, id)}/links`, { key })).body.data.links
     .flatMap((link: Json) => link.id ?? [])
     .sort();
@@ -115,7 +115,7 @@ async function snapshot(of: Tenant): Promise<Record<string, string[]>> {
 }
 
 /** What is in the trash of a tenant. */
-async function trashOf(of: Tenant): Promise<Json> {
+async function countTrash(of: Tenant): Promise<Json> {
   const [row] = await database()`
     select (select count(*)::int from deleted_records where company_id = ${of.companyId}) as records,
       (select count(*)::int from deleted_items where company_id = ${of.companyId}) as items`;
@@ -218,7 +218,7 @@ describe('a deleted record', () => {
     expect(after).toEqual(rest);
     const { version, updated_at } = JSON.parse(deal ?? '');
     expect({ ...JSON.parse(dealBefore ?? ''), version, updated_at }).toEqual(JSON.parse(deal ?? ''));
-    expect(await trashOf(of)).toEqual({ records: 0, items: 0 });
+    expect(await countTrash(of)).toEqual({ records: 0, items: 0 });
 
     const changes = await changesAfter(of.key, cursor);
     expect(changes.find(({ event }: Json) => event === 'record.restored')).toMatchObject({ record });
@@ -351,13 +351,13 @@ describe('the list', () => {
     } while (cursor !== null);
     expect(seen).toEqual(newest);
     const all = (await list('accounts', {}, of.key)).deleted_records;
-    const idsOf = async (query: Record<string, string>) =>
+    const listIds = async (query: Record<string, string>) =>
       (await list('accounts', query, of.key)).deleted_records.map(({ id }: Json) => id);
-    expect(await idsOf({ deleted_by: all[0].deleted_by.id })).toEqual(newest.slice(0, 3));
-    expect(await idsOf({ deleted_by: 'nobody' })).toEqual([]);
-    expect(await idsOf({ from: all[1].deleted_at })).toEqual(newest.slice(0, 2));
-    expect(await idsOf({ to: all[1].deleted_at })).toEqual(newest.slice(1));
-    expect(await idsOf({ to: '2026-01-01' })).toEqual([]);
+    expect(await listIds({ deleted_by: all[0].deleted_by.id })).toEqual(newest.slice(0, 3));
+    expect(await listIds({ deleted_by: 'nobody' })).toEqual([]);
+    expect(await listIds({ from: all[1].deleted_at })).toEqual(newest.slice(0, 2));
+    expect(await listIds({ to: all[1].deleted_at })).toEqual(newest.slice(1));
+    expect(await listIds({ to: '2026-01-01' })).toEqual([]);
     const inverted = { from: '2026-02-01', to: '2026-01-01' };
     expect(await refusedFields(400, 'GET', trashPath('accounts'), { key: of.key, query: inverted })).toEqual([
       'to OUT_OF_RANGE',
@@ -404,7 +404,7 @@ describe('a record that cannot have everything back', () => {
   test('has no owner if the user is inactive', async () => {
     const user = await newUser(tenant);
     const { id } = await createRecord(key, 'leads', lead({ assigned_to: user.id }));
-    const before = await etagOf('leads', id);
+    const before = await readEtag('leads', id);
     await remove('leads', id);
     await database()`update users set status = 'inactive' where id = ${user.id}`;
     const { record, warnings, etag } = await restore('leads', id);
@@ -556,7 +556,7 @@ describe('a record that cannot have everything back', () => {
     await restore('accounts', account_id);
     expect(await readRecord(key, 'customers', filled.id)).toMatchObject({ account_id: other });
     expect(await readRecord(key, 'customers', empty.id)).toMatchObject({ account_id });
-    expect(await etagOf('customers', empty.id)).toBe('"3"');
+    expect(await readEtag('customers', empty.id)).toBe('"3"');
     const changes = await changesAfter(key, cursor);
     expect(changes.map(brief)).toEqual([
       `record.restored accounts ${account_id}`,
@@ -591,11 +591,11 @@ describe('a link', () => {
         ['customers', customer],
       ] as const;
       for (const [object, id] of first === 'accounts' ? order : order.toReversed()) {
-        expect(await linksOf('leads', (await createRecord(key, 'leads', lead())).id)).toEqual([]);
+        expect(await listLinkIds('leads', (await createRecord(key, 'leads', lead())).id)).toEqual([]);
         expect((await restore(object, id)).warnings).toEqual([]);
       }
-      expect(await linksOf('accounts', account)).toEqual([link.id]);
-      expect(await linksOf('customers', customer)).toEqual([link.id]);
+      expect(await listLinkIds('accounts', account)).toEqual([link.id]);
+      expect(await listLinkIds('customers', customer)).toEqual([link.id]);
     },
   );
 
@@ -612,9 +612,9 @@ describe('a link', () => {
     await remove('accounts', account);
     await remove('leads', holder);
     await restore('accounts', account);
-    expect(await linksOf('accounts', account)).toEqual([]);
+    expect(await listLinkIds('accounts', account)).toEqual([]);
     await restore('leads', holder);
-    expect(await linksOf('accounts', account)).toEqual([link.id]);
+    expect(await listLinkIds('accounts', account)).toEqual([link.id]);
   });
 
   test('whose other record is gone for good, or whose type is, is lost', async () => {
@@ -632,7 +632,7 @@ describe('a link', () => {
     await expectStatus(200, 'DELETE', trashPath('customers', customer), { key });
     await expectStatus(200, 'DELETE', `/v1/link-types/${link_type.id}`, { key });
     expect((await restore('accounts', account)).warnings).toMatchObject([{ code: 'link_gone', field: 'links' }]);
-    expect(await linksOf('accounts', account)).toEqual([]);
+    expect(await listLinkIds('accounts', account)).toEqual([]);
   });
 });
 
@@ -649,7 +649,7 @@ describe('removing for good', () => {
     expect(await file()).toBe(true);
     await expectStatus(200, 'DELETE', trashPath('accounts', id), { key: of.key });
     expect(await file()).toBe(false);
-    expect(await trashOf(of)).toEqual({ records: 0, items: 0 });
+    expect(await countTrash(of)).toEqual({ records: 0, items: 0 });
     await expectStatus(404, 'DELETE', trashPath('accounts', id), { key: of.key });
     await expectStatus(404, 'POST', `${trashPath('accounts', id)}/restore`, { key: of.key });
     expect((await leftBehind(id)).audit.at(-1)).toMatchObject({ action: 'account.purge' });
@@ -667,8 +667,8 @@ describe('removing for good', () => {
       expect((await list('accounts', {}, each)).deleted_records).toMatchObject([{ id: young.id }]);
       await expectStatus(404, 'POST', `${trashPath('accounts', old.id)}/restore`, { key: each });
     }
-    await emptyTrash(contextOf('trash', server));
-    expect(await trashOf(of)).toEqual({ records: 2, items: 2 });
+    await emptyTrash(buildJobContext('trash', server));
+    expect(await countTrash(of)).toEqual({ records: 2, items: 2 });
   });
 
   test('empties the trash of test mode when test mode is reset, and leaves that of live mode', async () => {
@@ -684,7 +684,7 @@ describe('removing for good', () => {
     expect((await list('accounts', {}, of.testKey)).deleted_records).toHaveLength(1);
     expect((await list('leads', {}, of.testKey)).deleted_records).toHaveLength(0);
     await expectStatus(200, 'POST', '/v1/test-mode/reset', { key: of.testKey });
-    expect(await trashOf(of)).toEqual({ records: 2, items: 1 });
+    expect(await countTrash(of)).toEqual({ records: 2, items: 1 });
   });
 });
 
@@ -710,7 +710,7 @@ describe('at once', () => {
       await remove('customers', customer);
       const statuses = await Promise.all([tryRestore('accounts', account), tryRestore('customers', customer)]);
       expect(statuses.map(({ status }) => status)).toEqual([200, 200]);
-      expect(await linksOf('accounts', account)).toEqual([link.id]);
+      expect(await listLinkIds('accounts', account)).toEqual([link.id]);
       expect(await readRecord(key, 'customers', customer)).toMatchObject({ account_id: account });
     }
   });
@@ -738,8 +738,8 @@ test('more than a thousand references are cleared and restored by jobs, and a de
       await database()`select count(*)::int as count from deals where company_id = ${tenant.companyId} and customer_id = ${customer}`
     )[0]?.count;
   const settled = (table: string, condition: string) => async () => {
-    await clearPendingReferences(contextOf('reference-clearing', server));
-    await restorePendingReferences(contextOf('reference-restoring', server));
+    await clearPendingReferences(buildJobContext('reference-clearing', server));
+    await restorePendingReferences(buildJobContext('reference-restoring', server));
     const rows = await database().unsafe(`select from ${table} where company_id = '${tenant.companyId}' ${condition}`);
     expect(rows).toHaveLength(0);
   };

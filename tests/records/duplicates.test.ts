@@ -15,9 +15,9 @@ beforeAll(async () => {
   await newCustomField(tenant, 'leads', 'vip', { type: 'boolean' });
 });
 
-const pathOf = (object: string) => `${recordsPath(object)}:check-duplicates`;
+const buildPath = (object: string) => `${recordsPath(object)}:check-duplicates`;
 const ask = async (object: string, body: object, credential = key): Promise<Json> =>
-  (await expectStatus(200, 'POST', pathOf(object), { key: credential, body })).body.data;
+  (await expectStatus(200, 'POST', buildPath(object), { key: credential, body })).body.data;
 const email = () => `${randomUUID()}@x.example`;
 
 async function select(of: Tenant, object: string, fields: string[], enabled = true): Promise<void> {
@@ -115,7 +115,7 @@ describe('duplicates by the check of the workspace', () => {
   });
 
   test('requires fields for objects without a duplicate check', async () => {
-    expect(await refusedFields(422, 'POST', pathOf('accounts'), { key, body: { record: { name: 'A' } } })).toEqual([
+    expect(await refusedFields(422, 'POST', buildPath('accounts'), { key, body: { record: { name: 'A' } } })).toEqual([
       'fields REQUIRED',
     ]);
   });
@@ -143,7 +143,7 @@ test('writes nothing in a duplicate check, even a rejected one', async () => {
   const before = (await walk(key, 'leads')).length;
   const record = { email: 'no address', colour: 'red', source_id: 'x', created_at: '2020-01-01', lead_status: 'Nww' };
   const body = { record, fields: ['emial', 'created_at'] };
-  const answer = await expectStatus(422, 'POST', pathOf('leads'), { key, body });
+  const answer = await expectStatus(422, 'POST', buildPath('leads'), { key, body });
   const problems = answer.body.error.details.fields;
   expect(problems.map((each: Json) => `${each.field} ${each.code}`).toSorted()).toEqual([
     'fields[0] INVALID_OPTION',
@@ -162,7 +162,7 @@ test('writes nothing in a duplicate check, even a rejected one', async () => {
 test('requires the view scope and a visible object for a duplicate check', async () => {
   const body = { record: { name: 'A' }, fields: ['name'] };
   const viewer = await newKey(tenant, { scopes: ['accounts:view'] });
-  await expectStatus(200, 'POST', pathOf('accounts'), { key: viewer, body });
-  await expectStatus(404, 'POST', pathOf('deals'), { key: viewer, body });
-  await expectStatus(404, 'POST', pathOf('object:nothing'), { key, body });
+  await expectStatus(200, 'POST', buildPath('accounts'), { key: viewer, body });
+  await expectStatus(404, 'POST', buildPath('deals'), { key: viewer, body });
+  await expectStatus(404, 'POST', buildPath('object:nothing'), { key, body });
 });

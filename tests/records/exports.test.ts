@@ -9,9 +9,9 @@ import { addNote } from '../support/record-children.ts';
 import {
   createRecord,
   createRecords,
+  listProblems,
   newCustomField,
   newCustomObject,
-  problemsOf,
   recordsPath,
   walk,
 } from '../support/records.ts';
@@ -50,7 +50,7 @@ async function exported(body: object, by = key): Promise<{ file: Buffer; text: s
   return { file, text: file.toString(), done, answer };
 }
 
-const linesOf = (text: string): Json[] =>
+const parseLines = (text: string): Json[] =>
   text
     .split('\n')
     .filter((line) => line !== '')
@@ -83,15 +83,15 @@ function readCsv(text: string): string[][] {
   return rows;
 }
 
-const bufferOf = (file: Buffer): ArrayBuffer => new Uint8Array(file).buffer;
+const toArrayBuffer = (file: Buffer): ArrayBuffer => new Uint8Array(file).buffer;
 const byId = (records: readonly Json[]): Json[] => records.toSorted((a, b) => (a.id < b.id ? -1 : 1));
 
-const idOf = ({ id }: Json): string => id;
+const getId = ({ id }: Json): string => id;
 const statuses = async ({ companyId }: Tenant): Promise<string[]> =>
   (await database()<{ status: string }[]>`select status from exports where company_id = ${companyId}`).map(
     ({ status }) => status,
   );
-const statusesOf = async (id: string): Promise<string[]> =>
+const readStatuses = async (id: string): Promise<string[]> =>
   (await database()<{ status: string }[]>`select status from exports where id = ${id}`).map(({ status }) => status);
 
 /** Has an export appear as running on another server, so that those behind it wait. */
@@ -160,7 +160,7 @@ describe('a file', () => {
       Array.from({ length: 40 }, (_, index) => ({ name: `A ${index}`, city: 'Köln 🌉' })),
     );
     const { text, done, answer } = await exported({ object: 'accounts' });
-    expect(linesOf(text)).toEqual(byId(await walk(key, 'accounts')));
+    expect(parseLines(text)).toEqual(byId(await walk(key, 'accounts')));
     expect(done).toMatchObject({ object: 'accounts', format: 'ndjson', rows: 40, filter: null, fields: null });
     expect(answer.headers.get('content-disposition')).toMatch(/^attachment; filename="accounts-[\d-]{10}\.ndjson"/);
     expect(answer.headers.get('x-content-type-options')).toBe('nosniff');
@@ -169,17 +169,17 @@ describe('a file', () => {
   test('of each format gives back quotes, line breaks, formulas, unicode and every type of field', async () => {
     const { owner, object, records } = await hardRecords();
     const ndjson = await exported({ object }, owner.key);
-    expect(linesOf(ndjson.text)).toEqual(records);
+    expect(parseLines(ndjson.text)).toEqual(records);
 
     const csv = await exported({ object, format: 'csv' }, owner.key);
     const [header = [], ...rows] = readCsv(csv.text);
     expect(header).toEqual(Object.keys(records[0]));
-    const cellOf = (value: unknown): string => (value === null ? '' : String(value));
-    expect(rows).toEqual(records.map((record) => header.map((name) => cellOf(record[name]))));
+    const toCell = (value: unknown): string => (value === null ? '' : String(value));
+    expect(rows).toEqual(records.map((record) => header.map((name) => toCell(record[name]))));
     expect(csv.done.rows).toBe(records.length);
 
     const parquet = await exported({ object, format: 'parquet' }, owner.key);
-    const read = await parquetReadObjects({ file: bufferOf(parquet.file) });
+    const read = await parquetReadObjects({ file: toArrayBuffer(parquet.file) });
     expect(
       read.map((row) => ({
         ...row,
@@ -191,7 +191,7 @@ describe('a file', () => {
       })),
     ).toEqual(records);
     const types = Object.fromEntries(
-      parquetSchema(parquetMetadata(bufferOf(parquet.file))).children.map(({ element }) => [
+      parquetSchema(parquetMetadata(toArrayBuffer(parquet.file))).children.map(({ element }) => [
         element.name,
         element.converted_type ?? element.type,
       ]),
@@ -223,7 +223,7 @@ describe('a file', () => {
     const csv = readCsv((await exported({ object: 'deals', format: 'csv', fields: ['name'] }, empty.key)).text);
     expect(csv).toEqual([['id', 'created_at', 'updated_at', 'name']]);
     const parquet = await exported({ object: 'deals', format: 'parquet' }, empty.key);
-    expect(await parquetReadObjects({ file: bufferOf(parquet.file) })).toEqual([]);
+    expect(await parquetReadObjects({ file: toArrayBuffer(parquet.file) })).toEqual([]);
     expect(parquet.done.rows).toBe(0);
   });
 
@@ -232,10 +232,10 @@ describe('a file', () => {
     const names = Array.from({ length: 2100 }, (_, index) => `N ${index}`);
     await fillAccounts(owner, names);
     const ids = (records: Json[]) => new Set(records.map(({ name }) => name)).size;
-    expect(ids(linesOf((await exported({ object: 'accounts' }, owner.key)).text))).toBe(2100);
+    expect(ids(parseLines((await exported({ object: 'accounts' }, owner.key)).text))).toBe(2100);
     expect(readCsv((await exported({ object: 'accounts', format: 'csv' }, owner.key)).text)).toHaveLength(2101);
     const { file } = await exported({ object: 'accounts', format: 'parquet' }, owner.key);
-    expect(ids(await parquetReadObjects({ file: bufferOf(file) }))).toBe(2100);
+    expect(ids(await parquetReadObjects({ file: toArrayBuffer(file) }))).toBe(2100);
   });
 
   test('has the records that pass the filter, with the fields that were asked for', async () => {
@@ -254,8 +254,8 @@ describe('a file', () => {
     };
     const { text, done } = await exported({ object: 'accounts', filter, fields: ['name'] }, owner.key);
     const query = { filter: JSON.stringify(filter), fields: 'name' };
-    expect(linesOf(text)).toEqual(byId(await walk(owner.key, 'accounts', query)));
-    expect(linesOf(text)).toHaveLength(2);
+    expect(parseLines(text)).toEqual(byId(await walk(owner.key, 'accounts', query)));
+    expect(parseLines(text)).toHaveLength(2);
     expect(done).toMatchObject({ filter, fields: ['name'], rows: 2 });
   });
 
@@ -271,9 +271,9 @@ describe('a file', () => {
       { name: 'Three' },
     ]);
     const filter = { field: 'account.city', op: 'eq', value: 'Berlin' };
-    expect(linesOf((await exported({ object: 'deals', filter }, owner.key)).text)).toMatchObject([{ name: 'One' }]);
+    expect(parseLines((await exported({ object: 'deals', filter }, owner.key)).text)).toMatchObject([{ name: 'One' }]);
     const narrow = await newKey(owner, { scopes: ['exports:*', 'deals:view'] });
-    expect(linesOf((await exported({ object: 'deals', filter }, narrow)).text)).toEqual([]);
+    expect(parseLines((await exported({ object: 'deals', filter }, narrow)).text)).toEqual([]);
   });
 
   test('is downloaded from a byte on, and as a whole for every other range', async () => {
@@ -315,13 +315,13 @@ describe('a file', () => {
     const all = await exported({ object: 'accounts', view: view.id }, apiKey);
     expect(all.done).toMatchObject({ filter: inBerlin, fields: ['name', 'city'], rows: 2 });
     const listed = await walk(apiKey, 'accounts', { view: view.id });
-    expect(linesOf(all.text)).toEqual(byId(listed));
+    expect(parseLines(all.text)).toEqual(byId(listed));
     const less = await exported(
       { object: 'accounts', view: view.id, filter: isLarge, fields: ['employee_count'] },
       apiKey,
     );
     expect(less.done).toMatchObject({ filter: { and: [inBerlin, isLarge] }, fields: ['employee_count'] });
-    expect(linesOf(less.text)).toMatchObject([{ employee_count: 90 }]);
+    expect(parseLines(less.text)).toMatchObject([{ employee_count: 90 }]);
     const rest = { name: 'All', object: 'accounts' };
     const plain = (await expectStatus(201, 'POST', '/v1/views', { key: apiKey, body: rest })).body.data.view;
     expect((await exported({ object: 'accounts', view: plain.id }, apiKey)).done).toMatchObject({
@@ -339,23 +339,23 @@ describe('a file', () => {
     const refused = async (status: number, body: object, by = apiKey): Promise<Json> =>
       (await expectStatus(status, 'POST', '/v1/exports', { key: by, body })).body.error;
     const accounts = { object: 'accounts', view: view.id };
-    expect(problemsOf(await refused(400, { object: 'leads', view: view.id }))).toEqual(['view CONFLICTING_FIELDS']);
-    expect(problemsOf(await refused(400, { object: '*', view: view.id }))).toEqual(['view CONFLICTING_FIELDS']);
-    expect(problemsOf(await refused(400, { object: 'accounts', view: 'mine' }))).toEqual(['view INVALID_FORMAT']);
-    expect(problemsOf(await refused(422, { object: 'accounts', view: companyId }))).toEqual(['view NOT_FOUND']);
-    expect(problemsOf(await refused(422, accounts, (await newTenant()).key))).toEqual(['view NOT_FOUND']);
+    expect(listProblems(await refused(400, { object: 'leads', view: view.id }))).toEqual(['view CONFLICTING_FIELDS']);
+    expect(listProblems(await refused(400, { object: '*', view: view.id }))).toEqual(['view CONFLICTING_FIELDS']);
+    expect(listProblems(await refused(400, { object: 'accounts', view: 'mine' }))).toEqual(['view INVALID_FORMAT']);
+    expect(listProblems(await refused(422, { object: 'accounts', view: companyId }))).toEqual(['view NOT_FOUND']);
+    expect(listProblems(await refused(422, accounts, (await newTenant()).key))).toEqual(['view NOT_FOUND']);
     // Another key, which does not see a view that is not shared.
-    expect(problemsOf(await refused(422, accounts, await newKey(owner)))).toEqual(['view NOT_FOUND']);
+    expect(listProblems(await refused(422, accounts, await newKey(owner)))).toEqual(['view NOT_FOUND']);
     const blind = await refused(403, accounts, await newKey(owner, { scopes: ['exports:*', 'leads:view'] }));
     expect(blind.details.required_scopes).toEqual(['accounts:view']);
     const wide = Array.from({ length: 50 }, () => ({ field: 'city', op: 'eq', value: 'Bonn' }));
-    expect(problemsOf(await refused(400, { ...accounts, filter: { and: wide } }))).toEqual(['filter TOO_LONG']);
+    expect(listProblems(await refused(400, { ...accounts, filter: { and: wide } }))).toEqual(['filter TOO_LONG']);
     const fields = ['nmae'];
-    expect(problemsOf(await refused(422, { ...accounts, fields }))).toEqual(['nmae UNKNOWN_FIELD']);
+    expect(listProblems(await refused(422, { ...accounts, fields }))).toEqual(['nmae UNKNOWN_FIELD']);
     await database()`update custom_fields set enabled = false where company_id = ${companyId} and name = 'tier'`;
     const outdated = await refused(422, accounts);
     expect(outdated.details).toMatchObject({ reason: 'view_outdated', view_id: view.id });
-    expect(problemsOf(outdated)).toEqual(['tier UNKNOWN_FIELD']);
+    expect(listProblems(outdated)).toEqual(['tier UNKNOWN_FIELD']);
     expect(await database()`select from exports where company_id = ${companyId}`).toEqual([]);
   });
 
@@ -381,7 +381,7 @@ describe('a file', () => {
       key: owner.key,
       body: link,
     });
-    const lines = linesOf((await exported({ object: '*' }, owner.key)).text);
+    const lines = parseLines((await exported({ object: '*' }, owner.key)).text);
     const of = (object: string) => lines.filter((line) => line.object === object).map(({ record }) => record);
     expect(new Set(lines.flatMap((line) => Object.keys(line)))).toEqual(new Set(['object', 'record']));
     expect(of('accounts')).toEqual(byId(await walk(owner.key, 'accounts')));
@@ -406,7 +406,7 @@ describe('a file', () => {
     const [, ...rows] = readCsv((await exported({ object: '*', format: 'csv' }, owner.key)).text);
     expect(rows.map(([object, record]) => ({ object, record: JSON.parse(record ?? '') }))).toEqual(lines);
     const { file } = await exported({ object: '*', format: 'parquet' }, owner.key);
-    const parquet = await parquetReadObjects({ file: bufferOf(file) });
+    const parquet = await parquetReadObjects({ file: toArrayBuffer(file) });
     expect(parquet.map(({ object, record }) => ({ object, record: JSON.parse(record) }))).toEqual(lines);
   });
 });
@@ -419,8 +419,8 @@ describe('who exports what', () => {
     const foreign = await createRecord(owner.key, 'accounts', { name: 'foreign' });
     const note = await addNote(scoped, 'accounts', own.id);
     await addNote(owner.key, 'accounts', foreign.id);
-    expect(linesOf((await exported({ object: 'accounts' }, scoped)).text).map(({ id }) => id)).toEqual([own.id]);
-    const all = linesOf((await exported({ object: '*' }, scoped)).text).map(({ record }) => record.id);
+    expect(parseLines((await exported({ object: 'accounts' }, scoped)).text).map(({ id }) => id)).toEqual([own.id]);
+    const all = parseLines((await exported({ object: '*' }, scoped)).text).map(({ record }) => record.id);
     expect(all.toSorted()).toEqual([own.id, note.id].toSorted());
   });
 
@@ -431,7 +431,7 @@ describe('who exports what', () => {
     await addNote(owner.key, 'accounts', id);
     await newAttachment(owner, 'live');
     const narrow = await newKey(owner, { scopes: ['deals:view', 'exports:*'] });
-    expect(linesOf((await exported({ object: '*' }, narrow)).text).map(({ object }) => object)).toEqual(['deals']);
+    expect(parseLines((await exported({ object: '*' }, narrow)).text).map(({ object }) => object)).toEqual(['deals']);
   });
 
   test('test keys export test data alone', async () => {
@@ -439,7 +439,7 @@ describe('who exports what', () => {
     await createRecord(owner.key, 'accounts', { name: 'live' });
     await createRecord(owner.testKey, 'accounts', { name: 'test' });
     const { text, done } = await exported({ object: 'accounts' }, owner.testKey);
-    expect(linesOf(text).map(({ name }) => name)).toEqual(['test']);
+    expect(parseLines(text).map(({ name }) => name)).toEqual(['test']);
     expect(done.test_mode).toBe(true);
     await expectStatus(404, 'GET', `/v1/exports/${done.id}`, { key: owner.key });
   });
@@ -474,11 +474,11 @@ describe('who exports what', () => {
     }
     await expectStatus(404, 'POST', `/v1/exports/${id}/cancel`, { key });
     const own = (await exported({ object: 'accounts' }, scoped)).done;
-    expect((await expectStatus(200, 'GET', '/v1/exports', { key: whole })).body.data.exports.map(idOf)).toEqual([
+    expect((await expectStatus(200, 'GET', '/v1/exports', { key: whole })).body.data.exports.map(getId)).toEqual([
       own.id,
       id,
     ]);
-    expect((await expectStatus(200, 'GET', '/v1/exports', { key: scoped })).body.data.exports.map(idOf)).toEqual([
+    expect((await expectStatus(200, 'GET', '/v1/exports', { key: scoped })).body.data.exports.map(getId)).toEqual([
       own.id,
     ]);
   });
@@ -606,7 +606,7 @@ describe('the end', () => {
     }
     await database()`update exports set expires_at = now() where id = ${done.id}`;
     expect((await fetch(link)).status).toBe(404);
-    expect(await vi.waitUntil(async () => (await statusesOf(done.id))[0] === 'expired')).toBe(true);
+    expect(await vi.waitUntil(async () => (await readStatuses(done.id))[0] === 'expired')).toBe(true);
     expect(await read(done.id)).toMatchObject({
       status: 'expired',
       download_url: null,
@@ -661,7 +661,7 @@ describe('a snapshot', () => {
     let isDone = false;
     const ids = (
       await database()<{ id: string }[]>`select id from accounts where company_id = ${owner.companyId} order by id`
-    ).map(idOf);
+    ).map(getId);
     const write = async (seed: number): Promise<void> => {
       for (let turn = seed; !isDone; turn += 4) {
         const id = ids[(turn * 7919) % ids.length] as string;
@@ -678,7 +678,7 @@ describe('a snapshot', () => {
     await Promise.all(writers);
     const stored = byId(await walk(owner.key, 'accounts', { limit: 100 }));
     for (const { text, done } of copies) {
-      const copy = new Map<string, Json>(linesOf(text).map((record) => [record.id, record]));
+      const copy = new Map<string, Json>(parseLines(text).map((record) => [record.id, record]));
       const before = JSON.stringify(byId([...copy.values()]));
       for (const { record_id, record } of await changesAfter(owner.key, done.changes_cursor, {
         objects: 'accounts',

@@ -234,14 +234,14 @@ describe('visibility of the feed', () => {
     await account();
     await createRecord(key, 'leads', lead());
     await createRecord(key, 'object:visits', { name: 'First' });
-    const objectsOf = async (reader: string, objects?: string): Promise<string[]> =>
+    const listObjects = async (reader: string, objects?: string): Promise<string[]> =>
       (await changesAfter(reader, cursor, objects === undefined ? {} : { objects })).map(({ object }) => object);
-    expect(await objectsOf(key)).toEqual(['accounts', 'leads', 'object:visits']);
-    expect(await objectsOf(key, 'leads, object:visits')).toEqual(['leads', 'object:visits']);
+    expect(await listObjects(key)).toEqual(['accounts', 'leads', 'object:visits']);
+    expect(await listObjects(key, 'leads, object:visits')).toEqual(['leads', 'object:visits']);
     const narrow = await newKey(tenant, { scopes: ['leads:read', 'object:visits:view'] });
-    expect(await objectsOf(narrow)).toEqual(['leads', 'object:visits']);
-    expect(await objectsOf(narrow, 'accounts,leads')).toEqual(['leads']);
-    expect(await objectsOf(await newKey(tenant, { scopes: ['billing:view'] }))).toEqual([]);
+    expect(await listObjects(narrow)).toEqual(['leads', 'object:visits']);
+    expect(await listObjects(narrow, 'accounts,leads')).toEqual(['leads']);
+    expect(await listObjects(await newKey(tenant, { scopes: ['billing:view'] }))).toEqual([]);
     await expectStatus(404, 'GET', '/v1/changes', { key, query: { objects: 'leads,object:none' } });
   });
 

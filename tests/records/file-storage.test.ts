@@ -71,7 +71,7 @@ afterEach(() => {
 
 const upload = async (part: Parameters<typeof fileForm>[0]): Promise<Json> =>
   (await expectStatus(201, 'POST', path, { key, ...fileForm(part) })).body.data.attachment;
-const linkOf = async (id: string): Promise<string> =>
+const readLink = async (id: string): Promise<string> =>
   (await expectStatus(200, 'GET', `/v1/attachments/${id}`, { key })).body.data.attachment.download_url;
 
 describe('a store that speaks S3', () => {
@@ -79,7 +79,7 @@ describe('a store that speaks S3', () => {
     const content = Buffer.alloc(10_485_760, 'abc');
     const { id, sha256 } = await upload({ fileName: 'größe 1.bin.pdf'.replace('bin.', ''), content });
     expect(sha256).toMatch(/^[0-9a-f]{64}$/);
-    const link = await linkOf(id);
+    const link = await readLink(id);
     const [row] = await database()<{ file_id: string }[]>`select file_id from attachments where id = ${id}`;
     expect(new URL(link).pathname).toBe(`/files/${tenant.companyId}/live/${row?.file_id}`);
     expect(Object.fromEntries(new URL(link).searchParams)).toMatchObject({
@@ -96,7 +96,7 @@ describe('a store that speaks S3', () => {
 
   test('removes the file when its attachment is deleted', async () => {
     const { id } = await upload({});
-    const link = await linkOf(id);
+    const link = await readLink(id);
     await expectStatus(200, 'DELETE', `/v1/attachments/${id}`, { key });
     await vi.waitUntil(async () => {
       const response = await fetch(link);

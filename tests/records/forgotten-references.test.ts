@@ -15,7 +15,7 @@ beforeEach(async () => {
   tenant = await newTenant();
 });
 
-const codeOf = (statement: PromiseLike<unknown>): Promise<string | undefined> =>
+const catchCode = (statement: PromiseLike<unknown>): Promise<string | undefined> =>
   Promise.resolve(statement).then(
     () => undefined,
     (error: { code?: string }) => error.code,
@@ -42,10 +42,10 @@ async function runConcurrently(
   second: (sql: ISql) => PromiseLike<unknown>,
 ): Promise<(string | undefined)[]> {
   let waiting: Promise<string | undefined> | undefined;
-  const begun = await codeOf(
+  const begun = await catchCode(
     database().begin(async (sql) => {
       await first(sql);
-      waiting = codeOf(second(database()));
+      waiting = catchCode(second(database()));
       // The second statement waits for a lock of the first.
       await vi.waitUntil(async () => {
         const blocked =
@@ -103,11 +103,11 @@ test('rejects converting a lead to a customer that is missing, of another compan
     await newRecord(tenant, 'test', 'customers'),
   ];
   for (const customer of customers) {
-    expect(await codeOf(convert(sql, lead, customer))).toBe(violated);
+    expect(await catchCode(convert(sql, lead, customer))).toBe(violated);
     const inserting = sql`
       insert into leads (company_id, test_mode, id, converted_customer_id, created_by_kind, created_by_id, created_at, updated_at)
       values (${tenant.companyId}, false, ${uuidv7()}, ${customer}, 'system', 'test', now(), now())`;
-    expect(await codeOf(inserting)).toBe(violated);
+    expect(await catchCode(inserting)).toBe(violated);
   }
 });
 
@@ -116,11 +116,11 @@ test('rejects a manager of a branch or team who is missing or of another company
   const stranger = await newUser(await newTenant());
   for (const id of [randomUUID(), stranger.id]) {
     const managing = sql`update branches set manager_user_id = ${id} where company_id = ${tenant.companyId}`;
-    expect(await codeOf(managing)).toBe(violated);
+    expect(await catchCode(managing)).toBe(violated);
     const inserting = sql`
       insert into teams (company_id, id, branch_id, name, manager_user_id, created_at)
       values (${tenant.companyId}, ${uuidv7()}, ${tenant.branchId}, 'Team', ${id}, now())`;
-    expect(await codeOf(inserting)).toBe(violated);
+    expect(await catchCode(inserting)).toBe(violated);
   }
 });
 

@@ -15,14 +15,14 @@ beforeAll(async () => {
   key = tenant.key;
 });
 
-const pathOf = (id: string): string => `${recordsPath('accounts', id)}/history`;
+const buildPath = (id: string): string => `${recordsPath('accounts', id)}/history`;
 
 test('returns the changes of a record in pages, newest first', async () => {
   const { id } = await createRecord(key, 'accounts', { name: 'Blue Lake' });
   await createRecord(key, 'accounts', { name: 'Another' });
   for (const city of ['Hamburg', 'Berlin']) await patchRecord(key, 'accounts', id, { city });
   await expectStatus(201, 'POST', `${recordsPath('accounts', id)}/attachments`, { key, ...fileForm() });
-  const { body } = await expectStatus(200, 'GET', pathOf(id), { key });
+  const { body } = await expectStatus(200, 'GET', buildPath(id), { key });
   const rows: Json[] = body.data.history;
   expect(rows.map(({ action }) => action)).toEqual([
     'attachment.create',
@@ -31,10 +31,10 @@ test('returns the changes of a record in pages, newest first', async () => {
     'account.create',
   ]);
   expect(rows[1].changes).toEqual({ city: { from: 'Hamburg', to: 'Berlin' } });
-  const first = (await expectStatus(200, 'GET', pathOf(id), { key, query: { limit: 3 } })).body.data;
+  const first = (await expectStatus(200, 'GET', buildPath(id), { key, query: { limit: 3 } })).body.data;
   expect(first.history).toEqual(rows.slice(0, 3));
   const rest = { key, query: { limit: 3, cursor: first.next_cursor } };
-  expect((await expectStatus(200, 'GET', pathOf(id), rest)).body.data).toEqual({
+  expect((await expectStatus(200, 'GET', buildPath(id), rest)).body.data).toEqual({
     history: rows.slice(3),
     next_cursor: null,
     has_more: false,
@@ -45,9 +45,9 @@ test('shows the history only to callers that can see the record, and to none onc
   const { id } = await createRecord(key, 'accounts', { name: 'Blue Lake' });
   const outside = await newKey(tenant, { reach: { kind: 'team', id: await newTeam(tenant) } });
   for (const other of [outside, tenant.testKey, await newKey(tenant, { scopes: ['leads:view'] })])
-    await expectStatus(404, 'GET', pathOf(id), { key: other });
+    await expectStatus(404, 'GET', buildPath(id), { key: other });
   await expectStatus(200, 'DELETE', recordsPath('accounts', id), { key });
-  await expectStatus(404, 'GET', pathOf(id), { key });
+  await expectStatus(404, 'GET', buildPath(id), { key });
   const { body } = await expectStatus(200, 'GET', '/v1/audit-logs', { key, query: { record_id: id } });
   expect(body.data.audit_logs.map(({ action }: Json) => action)).toEqual(['account.delete', 'account.create']);
 });

@@ -6,7 +6,7 @@ import { beforeAll, describe, expect, inject, test, vi } from 'vitest';
 import { newBranch } from '../support/arranged-ids.ts';
 import { type Answer, call, expectStatus, type Json } from '../support/client.ts';
 import { changesAfter, now } from '../support/feeds.ts';
-import { createRecord, leftBehind, newCustomField, problemsOf, readRecord } from '../support/records.ts';
+import { createRecord, leftBehind, listProblems, newCustomField, readRecord } from '../support/records.ts';
 import { createSetting } from '../support/settings.ts';
 import { database, newKey, newTenant, type Tenant } from '../support/tenants.ts';
 import { form } from '../support/uploads.ts';
@@ -69,10 +69,10 @@ async function refused(content: string | Buffer, options: object = {}): Promise<
   await upload(id, content);
   const answer = await start(id);
   expect({ status: answer.status, text: answer.text }).toMatchObject({ status: 422 });
-  return problemsOf(answer.body.error);
+  return listProblems(answer.body.error);
 }
 
-const errorsOf = async (id: string): Promise<Json[]> =>
+const listErrors = async (id: string): Promise<Json[]> =>
   (await expectStatus(200, 'GET', `${path}/${id}/errors?limit=100`, { key })).body.data.errors;
 const errorFile = async (id: string): Promise<string> =>
   (await expectStatus(200, 'GET', `${path}/${id}/errors.csv`, { key })).text;
@@ -101,7 +101,7 @@ describe('a CSV file', () => {
     });
     expect((await named(a))[0]).toMatchObject({ name: a, city: 'Berlin' });
     expect((await named(b))[0]).toMatchObject({ name: b, city: 'Bad\nHomburg' });
-    const errors = await errorsOf(done.id);
+    const errors = await listErrors(done.id);
     expect(errors).toEqual([
       {
         row: 2,
@@ -166,7 +166,7 @@ describe('a CSV file', () => {
       `${name},7,`,
     ];
     const done = await run(`name,${column},website\n${rows.join('\n')}\n`);
-    const errors = await errorsOf(done.id);
+    const errors = await listErrors(done.id);
     expect(errors.map(({ row, line, code }) => [row, line, code])).toEqual(
       [2, 3, 4, 5, 7, 8, 9].map((row) => [row, row < 6 ? row + 1 : row + 2, 'VALIDATION_ERROR']),
     );
@@ -198,7 +198,7 @@ describe('a CSV file', () => {
     const good = `${name},2026-11-20,TRUE,1234.5,${suffix}@x.example`;
     const done = await run(`${columns.join(',')}\n${rows.map((row) => `${name}${row}`).join('\n')}\n${good}\n`);
     expect(done.counts).toMatchObject({ created: 1, failed: cells.length });
-    const errors = await errorsOf(done.id);
+    const errors = await listErrors(done.id);
     const found = errors.map(({ fields }) => fields.map((each: Json) => [each.field, each.code]));
     expect(found).toEqual(cells.map(([field, , code]) => [[field, code]]));
     const [record] = await named(name);
@@ -214,7 +214,7 @@ describe('a CSV file', () => {
     const long = 'z'.repeat(90_000);
     const done = await run(`name,description,rest\n${name},,${long}\n${name},${long},\n`, { mapping: { rest: null } });
     expect(done.counts).toMatchObject({ created: 1, failed: 1 });
-    expect((await errorsOf(done.id))[0].fields).toMatchObject([{ field: 'description', code: 'TOO_LONG' }]);
+    expect((await listErrors(done.id))[0].fields).toMatchObject([{ field: 'description', code: 'TOO_LONG' }]);
   });
 
   test('is rejected at the start if it cannot be imported', async () => {
@@ -271,15 +271,15 @@ describe('a form with options and a file', () => {
   const filePart = (content: string | Buffer, fileName = 'accounts.csv') => ({ content, fileName, type: 'text/csv' });
   const send = (parts: Parameters<typeof form>[0], by: object = {}): Promise<Answer> =>
     call('POST', path, { key, ...form(parts), ...by });
-  const optionsOf = (options: object = {}) => optionsPart({ object: 'accounts', ...options });
+  const buildOptions = (options: object = {}) => optionsPart({ object: 'accounts', ...options });
   const failure = ({ status, body: { error } }: Answer): unknown => [
     status,
-    ...(error.details.reason ? [error.details.reason] : problemsOf(error)),
+    ...(error.details.reason ? [error.details.reason] : listProblems(error)),
   ];
 
   test('creates the import with its file, and queues it', async () => {
     const name = unique();
-    const answer = await send([optionsOf({ mapping: { Town: 'city' } }), filePart(`name,Town\n${name},Rome\n`)]);
+    const answer = await send([buildOptions({ mapping: { Town: 'city' } }), filePart(`name,Town\n${name},Rome\n`)]);
     expect({ status: answer.status, text: answer.text }).toMatchObject({ status: 201 });
     const { import: created } = answer.body.data;
     expect(created).toMatchObject({
@@ -309,7 +309,7 @@ describe('a form with options and a file', () => {
 
   test('is created once for each Idempotency-Key', async () => {
     const own = await newTenant();
-    const parts = form([optionsOf(), filePart('name\nA\n')]);
+    const parts = form([buildOptions(), filePart('name\nA\n')]);
     const idempotencyKey = `form-${randomUUID()}`;
     const [first, second] = [
       await call('POST', path, { key: own.key, ...parts, idempotencyKey }),
@@ -331,31 +331,31 @@ describe('a form with options and a file', () => {
     const keyed = { key: own.key, idempotencyKey: true as const };
     const refusals: [unknown[], Parameters<typeof form>[0]][] = [
       [[400, 'options REQUIRED', 'file REQUIRED'], []],
-      [[400, 'file REQUIRED'], [optionsOf()]],
+      [[400, 'file REQUIRED'], [buildOptions()]],
       [[400, 'options REQUIRED'], [good]],
       [
         [400, 'options INVALID_FORMAT'],
-        [good, optionsOf()],
+        [good, buildOptions()],
       ],
       [
         [400, 'options DUPLICATE'],
-        [optionsOf(), optionsOf(), good],
+        [buildOptions(), buildOptions(), good],
       ],
       [
         [400, 'file DUPLICATE'],
-        [optionsOf(), good, good],
+        [buildOptions(), good, good],
       ],
       [
         [400, 'file TOO_SHORT'],
-        [optionsOf(), filePart('')],
+        [buildOptions(), filePart('')],
       ],
       [
         [400, 'file INVALID_FORMAT'],
-        [optionsOf(), { fileName: null, content: 'name\nA\n' }],
+        [buildOptions(), { fileName: null, content: 'name\nA\n' }],
       ],
       [
         [422, 'extra UNKNOWN_FIELD'],
-        [optionsOf(), good, { name: 'extra', fileName: null }],
+        [buildOptions(), good, { name: 'extra', fileName: null }],
       ],
       [
         [400, 'malformed_json'],
@@ -371,7 +371,7 @@ describe('a form with options and a file', () => {
       ],
       [
         [400, 'body_too_large'],
-        [optionsOf({ defaults: { name: 'x'.repeat(103_000) } }), good],
+        [buildOptions({ defaults: { name: 'x'.repeat(103_000) } }), good],
       ],
       [
         [400, 'nesting_too_deep'],
@@ -379,11 +379,11 @@ describe('a form with options and a file', () => {
       ],
       [
         [400, 'file_too_large'],
-        [optionsOf(), filePart(Buffer.alloc(limit + 1, 'x'))],
+        [buildOptions(), filePart(Buffer.alloc(limit + 1, 'x'))],
       ],
       [
         [400, 'file_type_refused'],
-        [optionsOf(), filePart('name\nA\n', 'a.exe')],
+        [buildOptions(), filePart('name\nA\n', 'a.exe')],
       ],
       [
         [400, 'options.object REQUIRED'],
@@ -391,52 +391,52 @@ describe('a form with options and a file', () => {
       ],
       [
         [422, 'options.colour UNKNOWN_FIELD', 'options.mode INVALID_OPTION'],
-        [optionsOf({ mode: 'x', colour: 1 }), good],
+        [buildOptions({ mode: 'x', colour: 1 }), good],
       ],
       [
         [422, 'options.match_on[1] INVALID_TYPE'],
-        [optionsOf({ mode: 'update', match_on: ['id', 1] }), good],
+        [buildOptions({ mode: 'update', match_on: ['id', 1] }), good],
       ],
       [
         [422, 'options.object INVALID_OPTION'],
-        [optionsOf({ object: 'nothing' }), good],
+        [buildOptions({ object: 'nothing' }), good],
       ],
       [
         [400, 'options.match_on REQUIRED'],
-        [optionsOf({ mode: 'update' }), good],
+        [buildOptions({ mode: 'update' }), good],
       ],
       [
         [422, 'options.defaults.city INVALID_TYPE'],
-        [optionsOf({ defaults: { city: 1 } }), good],
+        [buildOptions({ defaults: { city: 1 } }), good],
       ],
       [
         [422, 'options.mapping.x UNKNOWN_FIELD'],
-        [optionsOf({ mapping: { x: 'y' } }), good],
+        [buildOptions({ mapping: { x: 'y' } }), good],
       ],
       [
         [422, 'options.mapping.colour UNKNOWN_FIELD'],
-        [optionsOf(), filePart('name,colour\nA,red\n')],
+        [buildOptions(), filePart('name,colour\nA,red\n')],
       ],
       [
         [422, 'options.match_on[0] NOT_FOUND'],
-        [optionsOf({ mode: 'update', match_on: ['email'] }), good],
+        [buildOptions({ mode: 'update', match_on: ['email'] }), good],
       ],
       [
         [422, 'file INVALID_FORMAT'],
-        [optionsOf(), filePart('PK\u0003\u0004 workbook')],
+        [buildOptions(), filePart('PK\u0003\u0004 workbook')],
       ],
     ];
     for (const [expected, parts] of refusals) {
       expect.soft(failure(await send(parts, { key: own.key })), JSON.stringify(expected)).toEqual(expected);
       expect.soft(failure(await send(parts, keyed)), `with a key: ${JSON.stringify(expected)}`).toEqual(expected);
     }
-    const broken = { ...form([optionsOf(), good]), key: own.key };
+    const broken = { ...form([buildOptions(), good]), key: own.key };
     const cut = { ...broken, rawBody: broken.rawBody.subarray(0, -10) };
     expect(failure(await call('POST', path, cut))).toEqual([400, 'malformed_multipart']);
     const bare = { key: own.key, rawBody: 'name\nA\n', headers: { 'content-type': 'text/csv' } };
     expect(failure(await call('POST', path, bare))).toEqual([400, 'unsupported_media_type']);
     const narrow = await newKey(own, { scopes: ['imports:create'] });
-    expect((await send([optionsOf(), good], { key: narrow })).status).toBe(403);
+    expect((await send([buildOptions(), good], { key: narrow })).status).toBe(403);
 
     const { companyId } = own;
     expect(await database()`select from imports where company_id = ${companyId}`).toEqual([]);
@@ -455,7 +455,7 @@ describe('a form with options and a file', () => {
       const { id } = await create({}, own.key);
       await sql`update imports set status = 'running' where company_id = ${own.companyId} and id = ${id}`;
     }
-    const answer = await send([optionsOf(), filePart('name\nA\n')], { key: own.key });
+    const answer = await send([buildOptions(), filePart('name\nA\n')], { key: own.key });
     expect(failure(answer)).toEqual([409, 'import_limit']);
     expect(await sql`select from imports where company_id = ${own.companyId}`).toHaveLength(12);
   });
@@ -478,7 +478,7 @@ describe('modes', () => {
       match_on: ['id'],
     });
     expect(updated.counts).toMatchObject({ updated: 1, failed: 1 });
-    expect((await errorsOf(updated.id))[0]).toMatchObject({ row: 2, code: 'NOT_FOUND' });
+    expect((await listErrors(updated.id))[0]).toMatchObject({ row: 2, code: 'NOT_FOUND' });
   });
 
   test('a dry run counts and lists errors, and writes nothing', async () => {
@@ -486,7 +486,7 @@ describe('modes', () => {
     const done = await run(`name\n${name}\n${name}\n""\n`, { dry_run: true });
     expect(done).toMatchObject({ status: 'completed', dry_run: true, counts: { created: 2, failed: 1 } });
     expect(await named(name)).toEqual([]);
-    expect(await errorsOf(done.id)).toHaveLength(1);
+    expect(await listErrors(done.id)).toHaveLength(1);
   });
 
   test('new records are checked for duplicates, unless the import says otherwise, and get its tags', async () => {
@@ -537,7 +537,7 @@ describe('modes', () => {
     ];
     const done = await run(`${lines.join('\n')}\n`, { format: 'ndjson' });
     expect(done.counts).toMatchObject({ created: 1, failed: 5 });
-    const errors = await errorsOf(done.id);
+    const errors = await listErrors(done.id);
     expect(errors.map(({ row }) => row)).toEqual([2, 3, 4, 5, 6]);
     expect(errors[4].fields).toMatchObject([{ field: 'colour', code: 'UNKNOWN_FIELD' }]);
     expect(await errorFile(done.id)).toContain('_error_raw');
@@ -555,9 +555,9 @@ describe('rights', () => {
       body: { object: 'accounts' },
     });
     const unknown = await call('POST', path, { key, body: { object: 'nothing' } });
-    expect([unknown.status, problemsOf(unknown.body.error)]).toEqual([422, ['object INVALID_OPTION']]);
+    expect([unknown.status, listProblems(unknown.body.error)]).toEqual([422, ['object INVALID_OPTION']]);
     const missing = await call('POST', path, { key, body: { object: 'accounts', mode: 'update' } });
-    expect([missing.status, problemsOf(missing.body.error)]).toEqual([400, ['match_on REQUIRED']]);
+    expect([missing.status, listProblems(missing.body.error)]).toEqual([400, ['match_on REQUIRED']]);
   });
 
   test('other workspaces and modes do not see an import', async () => {
@@ -598,7 +598,7 @@ describe('rights', () => {
     const near = await newKey(tenant, { scopes: ['imports:*', 'accounts:*'], reach });
     const done = await run(`id,city\n${far.id},Rome\n`, { mode: 'update', match_on: ['id'] }, near);
     expect(done.counts).toMatchObject({ updated: 0, failed: 1 });
-    expect((await errorsOf(done.id))[0]).toMatchObject({ code: 'NOT_FOUND' });
+    expect((await listErrors(done.id))[0]).toMatchObject({ code: 'NOT_FOUND' });
 
     const wide = await newKey(tenant, { scopes: ['imports:*', 'accounts:*'] });
     const { id } = await create({}, wide);
@@ -624,7 +624,7 @@ describe('undo', () => {
       },
       { timeout: 20_000, interval: 50 },
     );
-  const reasonOf = ({ status, body }: Answer): unknown => [status, body.error?.details.reason];
+  const readReason = ({ status, body }: Answer): unknown => [status, body.error?.details.reason];
 
   test('moves created records to the trash, gives fields their former values, and keeps what others wrote', async () => {
     const [a, b, mail] = [unique(), unique(), `${unique()}@x.example`];
@@ -650,17 +650,17 @@ describe('undo', () => {
     const cursor = await now(key);
     const answer = await undo(done.id);
     expect([answer.status, answer.body.data.revert.status]).toEqual([202, 'running']);
-    expect(reasonOf(await undo(done.id))).toEqual([409, 'nothing_to_undo']);
+    expect(readReason(await undo(done.id))).toEqual([409, 'nothing_to_undo']);
     expect(await undone(done.id)).toMatchObject({ undo_until: null, percent: 100 });
     expect(await named(a)).toEqual([]);
     expect(await named(b)).toHaveLength(1);
     expect(await readRecord(key, 'accounts', there.id)).toMatchObject({ city: 'Berlin' });
     const revert = await expectStatus(200, 'GET', `/v1/reverts/${answer.body.data.revert.id}`, { key });
     expect(revert.body.data.revert).toMatchObject({ status: 'completed', counts: { reverted: 2, skipped: 1 } });
-    expect(reasonOf(await undo(done.id))).toEqual([409, 'nothing_to_undo']);
+    expect(readReason(await undo(done.id))).toEqual([409, 'nothing_to_undo']);
     const late = { digest: dry.body.data.revert.digest, conflicts: 'skip' };
     const applied = await call('POST', `/v1/reverts/${dry.body.data.revert.id}/apply`, { key, body: late });
-    expect(reasonOf(applied)).toEqual([409, 'nothing_to_undo']);
+    expect(readReason(applied)).toEqual([409, 'nothing_to_undo']);
     const events = await vi.waitUntil(async () => {
       const found = await changesAfter(key, cursor);
       return found.some(({ event }) => event === 'import.undone') && found;
@@ -677,21 +677,21 @@ describe('undo', () => {
   test('needs an import that has ended, wrote something, and ended within 30 days', async () => {
     const dry = await run(`name\n${unique()}\n`, { dry_run: true });
     expect(dry.undo_until).toBeNull();
-    expect(reasonOf(await undo(dry.id))).toEqual([409, 'nothing_to_undo']);
+    expect(readReason(await undo(dry.id))).toEqual([409, 'nothing_to_undo']);
     const { id } = await create({});
-    expect(reasonOf(await undo(id))).toEqual([409, 'import_not_ended']);
+    expect(readReason(await undo(id))).toEqual([409, 'import_not_ended']);
     const { revert } = (await expectStatus(201, 'POST', '/v1/reverts', { key, body: { import_id: id } })).body.data;
     const body = { digest: revert.digest, conflicts: 'skip' };
-    expect(reasonOf(await call('POST', `/v1/reverts/${revert.id}/apply`, { key, body }))).toEqual([
+    expect(readReason(await call('POST', `/v1/reverts/${revert.id}/apply`, { key, body }))).toEqual([
       409,
       'import_not_ended',
     ]);
     await expectStatus(202, 'POST', `${path}/${id}/cancel`, { key });
-    expect(reasonOf(await undo(id))).toEqual([409, 'nothing_to_undo']);
+    expect(readReason(await undo(id))).toEqual([409, 'nothing_to_undo']);
     const old = await run(`name\n${unique()}\n`);
     await database()`
       update imports set completed_at = completed_at - interval '30 days' where company_id = ${tenant.companyId} and id = ${old.id}`;
-    expect(reasonOf(await undo(old.id))).toEqual([409, 'undo_expired']);
+    expect(readReason(await undo(old.id))).toEqual([409, 'undo_expired']);
     await expectStatus(404, 'POST', `${path}/${old.id}/undo`, { key: (await newTenant()).key });
     await expectStatus(404, 'POST', `${path}/${old.id}/undo`, { key: tenant.testKey });
   });

@@ -1,7 +1,7 @@
 // Large objects: sort orders and filters that an index serves from any position.
 import type { Sql, TransactionSql } from 'postgres';
 import { beforeAll, describe, expect, test } from 'vitest';
-import { type Column, recordTable } from '../../db/records/columns.ts';
+import { type Column, getRecordTable } from '../../db/records/columns.ts';
 import type { KeyValue, Page } from '../../db/records/pages.ts';
 import { listRecords } from '../../db/records/records.ts';
 import { newCustomField } from '../support/records.ts';
@@ -11,14 +11,16 @@ const objects = ['leads', 'deals', 'customers', 'accounts', 'tasks', 'activities
 const always = ['id', 'created_at', 'updated_at'];
 /** Only the operations of activities return these, and neither sort nor filter by them. */
 const isOwn = (field: string): boolean => field.startsWith('_');
-const columnsOf = (object: string): [string, Column][] =>
-  [...recordTable(object).columns].filter(([field]) => !isOwn(field));
+const listColumns = (object: string): [string, Column][] =>
+  [...getRecordTable(object).columns].filter(([field]) => !isOwn(field));
 const sortable = objects.flatMap((object) =>
-  columnsOf(object)
+  listColumns(object)
     .filter(([field, { indexed }]) => indexed || always.includes(field))
     .map(([field, column]) => [object, field, column] as const),
 );
-const named = objects.flatMap((object) => columnsOf(object).map(([field, column]) => [object, field, column] as const));
+const named = objects.flatMap((object) =>
+  listColumns(object).map(([field, column]) => [object, field, column] as const),
+);
 
 const samples: Readonly<Record<Column['type'], KeyValue>> = {
   text: 'm',
@@ -34,7 +36,7 @@ beforeAll(async () => {
 });
 
 /** Returns the plans of a page's statements as a tenant's request gets them. Reads no rows. */
-async function plansOf(object: string, page: Page, allowed: 'sorts' | 'no sorts'): Promise<string[]> {
+async function readPlans(object: string, page: Page, allowed: 'sorts' | 'no sorts'): Promise<string[]> {
   const plans: string[] = [];
   await rowDatabase().begin(async (sql) => {
     await sql`select set_config('app.company_id', ${tenant.companyId}, true), set_config('app.test_mode', 'false', true)`;
@@ -57,7 +59,7 @@ async function plansOf(object: string, page: Page, allowed: 'sorts' | 'no sorts'
 
 /** Returns a driver that explains statements instead of running them. */
 function explaining(sql: TransactionSql, plans: string[]): Sql {
-  const planOf = (explained: () => Promise<readonly Record<string, string>[]>) => () => {
+  const recordPlan = (explained: () => Promise<readonly Record<string, string>[]>) => () => {
     const explain = async (): Promise<[]> => {
       plans.push((await explained()).map((row) => row['QUERY PLAN']).join('\n'));
       return [];
@@ -67,7 +69,7 @@ function explaining(sql: TransactionSql, plans: string[]): Sql {
   const unsafe = (...[text, parameters]: Parameters<Sql['unsafe']>) => {
     const query = sql.unsafe(text, parameters);
     // A fragment of another statement has no parameters.
-    if (parameters) query.values = planOf(() => sql.unsafe(`explain ${text}`, parameters));
+    if (parameters) query.values = recordPlan(() => sql.unsafe(`explain ${text}`, parameters));
     return query;
   };
   return new Proxy(sql as unknown as Sql, {
@@ -75,7 +77,7 @@ function explaining(sql: TransactionSql, plans: string[]): Sql {
     apply(target, _, args: Parameters<Sql>) {
       const query = Reflect.apply(target, undefined, args);
       if (!Array.isArray(args[0]) || !('raw' in args[0])) return query;
-      query.values = planOf(() => sql`explain ${query}`);
+      query.values = recordPlan(() => sql`explain ${query}`);
       return query;
     },
   });
@@ -94,7 +96,7 @@ describe('sort orders that the API documents as fast', () => {
         ];
         for (const after of starts) {
           const page = { sort: [{ field, descending }], filter: undefined, after, limit: 26 };
-          const plans = await plansOf(object, page, 'no sorts');
+          const plans = await readPlans(object, page, 'no sorts');
           expect(plans.length).toBeGreaterThan(0);
           for (const plan of plans) {
             expect(plan).toContain('Index Scan');
@@ -128,7 +130,7 @@ describe('filters that the API documents as fast', () => {
   test.each(named.filter(([, , column]) => column.caseless))('%s by the beginning of %s', async (object, field) => {
     const filter = { field, op: 'starts_with', value: 'm_%' } as const;
     const page = { sort: [{ field, descending: false }], filter, after: undefined, limit: 26 };
-    const [plan] = await plansOf(object, page, 'no sorts');
+    const [plan] = await readPlans(object, page, 'no sorts');
     // The plan shows the change of the collation as a cast.
     const column = `\\(${field}\\)::text`;
     expect(plan).toMatch(
@@ -145,8 +147,8 @@ describe('filters that the API documents as fast', () => {
     const filter = { field, op: 'eq', value: 'x' } as const;
     // Activities are found in the order in which they were performed.
     const sort = [{ field: object === 'activities' ? 'performed_at' : 'created_at', descending: true }];
-    const [plan] = await plansOf(object, { sort, filter, after: undefined, limit: 26 }, 'no sorts');
-    expect(plan).toMatch(new RegExp(`${recordTable(object).name}_${index} [^]*Index Cond: .*${field}_id`));
+    const [plan] = await readPlans(object, { sort, filter, after: undefined, limit: 26 }, 'no sorts');
+    expect(plan).toMatch(new RegExp(`${getRecordTable(object).name}_${index} [^]*Index Cond: .*${field}_id`));
   });
 
   test.each([...objects, 'object:visits'])(
@@ -158,7 +160,7 @@ describe('filters that the API documents as fast', () => {
         { field: 'external_ref', op: 'in', values: ['A-1', 'A-2'] },
       ] as const) {
         const page = { sort: [{ field: 'created_at', descending: true }], filter, after: undefined, limit: 26 };
-        const [plan] = await plansOf(object, page, 'sorts');
+        const [plan] = await readPlans(object, page, 'sorts');
         expect(plan).toContain('custom_value_hashes_pkey');
       }
     },

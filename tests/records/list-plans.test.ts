@@ -4,7 +4,7 @@ import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
 import { Pool, type Sql } from '../../db/client/pool.ts';
 import { Transaction } from '../../db/client/transaction.ts';
 import type { Reach } from '../../db/client/visibility.ts';
-import { recordTable } from '../../db/records/columns.ts';
+import { getRecordTable } from '../../db/records/columns.ts';
 import type { Page } from '../../db/records/pages.ts';
 import { listRecords } from '../../db/records/records.ts';
 import type { Filter } from '../../domain/objects/filter.ts';
@@ -32,8 +32,8 @@ const bothWays = (object: string, columns: string, field: string, filter?: Filte
 
 const isOne = (field: string): Filter => ({ field, op: 'eq', value: randomUUID() });
 
-function pagesOf(object: string): Listed[] {
-  const { object: own, columns } = recordTable(object);
+function listPages(object: string): Listed[] {
+  const { object: own, columns } = getRecordTable(object);
   const ages = ['created_at', 'updated_at'].flatMap((field) =>
     bothWays(object, `${own === undefined ? '' : 'object, '}${field}, id`, field),
   );
@@ -44,7 +44,7 @@ function pagesOf(object: string): Listed[] {
 }
 
 const agedFields = objects.flatMap((object) =>
-  [...recordTable(object).columns].flatMap(([field, { byAge }]) => (byAge ? [{ object, field }] : [])),
+  [...getRecordTable(object).columns].flatMap(([field, { byAge }]) => (byAge ? [{ object, field }] : [])),
 );
 
 let pool: Pool;
@@ -106,7 +106,7 @@ async function explain(sql: Sql, name: string, parameters: readonly string[]) {
 }
 
 describe.each(objects)('pages of %s', (object) => {
-  test.each(pagesOf(object))('reads a page of $page by the index on $columns alone', async (listed) => {
+  test.each(listPages(object))('reads a page of $page by the index on $columns alone', async (listed) => {
     const { name, parameters } = await planOnce(listed);
     const plan = await pool.use(async (sql) => {
       await sql`select set_config('plan_cache_mode', 'force_generic_plan', false)`;
@@ -121,14 +121,14 @@ describe.each(objects)('pages of %s', (object) => {
 
   test('uses no generic plan for pages of an uncommon length', async () => {
     const before = await pool.use(keptBy);
-    for (const { page } of pagesOf(object)) await list({ object, page: { ...page, limit: 27 }, columns: '' });
+    for (const { page } of listPages(object)) await list({ object, page: { ...page, limit: 27 }, columns: '' });
     const kept = (await pool.use(keptBy)).filter(({ name }) => !before.some((each) => each.name === name));
     expect(kept.every(({ generic }) => generic === 0)).toBe(true);
   });
 
   test('uses no generic plan for pages of one value with limited visibility', async () => {
     const before = await pool.use(keptBy);
-    for (const listed of pagesOf(object).filter(({ page }) => page.filter))
+    for (const listed of listPages(object).filter(({ page }) => page.filter))
       await list(listed, { kind: 'team', id: randomUUID() });
     const kept = (await pool.use(keptBy)).filter(({ name }) => !before.some((each) => each.name === name));
     expect(kept.every(({ generic }) => generic === 0)).toBe(true);
@@ -152,7 +152,7 @@ test.each(agedFields)(
 );
 
 test('reads pages of one value by its index even if companies have one record each and an index on the age is smaller', async () => {
-  const pages = pagesOf('leads').filter(({ page }) => page.filter);
+  const pages = listPages('leads').filter(({ page }) => page.filter);
   const kept: Kept[] = [];
   for (const listed of pages) kept.push(await planOnce(listed));
   const undone = new Error('Undone');

@@ -3,11 +3,11 @@ import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
 import { type Client, createClient } from '../../db/client/pipeline.ts';
 import type { Scope } from '../../db/client/visibility.ts';
-import { recordTable } from '../../db/records/columns.ts';
+import { getRecordTable } from '../../db/records/columns.ts';
 import { planList } from '../../db/records/list-plan.ts';
 import type { KeyValue, Page } from '../../db/records/pages.ts';
 import { listRecords } from '../../db/records/records.ts';
-import { selectedNames } from '../../db/records/rows.ts';
+import { getSelectedNames } from '../../db/records/rows.ts';
 import { searchRecords } from '../../db/reports/search.ts';
 import type { Filter } from '../../domain/objects/filter.ts';
 import { listSearchedTexts } from '../../domain/reports/search.ts';
@@ -19,7 +19,7 @@ const record = '019a9f5e-0000-7000-8000-000000000003';
 const status = '019a9f5e-0000-7000-8000-000000000004';
 const time = '2026-01-01T00:00:00.000Z';
 
-const scopeOf = (companyId: string, reach: Scope['reach']): Scope => ({
+const buildScope = (companyId: string, reach: Scope['reach']): Scope => ({
   companyId,
   testMode: false,
   reach,
@@ -28,7 +28,7 @@ const scopeOf = (companyId: string, reach: Scope['reach']): Scope => ({
 });
 
 const newestFirst = [{ field: 'created_at', descending: true }];
-const pageOf = (page: Partial<Page>): Page => ({
+const buildPage = (page: Partial<Page>): Page => ({
   sort: newestFirst,
   filter: undefined,
   after: undefined,
@@ -73,9 +73,9 @@ const linked: Filter = {
 
 describe('a plan', () => {
   const plan = (object: string, page: Partial<Page>, reach: Scope['reach'] = wholeCompany) =>
-    planList(recordTable(object), scopeOf(randomUUID(), reach), pageOf(page));
+    planList(getRecordTable(object), buildScope(randomUUID(), reach), buildPage(page));
   /** Returns the parts of a plan with their source and order. */
-  const partsOf = (object: string, page: Partial<Page>) => {
+  const listParts = (object: string, page: Partial<Page>) => {
     const planned = plan(object, page);
     if (planned.kind === 'common') throw new Error('a common page has no parts');
     return planned.parts.map(({ only, keys, after }) => ({ only, keys: keys.map(({ field }) => field), after }));
@@ -105,20 +105,20 @@ describe('a plan', () => {
     const sort = [{ field: 'city', descending: false }];
     const withValue = { only: { column: 'city', hasValue: true }, keys: ['city', 'id'] };
     const withoutValue = { only: { column: 'city', hasValue: false }, keys: ['id'] };
-    expect(partsOf('leads', { sort })).toEqual([
+    expect(listParts('leads', { sort })).toEqual([
       { ...withValue, after: undefined },
       { ...withoutValue, after: undefined },
     ]);
-    expect(partsOf('leads', { sort, after: ['Berlin', record] })).toEqual([
+    expect(listParts('leads', { sort, after: ['Berlin', record] })).toEqual([
       { ...withValue, after: ['Berlin', record] },
       { ...withoutValue, after: undefined },
     ]);
-    expect(partsOf('leads', { sort, after: [null, record] })).toEqual([{ ...withoutValue, after: [record] }]);
+    expect(listParts('leads', { sort, after: [null, record] })).toEqual([{ ...withoutValue, after: [record] }]);
   });
 
   test('reads all rows together in an order without an index', () => {
     const sort = [{ field: 'budget', descending: true }];
-    expect(partsOf('leads', { sort })).toEqual([{ only: undefined, keys: ['budget', 'id'], after: undefined }]);
+    expect(listParts('leads', { sort })).toEqual([{ only: undefined, keys: ['budget', 'id'], after: undefined }]);
   });
 
   test('scans per user if the caller sees a part of the company and the order is by age', () => {
@@ -159,7 +159,7 @@ describe('the SQL', () => {
    */
   function written(text: string, parameters: readonly unknown[]): string {
     const values = JSON.stringify(parameters).replaceAll(companyId, 'company');
-    const columns = ['leads', 'object:boats'].map((object) => selectedNames(recordTable(object)));
+    const columns = ['leads', 'object:boats'].map((object) => getSelectedNames(getRecordTable(object)));
     const short = columns.reduce((before, names) => before.replaceAll(names, '<record>'), text.replace(/\s+/g, ' '));
     const lines = short
       .trim()
@@ -175,7 +175,7 @@ describe('the SQL', () => {
   }
 
   const list = async (object: string, page: Partial<Page>, reach: Scope['reach'] = wholeCompany) =>
-    void (await listRecords(client, scopeOf(companyId, reach), object, pageOf(page)));
+    void (await listRecords(client, buildScope(companyId, reach), object, buildPage(page)));
   const behind = (...values: KeyValue[]) => ({ after: values });
   const byCity = { sort: [{ field: 'city', descending: false }] };
   const byBudget = { sort: [{ field: 'budget', descending: true }] };
@@ -184,7 +184,7 @@ describe('the SQL', () => {
       { name: 'first_name', custom: false },
       { name: 'shirt_size', custom: true },
     ] as never);
-    await searchRecords(client, scopeOf(companyId, reach), 'leads', 'ber', texts, 1);
+    await searchRecords(client, buildScope(companyId, reach), 'leads', 'ber', texts, 1);
   };
 
   test('generates the expected SQL for representative lists and searches', async () => {

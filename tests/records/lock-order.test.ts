@@ -39,7 +39,7 @@ function shuffle<Item>(items: readonly Item[]): Item[] {
 }
 
 const five = <Item>(make: () => Item): Item[] => Array.from({ length: 5 }, make);
-const idsOf = (records: readonly Json[]): string[] => shuffle(records).map(({ id }) => id);
+const shuffleIds = (records: readonly Json[]): string[] => shuffle(records).map(({ id }) => id);
 
 /** A call on some records. `turn` differs from call to call. */
 type Send = (turn: string) => Promise<Answer>;
@@ -51,11 +51,11 @@ const update = (object: string, records: readonly Json[], change: (turn: string,
     batch(
       object,
       'batch-update',
-      idsOf(records).map((id, index) => ({ id, ...change(turn, index) })),
+      shuffleIds(records).map((id, index) => ({ id, ...change(turn, index) })),
     );
 };
 const remove = (object: string, records: readonly Json[]): Send => {
-  return () => batch(object, 'batch-delete', { ids: idsOf(records) });
+  return () => batch(object, 'batch-delete', { ids: shuffleIds(records) });
 };
 
 /** Returns the number of deadlocks that the database has resolved. */
@@ -124,7 +124,7 @@ test('changes references concurrently with the deletion of the records that they
   const [leads, deals] = [await make('leads', lead), await make('deals', deal)];
   await race(async () => {
     const [customers, accounts] = [await make('customers', customer), await make('accounts', account)];
-    const [to, of] = [idsOf(customers), idsOf(accounts)];
+    const [to, of] = [shuffleIds(customers), shuffleIds(accounts)];
     return [
       update('deals', deals, (_, index) => ({
         customer_id: to[index],

@@ -41,7 +41,7 @@ const undo = async (id: string, body: Json = {}): Promise<Json> => {
   return answer.data;
 };
 const account = (fields: Json = {}) => createRecord(key, 'accounts', { name: `Account ${randomUUID()}`, ...fields });
-const reasonOf = ({ status, body }: { status: number; body: Json }) => [status, body.error?.details?.reason];
+const readReason = ({ status, body }: { status: number; body: Json }) => [status, body.error?.details?.reason];
 
 const snapshot = () => snapshotRecords(tenant);
 
@@ -86,13 +86,13 @@ test('fills the empty fields of the target, moves what hangs on the source, and 
   const trashed = await expectStatus(200, 'GET', `/v1/objects/leads/deleted-records/${source.id}`, { key });
   expect(trashed.body.data.deleted_record.merged_into).toBe(target.id);
   const restored = await call('POST', `/v1/objects/leads/deleted-records/${source.id}/restore`, { key });
-  expect(reasonOf(restored)).toEqual([409, 'merged']);
+  expect(readReason(restored)).toEqual([409, 'merged']);
   expect(restored.body.error.details).toMatchObject({ merge_id: merged.merge.id, merged_into: target.id });
 
   const undone = await undo(merged.merge.id);
   expect(undone).toMatchObject({ conflicts: [], warnings: [], dry_run: false });
   expect(await snapshot()).toEqual(before);
-  expect(reasonOf(await tryUndo(merged.merge.id))).toEqual([409, 'not_merged']);
+  expect(readReason(await tryUndo(merged.merge.id))).toEqual([409, 'not_merged']);
   const after = (await changesAfter(key, cursor)).map((event: Json) => `${event.event} ${event.record_id}`);
   expect(after).toContain(`record.unmerged ${source.id}`);
 });
@@ -113,7 +113,7 @@ describe('what hangs on the source', () => {
     const [source, target] = await createRecords(of.key, 'leads', [lead(), lead()]);
     await fillLead(of, source.id);
     const before = await snapshotRecords(of);
-    const rowsOf = (snapshot: Record<string, string[]>, id: string) =>
+    const countRows = (snapshot: Record<string, string[]>, id: string) =>
       Object.entries(snapshot)
         .map(([table, rows]) => [table, rows.filter((row) => row.includes(id)).length] as const)
         .filter(([table, count]) => count > 0 && !['leads', 'deleted_records'].includes(table));
@@ -124,8 +124,8 @@ describe('what hangs on the source', () => {
     });
     const merged = await snapshotRecords(of);
     // The clock of the target goes on. That of the source has ended, and waits for the undo.
-    expect(rowsOf(merged, source.id)).toEqual([['sla_clocks', 1]]);
-    expect(rowsOf(merged, target.id)).toEqual(rowsOf(before, source.id));
+    expect(countRows(merged, source.id)).toEqual([['sla_clocks', 1]]);
+    expect(countRows(merged, target.id)).toEqual(countRows(before, source.id));
     expect((await tryUndo(id, {}, of.key)).status).toBe(200);
     expect(await snapshotRecords(of)).toEqual(before);
   });
@@ -137,28 +137,28 @@ describe('what hangs on the source', () => {
       insert into workforce_runs
       select (jsonb_populate_record(r, jsonb_build_object('id', gen_random_uuid(), 'record_id', ${target.id}::text))).*
       from workforce_runs r where company_id = ${of.companyId} and record_id = ${source.id} and ended_at is null`;
-    const runsOf = async (id: string) =>
+    const countRuns = async (id: string) =>
       (
         await database()`select count(*)::int as runs from workforce_runs where company_id = ${of.companyId} and record_id = ${id}`
       )[0]?.runs;
     const { id } = await mergeIn(source.id, target.id);
-    expect([await runsOf(source.id), await runsOf(target.id)]).toEqual([1, 2]);
+    expect([await countRuns(source.id), await countRuns(target.id)]).toEqual([1, 2]);
     expect((await tryUndo(id, {}, of.key)).status).toBe(200);
-    expect([await runsOf(source.id), await runsOf(target.id)]).toEqual([2, 1]);
+    expect([await countRuns(source.id), await countRuns(target.id)]).toEqual([2, 1]);
   });
 
   test('goes on as an SLA clock of the target if the target has none, and comes back', async () => {
-    const clocksOf = async (id: string): Promise<Json[]> => [
+    const readClocks = async (id: string): Promise<Json[]> => [
       ...(await database()`
         select id, kind, due_at, ended_at, satisfied_at from sla_clocks where company_id = ${of.companyId} and record_id = ${id}`),
     ];
     const [source, idle, contacted] = await createRecords(of.key, 'leads', [lead(), lead(), lead()]);
-    const [clock] = await clocksOf(source.id);
+    const [clock] = await readClocks(source.id);
     await database()`delete from sla_clocks where company_id = ${of.companyId} and record_id = ${idle.id}`;
     const first = await mergeIn(source.id, idle.id);
-    expect([await clocksOf(source.id), await clocksOf(idle.id)]).toEqual([[], [clock]]);
+    expect([await readClocks(source.id), await readClocks(idle.id)]).toEqual([[], [clock]]);
     expect((await tryUndo(first.id, {}, of.key)).status).toBe(200);
-    expect([await clocksOf(source.id), await clocksOf(idle.id)]).toEqual([[clock], []]);
+    expect([await readClocks(source.id), await readClocks(idle.id)]).toEqual([[clock], []]);
 
     // A record that was contacted awaits no first response.
     await createRecord(of.key, 'activities', {
@@ -166,9 +166,9 @@ describe('what hangs on the source', () => {
       performed_at: new Date().toISOString(),
     });
     const second = await mergeIn(source.id, contacted.id);
-    expect(await clocksOf(source.id)).toEqual([{ ...clock, ended_at: expect.any(Date) }]);
+    expect(await readClocks(source.id)).toEqual([{ ...clock, ended_at: expect.any(Date) }]);
     expect((await tryUndo(second.id, {}, of.key)).status).toBe(200);
-    expect(await clocksOf(source.id)).toEqual([clock]);
+    expect(await readClocks(source.id)).toEqual([clock]);
   });
 });
 
@@ -287,7 +287,7 @@ test('follows chains of merges, and undoes them from the last one', async () => 
   const again = await tryMerge('accounts', a.id, { into_id: c.id });
   expect([again.status, again.body.error.details]).toEqual([404, { merged_into: c.id }]);
   const inner = await tryUndo(first.merge.id);
-  expect(reasonOf(inner)).toEqual([409, 'merge_superseded']);
+  expect(readReason(inner)).toEqual([409, 'merge_superseded']);
   expect(inner.body.error.details.by).toBe(second.merge.id);
   await undo(second.merge.id);
   await undo(first.merge.id);
@@ -299,7 +299,7 @@ test('supersedes a merge by a later one into the same record that changed the sa
   const [a, b, target] = [await account({ city: 'Berlin' }), await account({ city: 'Bonn' }), await account()];
   const first = await merge('accounts', a.id, target.id);
   const second = await merge('accounts', b.id, target.id, { field_choices: { city: 'source' } });
-  expect(reasonOf(await tryUndo(first.merge.id))).toEqual([409, 'merge_superseded']);
+  expect(readReason(await tryUndo(first.merge.id))).toEqual([409, 'merge_superseded']);
   await undo(second.merge.id);
   await undo(first.merge.id);
   expect(await readRecord(key, 'accounts', target.id)).toMatchObject({ city: null });
@@ -329,9 +329,9 @@ test('leaves links with the source that the target cannot have', async () => {
 
 test('rejects itself, a changed target, records of others and of the other mode', async () => {
   const [source, target] = [await account(), await account()];
-  expect(reasonOf(await tryMerge('accounts', source.id, { into_id: source.id }))).toEqual([409, 'self_merge']);
+  expect(readReason(await tryMerge('accounts', source.id, { into_id: source.id }))).toEqual([409, 'self_merge']);
   const stale = await tryMerge('accounts', source.id, { into_id: target.id }, { headers: { 'If-Match': '"7"' } });
-  expect(reasonOf(stale)).toEqual([409, 'version_mismatch']);
+  expect(readReason(stale)).toEqual([409, 'version_mismatch']);
   const other = await newTenant();
   const theirs = await createRecord(other.key, 'accounts', { name: 'Theirs' });
   expect((await tryMerge('accounts', source.id, { into_id: theirs.id })).status).toBe(422);
@@ -420,7 +420,7 @@ test('can no longer be undone once the source was removed from the trash', async
   const [source, target] = [await account({ city: 'Berlin' }), await account()];
   const { merge: made } = await merge('accounts', source.id, target.id);
   await expectStatus(200, 'DELETE', `/v1/objects/accounts/deleted-records/${source.id}`, { key });
-  expect(reasonOf(await tryUndo(made.id))).toEqual([409, 'undo_expired']);
+  expect(readReason(await tryUndo(made.id))).toEqual([409, 'undo_expired']);
   const { body } = await expectStatus(200, 'GET', `/v1/merges/${made.id}`, { key });
   expect(body.data.merge.fields).toEqual([]);
 });
@@ -429,7 +429,7 @@ test('asks to restore a target that was deleted', async () => {
   const [source, target] = [await account(), await account()];
   const { merge: made } = await merge('accounts', source.id, target.id);
   await expectStatus(200, 'DELETE', recordsPath('accounts', target.id), { key });
-  expect(reasonOf(await tryUndo(made.id))).toEqual([409, 'related_record_deleted']);
+  expect(readReason(await tryUndo(made.id))).toEqual([409, 'related_record_deleted']);
   await expectStatus(200, 'POST', `/v1/objects/accounts/deleted-records/${target.id}/restore`, { key });
   await undo(made.id);
   await expectStatus(200, 'GET', recordsPath('accounts', source.id), { key });

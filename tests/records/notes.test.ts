@@ -7,8 +7,8 @@ import {
   addNote,
   childrenPath,
   expectClampedLimits,
-  idsOf,
   listChildren,
+  listIds,
   newAccount,
   task,
   walkChildren,
@@ -125,13 +125,13 @@ test('leaves no notes or tasks on a record that is deleted while others write th
 });
 
 describe('changing and deleting notes', () => {
-  const pathOf = (record: string, id: string): string => `${childrenPath('accounts', record, 'notes')}/${id}`;
+  const buildPath = (record: string, id: string): string => `${childrenPath('accounts', record, 'notes')}/${id}`;
   const change = (path: string, content: unknown, of = key) => call('PATCH', path, { key: of, body: { content } });
 
   test('replaces the text, keeps author and time, and leaves an audit row without the text', async () => {
     const on = await newAccount(key);
     const note = await addNote(key, 'accounts', on);
-    const { body } = await expectStatus(200, 'PATCH', pathOf(on, note.id), { key, body: { content: 'Rückfrage' } });
+    const { body } = await expectStatus(200, 'PATCH', buildPath(on, note.id), { key, body: { content: 'Rückfrage' } });
     const changed = body.data.note;
     expect(changed).toEqual({ ...note, content: 'Rückfrage', updated_at: expect.any(String) });
     expect(Date.parse(changed.updated_at)).toBeGreaterThan(Date.parse(note.updated_at));
@@ -145,7 +145,7 @@ describe('changing and deleting notes', () => {
   test('changes nothing if the text is the same', async () => {
     const on = await newAccount(key);
     const note = await addNote(key, 'accounts', on);
-    const { body } = await expectStatus(200, 'PATCH', pathOf(on, note.id), { key, body: { content: note.content } });
+    const { body } = await expectStatus(200, 'PATCH', buildPath(on, note.id), { key, body: { content: note.content } });
     expect(body.data.note).toEqual(note);
     expect((await leftBehind(on)).audit.map(({ action }) => action)).toEqual(['account.create', 'note.create']);
   });
@@ -158,16 +158,16 @@ describe('changing and deleting notes', () => {
   ])('answers %i to %o', async (status, body, problem) => {
     const on = await newAccount(key);
     const note = await addNote(key, 'accounts', on);
-    expect(await refusedFields(status, 'PATCH', pathOf(on, note.id), { key, body })).toContain(problem);
+    expect(await refusedFields(status, 'PATCH', buildPath(on, note.id), { key, body })).toContain(problem);
   });
 
   test('deletes a note once, and leaves an audit row', async () => {
     const on = await newAccount(key);
     const [kept, note] = [await addNote(key, 'accounts', on), await addNote(key, 'accounts', on)];
-    const { body } = await expectStatus(200, 'DELETE', pathOf(on, note.id), { key });
+    const { body } = await expectStatus(200, 'DELETE', buildPath(on, note.id), { key });
     expect(body.data).toEqual({ id: note.id, deleted: true });
-    await expectStatus(404, 'DELETE', pathOf(on, note.id), { key });
-    expect((await change(pathOf(on, note.id), 'N')).status).toBe(404);
+    await expectStatus(404, 'DELETE', buildPath(on, note.id), { key });
+    expect((await change(buildPath(on, note.id), 'N')).status).toBe(404);
     expect((await listChildren(key, 'accounts', on, 'notes')).notes).toEqual([kept]);
     expect((await leftBehind(on)).audit.at(-1)).toMatchObject({
       action: 'note.delete',
@@ -181,21 +181,21 @@ describe('changing and deleting notes', () => {
     const [writer, other] = [await newKey(tenant, { scopes }), await newKey(tenant, { scopes })];
     const configurer = await newKey(tenant, { scopes: [...scopes, 'settings:configure'] });
     const note = await addNote(writer, 'accounts', on);
-    const refused = await change(pathOf(on, note.id), 'X', other);
+    const refused = await change(buildPath(on, note.id), 'X', other);
     expect([refused.status, refused.body.error.code, refused.body.error.details.required_scopes]).toEqual([
       403,
       'FORBIDDEN_SCOPE',
       ['settings:configure'],
     ]);
-    await expectStatus(403, 'DELETE', pathOf(on, note.id), { key: other });
-    expect((await change(pathOf(on, note.id), 'X', writer)).status).toBe(200);
-    expect((await change(pathOf(on, note.id), 'Y', configurer)).body.data.note).toMatchObject({
+    await expectStatus(403, 'DELETE', buildPath(on, note.id), { key: other });
+    expect((await change(buildPath(on, note.id), 'X', writer)).status).toBe(200);
+    expect((await change(buildPath(on, note.id), 'Y', configurer)).body.data.note).toMatchObject({
       content: 'Y',
       created_by: note.created_by,
     });
     const viewer = await newKey(tenant, { scopes: ['accounts:view', 'settings:configure'] });
-    await expectStatus(403, 'DELETE', pathOf(on, note.id), { key: viewer });
-    await expectStatus(200, 'DELETE', pathOf(on, note.id), { key: configurer });
+    await expectStatus(403, 'DELETE', buildPath(on, note.id), { key: viewer });
+    await expectStatus(200, 'DELETE', buildPath(on, note.id), { key: configurer });
   });
 
   test('a note that an app wrote for a user is also of another app of that user', async () => {
@@ -210,7 +210,7 @@ describe('changing and deleting notes', () => {
     ];
     const body = { content: 'N' };
     const made = await expectStatus(201, 'POST', childrenPath('accounts', on, 'notes'), { token: first, body });
-    const path = pathOf(on, made.body.data.note.id);
+    const path = buildPath(on, made.body.data.note.id);
     await expectStatus(403, 'PATCH', path, { token: stranger, body: { content: 'X' } });
     await expectStatus(200, 'PATCH', path, { token: second, body: { content: 'X' } });
   });
@@ -220,21 +220,23 @@ describe('changing and deleting notes', () => {
     const note = await addNote(key, 'accounts', on);
     const stranger = await newTenant();
     for (const [path, of] of [
-      [pathOf(elsewhere, note.id), key],
-      [pathOf(on, uuidv7()), key],
-      [pathOf(on, note.id), stranger.key],
-      [pathOf(on, note.id), tenant.testKey],
+      [buildPath(elsewhere, note.id), key],
+      [buildPath(on, uuidv7()), key],
+      [buildPath(on, note.id), stranger.key],
+      [buildPath(on, note.id), tenant.testKey],
     ] as const) {
       expect((await change(path, 'X', of)).status).toBe(404);
       await expectStatus(404, 'DELETE', path, { key: of });
     }
-    expect((await change(pathOf(on.toUpperCase(), note.id.toUpperCase()), 'X')).status).toBe(200);
+    expect((await change(buildPath(on.toUpperCase(), note.id.toUpperCase()), 'X')).status).toBe(200);
   });
 
   test('of many deletions at once, one succeeds', async () => {
     const on = await newAccount(key);
     const note = await addNote(key, 'accounts', on);
-    const answers = await Promise.all(Array.from({ length: 10 }, () => call('DELETE', pathOf(on, note.id), { key })));
+    const answers = await Promise.all(
+      Array.from({ length: 10 }, () => call('DELETE', buildPath(on, note.id), { key })),
+    );
     expect(answers.map(({ status }) => status).toSorted()).toEqual([200, ...Array(9).fill(404)]);
     expect((await leftBehind(on)).audit.filter(({ action }) => action === 'note.delete')).toHaveLength(1);
   });
@@ -249,7 +251,7 @@ describe('notes across records', () => {
     let cursor: string | null = null;
     do {
       const data: Json = await list(of, { ...query, ...(cursor === null ? {} : { cursor }) });
-      seen.push(...idsOf(data.notes));
+      seen.push(...listIds(data.notes));
       cursor = data.next_cursor;
       expect(data.has_more).toBe(cursor !== null);
     } while (cursor !== null);
@@ -269,13 +271,13 @@ describe('notes across records', () => {
     ] as const)
       made.unshift(await addNote(of, object, id));
     expect((await list(own.key)).notes).toEqual(made);
-    expect(await walk(own.key, { limit: 1 })).toEqual(idsOf(made));
-    expect(idsOf((await list(own.key, { created_by: made[1].created_by.id })).notes)).toEqual([made[1].id]);
+    expect(await walk(own.key, { limit: 1 })).toEqual(listIds(made));
+    expect(listIds((await list(own.key, { created_by: made[1].created_by.id })).notes)).toEqual([made[1].id]);
     const [from, to] = [made[1].created_at, made[0].created_at];
-    expect(idsOf((await list(own.key, { from, to: from })).notes)).toEqual(
-      idsOf(made.filter((each) => each.created_at === from)),
+    expect(listIds((await list(own.key, { from, to: from })).notes)).toEqual(
+      listIds(made.filter((each) => each.created_at === from)),
     );
-    expect(idsOf((await list(own.key, { from: to })).notes)).toContain(made[0].id);
+    expect(listIds((await list(own.key, { from: to })).notes)).toContain(made[0].id);
     expect((await list(own.testKey)).notes).toEqual([]);
     expect(
       await refusedFields(400, 'GET', '/v1/notes', { key, query: { from: '2026-02-01', to: '2026-01-01' } }),
@@ -296,9 +298,9 @@ describe('notes across records', () => {
     }
     notes.visit = (await addNote(own.key, visit, (await createRecord(own.key, visit, { name: 'V' })).id)).id;
     const ofBranch = await newKey(own, { reach: { kind: 'branch', id: near } });
-    expect(idsOf((await list(ofBranch)).notes)).toEqual([notes[near]]);
+    expect(listIds((await list(ofBranch)).notes)).toEqual([notes[near]]);
     expect(await walk(ofBranch, { limit: 1 })).toEqual([notes[near]]);
-    const scoped = async (...scopes: string[]) => idsOf((await list(await newKey(own, { scopes }))).notes);
+    const scoped = async (...scopes: string[]) => listIds((await list(await newKey(own, { scopes }))).notes);
     expect(await scoped(`${visit}:view`)).toEqual([notes.visit]);
     expect(await scoped('accounts:view')).toEqual([notes[far], notes[near]]);
     expect(await scoped('tasks:view')).toEqual([]);

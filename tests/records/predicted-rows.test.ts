@@ -3,8 +3,8 @@ import { randomUUID } from 'node:crypto';
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
 import { Pool } from '../../db/client/pool.ts';
-import { recordTable } from '../../db/records/columns.ts';
-import { insertions, predictRow, type Row, selectedNames } from '../../db/records/rows.ts';
+import { getRecordTable } from '../../db/records/columns.ts';
+import { getInsertions, getSelectedNames, predictRow, type Row } from '../../db/records/rows.ts';
 import { call, type Json } from '../support/client.ts';
 import { database, newTenant, type Tenant } from '../support/tenants.ts';
 
@@ -23,7 +23,7 @@ describe('predicted rows', () => {
     ['deals', { expected_close_date: '2026-02-28', customer_id: id, won_at: '2026-02-28T23:59:59.999Z' }],
     ['accounts', { custom: { number: 0.1, list: ['b', 'a'], flag: false } }],
   ])('predicts a row whose values are returned as sent: %s %j', (object, row) => {
-    expect(predictRow(recordTable(object), row)).toEqual(expect.arrayContaining(Object.values(row).filter(Boolean)));
+    expect(predictRow(getRecordTable(object), row)).toEqual(expect.arrayContaining(Object.values(row).filter(Boolean)));
   });
 
   test.each([
@@ -37,7 +37,7 @@ describe('predicted rows', () => {
     ['deals', { won_at: '2026-02-28T23:59:59.999+04:00' }],
     ['deals', { name: 7 }],
   ])('predicts no row with a value that may be returned differently: %s %j', (object, row) => {
-    expect(predictRow(recordTable(object), row)).toBeUndefined();
+    expect(predictRow(getRecordTable(object), row)).toBeUndefined();
   });
 });
 
@@ -68,7 +68,7 @@ describe('random rows', () => {
   };
 
   test.each(objects)('stores any row of %s as predicted', async (object) => {
-    const known = recordTable(object);
+    const known = getRecordTable(object);
     const columns = await database()<{ name: string; type: string; isFilled: boolean }[]>`
       select column_name as name, data_type as type, is_nullable = 'NO' as "isFilled"
       from information_schema.columns where table_schema = 'public' and table_name = ${known.name}`;
@@ -87,8 +87,8 @@ describe('random rows', () => {
       await fc.assert(
         fc.asyncProperty(rows, async (row) => {
           const predicted = predictRow(table, row) as Row;
-          await insertions(table).silent.of(sql, [row]).execute();
-          const [stored] = await sql`select ${sql.unsafe(selectedNames(table))} from copies r`.values();
+          await getInsertions(table).silent.of(sql, [row]).execute();
+          const [stored] = await sql`select ${sql.unsafe(getSelectedNames(table))} from copies r`.values();
           await sql`delete from copies`;
           expect(asAnswered(stored)).toEqual(asAnswered(predicted));
         }),
@@ -103,12 +103,12 @@ describe('random rows', () => {
 });
 
 test('has no column of a record that the database computes or a trigger sets', async () => {
-  const tables = objects.map((object) => recordTable(object));
+  const tables = objects.map((object) => getRecordTable(object));
   for (const table of tables) {
     const set = await database()`
       select attname from pg_attribute
       where attrelid = ${table.name}::regclass and (attidentity <> '' or attgenerated <> '')
-        and attname = any(${selectedNames(table).match(/\w{2,}/g) ?? []})`;
+        and attname = any(${getSelectedNames(table).match(/\w{2,}/g) ?? []})`;
     expect(set, table.name).toEqual([]);
   }
   // Bits of tgtype: 2 is "before", 4 "insert", 16 "update".

@@ -30,14 +30,14 @@ beforeAll(async () => {
 
 const newLead = (more: object = {}): Promise<Json> =>
   createRecord(tenant.key, 'leads', { first_name: 'Sara', email: `${randomUUID()}@x.example`, priority: 3, ...more });
-const pathOf = (id: string, tagId?: string, object = 'leads'): string =>
+const buildPath = (id: string, tagId?: string, object = 'leads'): string =>
   `/v1/objects/${object}/records/${id}/tags${tagId === undefined ? '' : `/${tagId}`}`;
-const tagsOf = async (id: string, object?: string, key = tenant.key): Promise<Json[]> =>
-  (await expectStatus(200, 'GET', pathOf(id, undefined, object), { key })).body.data.tags;
+const listTags = async (id: string, object?: string, key = tenant.key): Promise<Json[]> =>
+  (await expectStatus(200, 'GET', buildPath(id, undefined, object), { key })).body.data.tags;
 const put = (id: string, name: string, key = tenant.key, object?: string): Promise<Answer> =>
-  call('POST', pathOf(id, undefined, object), { key, body: { name } });
+  call('POST', buildPath(id, undefined, object), { key, body: { name } });
 const take = (id: string, tagId: string, key = tenant.key): Promise<Answer> =>
-  call('DELETE', pathOf(id, tagId), { key });
+  call('DELETE', buildPath(id, tagId), { key });
 
 describe('a tag', () => {
   test('adds a tag by name once, in any case, and keeps it when the record changes', async () => {
@@ -52,21 +52,21 @@ describe('a tag', () => {
     expect(await audited(second)).toEqual([]);
     await patchRecord(tenant.key, 'leads', id, { priority: 1 });
     await patchRecord(tenant.key, 'leads', id, { priority: 2 });
-    expect(await tagsOf(id)).toEqual([shown]);
+    expect(await listTags(id)).toEqual([shown]);
   });
 
   test('keeps a tag that was added both by conditions and by hand, and rejects removing one added by conditions only', async () => {
     const { id } = await newLead({ priority: 1 });
-    expect(await tagsOf(id)).toMatchObject([{ id: urgent.id, is_manual: false }]);
+    expect(await listTags(id)).toMatchObject([{ id: urgent.id, is_manual: false }]);
     const refused = await take(id, urgent.id);
     expect(refused.status).toBe(409);
     expect(refused.body.error.details.reason).toBe('automatic_tag');
     await put(id, 'Urgent');
     const kept = await take(id, urgent.id);
     expect(kept.body.data).toEqual({ id: urgent.id, deleted: false });
-    expect(await tagsOf(id)).toMatchObject([{ id: urgent.id, is_manual: false }]);
+    expect(await listTags(id)).toMatchObject([{ id: urgent.id, is_manual: false }]);
     await patchRecord(tenant.key, 'leads', id, { priority: 2 });
-    expect(await tagsOf(id)).toEqual([]);
+    expect(await listTags(id)).toEqual([]);
   });
 
   test('removes a tag, and returns 404 for a missing one', async () => {
@@ -75,7 +75,7 @@ describe('a tag', () => {
     const gone = await take(id, urgent.id);
     expect(gone.body.data).toEqual({ id: urgent.id, deleted: true });
     expect(await audited(gone)).toMatchObject([{ action: 'record.untag', record_id: id }]);
-    expect(await tagsOf(id)).toEqual([]);
+    expect(await listTags(id)).toEqual([]);
     expect((await take(id, urgent.id)).status).toBe(404);
   });
 
@@ -85,7 +85,7 @@ describe('a tag', () => {
       email: `${randomUUID()}@x.example`,
     });
     expect((await put(id, 'Key account', tenant.key, 'customers')).status).toBe(201);
-    expect(await tagsOf(id, 'customers')).toMatchObject([{ id: manual.id, is_manual: true }]);
+    expect(await listTags(id, 'customers')).toMatchObject([{ id: manual.id, is_manual: true }]);
     const { status, body } = await put(id, 'Urgent', tenant.key, 'customers');
     expect(status).toBe(422);
     expect(body.error.details.fields).toMatchObject([
@@ -97,7 +97,7 @@ describe('a tag', () => {
     const { id } = await newLead();
     const answers = await Promise.all(Array.from({ length: 16 }, () => put(id, 'Urgent')));
     expect(new Set(answers.map(({ status }) => status))).toEqual(new Set([201]));
-    expect(await tagsOf(id)).toHaveLength(1);
+    expect(await listTags(id)).toHaveLength(1);
     const audits = await Promise.all(answers.map(audited));
     expect(audits.flat()).toHaveLength(1);
   });
@@ -109,11 +109,11 @@ describe('errors of tagging', () => {
     const other = await newTenant();
     expect((await put(id, 'Urgent', other.key)).status).toBe(404);
     expect((await put(id, 'Urgent', tenant.testKey)).status).toBe(404);
-    expect((await call('GET', pathOf(id), { key: other.key })).status).toBe(404);
+    expect((await call('GET', buildPath(id), { key: other.key })).status).toBe(404);
     const viewer = await newKey(tenant, { scopes: ['leads:view'] });
     expect((await put(id, 'Urgent', viewer)).body.error.code).toBe('FORBIDDEN_SCOPE');
     expect((await take(id, urgent.id, viewer)).body.error.code).toBe('FORBIDDEN_SCOPE');
-    expect(await tagsOf(id, 'leads', viewer)).toEqual([]);
+    expect(await listTags(id, 'leads', viewer)).toEqual([]);
   });
 
   test('rejects tags on an object without tags', async () => {
@@ -121,6 +121,6 @@ describe('errors of tagging', () => {
     const { status, body } = await put(id, 'Urgent', tenant.key, 'accounts');
     expect(status).toBe(422);
     expect(body.error.details.fields).toMatchObject([{ field: 'name', code: 'INVALID_OPTION' }]);
-    expect(await tagsOf(id, 'accounts')).toEqual([]);
+    expect(await listTags(id, 'accounts')).toEqual([]);
   });
 });

@@ -48,7 +48,7 @@ async function newPeople(): Promise<People> {
   return { tenant, team, members: await some(team), others: await some(), key: randomUUID() };
 }
 
-const scopeOf = ({ tenant, key }: People, reach: Reach, kind: 'api_key' | 'user' = 'api_key'): Scope => ({
+const buildScope = ({ tenant, key }: People, reach: Reach, kind: 'api_key' | 'user' = 'api_key'): Scope => ({
   companyId: tenant.companyId,
   testMode: false,
   reach,
@@ -151,7 +151,7 @@ describe.each<[Listed, number]>([
     ['a person, asked by that person', 'own', 'user'],
   ] as const)('%s sees what it should, in every order', async (_, kind, by) => {
     const own = people.members[0] as string;
-    const scope = scopeOf(people, { kind, id: kind === 'team' ? people.team : own }, by);
+    const scope = buildScope(people, { kind, id: kind === 'team' ? people.team : own }, by);
     const seen = new Set(kind === 'team' ? people.members : [own]);
     const wanted = rows.filter((row) => isSeen(row, seen, by === 'api_key' ? people.key : undefined));
     expect(wanted.length).toBeGreaterThan(count / 60);
@@ -183,7 +183,7 @@ describe('a team in a company with many newer records of others', () => {
   beforeAll(async () => {
     people = await newPeople();
     const { tenant, members, others, key } = people;
-    scope = scopeOf(people, { kind: 'team', id: people.team });
+    scope = buildScope(people, { kind: 'team', id: people.team });
     await database()`
       insert into leads (company_id, test_mode, id, first_name, city, assigned_to, created_by_kind, created_by_id, created_by_user, created_at, updated_at)
       select ${tenant.companyId}, false, gen_random_uuid(), 'Needle', 'Dubai',
@@ -203,7 +203,7 @@ describe('a team in a company with many newer records of others', () => {
   });
 
   /** Returns the index entries and table rows that the transaction has read so far. */
-  async function readOf(sql: Sql, table: string): Promise<number> {
+  async function countReads(sql: Sql, table: string): Promise<number> {
     const [row] = await sql<{ read: number }[]>`
       select sum(pg_stat_get_xact_tuples_returned(oid) + pg_stat_get_xact_tuples_fetched(oid))::int as read
       from (select ${table}::regclass as oid union all select indexrelid from pg_index where indrelid = ${table}::regclass) counted`;
@@ -250,20 +250,20 @@ describe('a team in a company with many newer records of others', () => {
   ];
   test.each(asked)('reads no records of others for %s', async (_, ask, wanted) => {
     await within(people.tenant, async (sql) => {
-      const before = await readOf(sql, 'leads');
+      const before = await countReads(sql, 'leads');
       expect(await ask(sql)).toEqual(typeof wanted === 'function' ? wanted() : wanted);
-      expect((await readOf(sql, 'leads')) - before).toBeLessThan(20 * mine);
+      expect((await countReads(sql, 'leads')) - before).toBeLessThan(20 * mine);
     });
   });
 
   test('reads no drafts of others for a page of drafts', async () => {
     await within(people.tenant, async (sql) => {
       const nothing = { status: undefined, channel: undefined, object: undefined, recordId: undefined };
-      const before = await readOf(sql, 'message_drafts');
+      const before = await countReads(sql, 'message_drafts');
       const found = await listDrafts(sql, scope, nothing, undefined, 101);
       // Drafts have no owner. The team sees those created for its members or by the key.
       expect(found.map(({ id }) => id)).toEqual(ids.filter((_, index) => index % 3 !== 0));
-      expect((await readOf(sql, 'message_drafts')) - before).toBeLessThan(20 * mine);
+      expect((await countReads(sql, 'message_drafts')) - before).toBeLessThan(20 * mine);
     });
   });
 });

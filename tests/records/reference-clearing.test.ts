@@ -5,7 +5,7 @@ import { clearPendingReferences } from '../../jobs/records/reference-clearing.ts
 import type { JobPools } from '../../jobs/runner.ts';
 import { call, expectStatus, type Json } from '../support/client.ts';
 import { changesAfter, now } from '../support/feeds.ts';
-import { contextOf } from '../support/job-runs.ts';
+import { buildJobContext } from '../support/job-runs.ts';
 import { createRecord, lead, leftBehind, readRecord, recordsPath, refusedFields } from '../support/records.ts';
 import { createSetting } from '../support/settings.ts';
 import { database, newTenant, type Tenant } from '../support/tenants.ts';
@@ -27,7 +27,7 @@ beforeAll(async () => {
 afterAll(() => Promise.all(servers.flatMap(({ platform, tenants }) => [platform.close(1), tenants.close(1)])));
 
 const remove = (object: string, id: string) => call('DELETE', recordsPath(object, id), { key });
-const etagOf = async (object: string, id: string) =>
+const readEtag = async (object: string, id: string) =>
   (await expectStatus(200, 'GET', recordsPath(object, id), { key })).headers.get('etag');
 
 /** Creates a converted lead with its customer, account and deal. */
@@ -47,7 +47,7 @@ describe('a record that loses its reference', () => {
     const ids = await convertedLead();
     const before = new Map<string, Json>();
     for (const name of Object.keys(referring) as (keyof typeof ids)[])
-      before.set(name, { ...(await readRecord(key, name, ids[name])), etag: await etagOf(name, ids[name]) });
+      before.set(name, { ...(await readRecord(key, name, ids[name])), etag: await readEtag(name, ids[name]) });
     const cursor = await now(key);
     expect((await remove(object, ids[object])).status).toBe(200);
 
@@ -61,7 +61,7 @@ describe('a record that loses its reference', () => {
       const record = await readRecord(key, name, id);
       expect(record).toMatchObject({ [field]: null });
       expect(record.updated_at > before.get(name).updated_at).toBe(true);
-      expect(await etagOf(name, id)).toBe(`"${Number(before.get(name).etag.slice(1, -1)) + 1}"`);
+      expect(await readEtag(name, id)).toBe(`"${Number(before.get(name).etag.slice(1, -1)) + 1}"`);
       const { body } = await expectStatus(200, 'GET', `${recordsPath(name, id)}/history`, { key });
       expect(body.data.history[0]).toMatchObject({
         actor: { kind: 'api_key' },
@@ -113,7 +113,7 @@ async function addDeals(customer: string, count: number): Promise<string> {
  * Counts the deals that still refer to a customer, those that lost it, and their audit rows and
  * pending work.
  */
-async function dealsOf(customer: string): Promise<Json> {
+async function countDeals(customer: string): Promise<Json> {
   const { companyId } = tenant;
   const [row] = await database()`
     with cleared as (
@@ -132,7 +132,7 @@ async function dealsOf(customer: string): Promise<Json> {
 const untilCleared = (customer: string, count: number) =>
   vi.waitFor(
     async () =>
-      expect(await dealsOf(customer)).toEqual({
+      expect(await countDeals(customer)).toEqual({
         referring: 0,
         audited: count,
         deals: count,
@@ -152,7 +152,7 @@ describe('a record that thousands refer to', () => {
     expect(
       await refusedFields(422, 'PATCH', recordsPath('deals', referring), { key, body: { customer_id: id } }),
     ).toEqual(['customer_id NOT_FOUND']);
-    await Promise.all(servers.map((pools) => clearPendingReferences(contextOf('reference-clearing', pools))));
+    await Promise.all(servers.map((pools) => clearPendingReferences(buildJobContext('reference-clearing', pools))));
     await untilCleared(id, 5200);
     const [audit] = await database()`
       select action, actor_kind, request_id from audit_logs where record_id = ${referring} and company_id = ${tenant.companyId}`;
@@ -181,6 +181,6 @@ describe('a record that thousands refer to', () => {
     const { id } = await createRecord(key, 'customers', { first_name: 'C' });
     await addDeals(id, 1000);
     await expectStatus(200, 'DELETE', recordsPath('customers', id), { key });
-    expect(await dealsOf(id)).toEqual({ referring: 0, audited: 1000, deals: 1000, cleared: 1000, pending: 0 });
+    expect(await countDeals(id)).toEqual({ referring: 0, audited: 1000, deals: 1000, cleared: 1000, pending: 0 });
   });
 });

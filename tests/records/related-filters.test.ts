@@ -55,7 +55,7 @@ const list = async (object: string, query: Record<string, string | number | bool
   (await expectStatus(200, 'GET', recordsPath(object), { key: of, query: query as never })).body.data;
 const refused = (filter: unknown, object = 'deals') =>
   refusedFields(400, 'GET', recordsPath(object), { key, query: { filter: JSON.stringify(filter) } });
-const problemsOf = async (filter: unknown, object = 'deals'): Promise<Json[]> =>
+const findProblems = async (filter: unknown, object = 'deals'): Promise<Json[]> =>
   (await expectStatus(400, 'GET', recordsPath(object), { key, query: { filter: JSON.stringify(filter) } })).body.error
     .details.fields;
 
@@ -320,7 +320,7 @@ describe('the grammar', () => {
   });
 
   test('names unknown relations and fields with the allowed ones', async () => {
-    const [relation] = await problemsOf({ field: 'acount.industry', op: 'eq', value: 'x' });
+    const [relation] = await findProblems({ field: 'acount.industry', op: 'eq', value: 'x' });
     expect(relation).toEqual({
       field: 'acount.industry',
       code: 'UNKNOWN_FIELD',
@@ -328,7 +328,7 @@ describe('the grammar', () => {
       allowed: ['customer', 'account', 'lead'],
       did_you_mean: 'account',
     });
-    const [field] = await problemsOf({ field: 'account.industri', op: 'eq', value: 'x' });
+    const [field] = await findProblems({ field: 'account.industri', op: 'eq', value: 'x' });
     expect(field).toMatchObject({
       field: 'account.industri',
       code: 'UNKNOWN_FIELD',
@@ -336,14 +336,14 @@ describe('the grammar', () => {
       allowed: expect.arrayContaining(['account.industry', 'account.created_by']),
       did_you_mean: 'account.industry',
     });
-    const [link] = await problemsOf({ link: 'contact', any: inner }, 'accounts');
+    const [link] = await findProblems({ link: 'contact', any: inner }, 'accounts');
     expect(link).toMatchObject({
       field: 'contact',
       code: 'UNKNOWN_FIELD',
       allowed: ['deals', 'customers', 'tasks', 'contacts', 'site'],
       did_you_mean: 'contacts',
     });
-    const [several] = await problemsOf({ field: 'contacts.name', op: 'eq', value: 'x' }, 'accounts');
+    const [several] = await findProblems({ field: 'contacts.name', op: 'eq', value: 'x' }, 'accounts');
     expect(several).toMatchObject({ field: 'contacts.name', code: 'UNKNOWN_FIELD', allowed: ['site'] });
     expect(several?.hint).toContain('{"link": "contacts", "any"');
     expect(await refused({ link: 'contacts', any: { field: 'colour', op: 'eq', value: 1 } }, 'accounts')).toEqual([

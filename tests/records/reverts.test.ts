@@ -11,7 +11,7 @@ import { document } from '../support/document.ts';
 import { changesAfter, now } from '../support/feeds.ts';
 import { findProgram, skipNote } from '../support/programs.ts';
 import { addNote } from '../support/record-children.ts';
-import { createRecord, leftBehind, newCustomField, problemsOf, readRecord, recordsPath } from '../support/records.ts';
+import { createRecord, leftBehind, listProblems, newCustomField, readRecord, recordsPath } from '../support/records.ts';
 import { createSetting } from '../support/settings.ts';
 import { database, newKey, newTenant, newUser, type Tenant } from '../support/tenants.ts';
 
@@ -73,7 +73,7 @@ const remove = async (id: string, object = 'accounts', credential = key): Promis
 const isGone = async (id: string, object = 'accounts'): Promise<boolean> =>
   (await call('GET', `/v1/objects/${object}/records/${id}`, { key })).status === 404;
 
-const reasonOf = (answer: Answer): unknown => [answer.status, answer.body.error?.details?.reason];
+const readReason = (answer: Answer): unknown => [answer.status, answer.body.error?.details?.reason];
 
 describe('a plan', () => {
   test('changes nothing and lists conflicts; applying it gives fields back that others have not changed', async () => {
@@ -130,20 +130,20 @@ describe('a plan', () => {
   test('is applied once, with its digest, within an hour', async () => {
     const { id } = await createRecord(key, 'accounts', { name: 'Once', city: 'Berlin' });
     const revert = await plan({ request_id: await patch(id, { city: 'Rome' }) });
-    expect(reasonOf(await apply({ ...revert, digest: 'other' }))).toEqual([409, 'digest_mismatch']);
+    expect(readReason(await apply({ ...revert, digest: 'other' }))).toEqual([409, 'digest_mismatch']);
     await database()`update reverts set expires_at = now() where company_id = ${tenant.companyId} and id = ${revert.id}`;
     expect((await read(revert.id)).status).toBe('expired');
-    expect(reasonOf(await apply(revert))).toEqual([409, 'expired']);
+    expect(readReason(await apply(revert))).toEqual([409, 'expired']);
     const again = await plan({ request_id: revert.source.request_id });
     expect(again.digest).toBe(revert.digest);
     const answers = await Promise.all([apply(again), apply(again)]);
-    expect(answers.map(reasonOf).toSorted()).toEqual([
+    expect(answers.map(readReason).toSorted()).toEqual([
       [202, undefined],
       [409, 'already_applied'],
     ]);
     await ended(again.id);
     expect(await readRecord(key, 'accounts', id)).toMatchObject({ city: 'Berlin' });
-    expect(reasonOf(await apply(again))).toEqual([409, 'already_applied']);
+    expect(readReason(await apply(again))).toEqual([409, 'already_applied']);
     // What is as it was needs no revert.
     expect((await plan({ request_id: revert.source.request_id })).counts).toMatchObject({ records: 1, conflicts: 0 });
   });
@@ -155,7 +155,7 @@ describe('a plan', () => {
     await patch(id, { city: 'Oslo' });
     const late = await plan({ request_id: request });
     const refused = await apply(late, 'fail');
-    expect(reasonOf(refused)).toEqual([409, 'conflicts']);
+    expect(readReason(refused)).toEqual([409, 'conflicts']);
     expect((await apply(early, 'fail')).status).toBe(202);
     expect(await ended(early.id)).toMatchObject({
       status: 'failed',
@@ -616,7 +616,7 @@ describe('requests', () => {
     [{ revert_id: randomUUID() }, 422, ['revert_id NOT_FOUND']],
   ])('with the operations %j are rejected with %i', async (body, status, problems) => {
     const answer = await call('POST', path, { key, body });
-    expect([answer.status, problemsOf(answer.body.error)]).toEqual([status, problems]);
+    expect([answer.status, listProblems(answer.body.error)]).toEqual([status, problems]);
   });
 
   test('see only the operations and reverts of their workspace and mode', async () => {
@@ -629,7 +629,7 @@ describe('requests', () => {
       await expectStatus(404, 'GET', `${path}/${revert.id}`, { key: foreign });
       expect((await apply(revert, 'skip', foreign)).status).toBe(404);
       const answer = await call('POST', path, { key: foreign, body: { revert_id: revert.id } });
-      expect([answer.status, problemsOf(answer.body.error)]).toEqual([422, ['revert_id NOT_FOUND']]);
+      expect([answer.status, listProblems(answer.body.error)]).toEqual([422, ['revert_id NOT_FOUND']]);
     }
     const list = await expectStatus(200, 'GET', `${path}?limit=100`, { key: other.key });
     expect(list.body.data.reverts.map((each: Json) => each.id)).not.toContain(revert.id);
@@ -648,8 +648,8 @@ describe('requests', () => {
     const reach = { kind: 'branch', id: await newBranch(tenant) } as const;
     const near = await newKey(tenant, { scopes: ['reverts:*', 'accounts:*'], reach });
     const answer = await call('POST', path, { key: near, body: { request_id: request } });
-    expect(reasonOf(answer)).toEqual([403, 'company_reach_required']);
-    expect(reasonOf(await call('GET', path, { key: near }))).toEqual([403, 'company_reach_required']);
+    expect(readReason(answer)).toEqual([403, 'company_reach_required']);
+    expect(readReason(await call('GET', path, { key: near }))).toEqual([403, 'company_reach_required']);
     await expectStatus(403, 'POST', path, {
       key: await newKey(tenant, { scopes: ['accounts:*', 'reverts:view'] }),
       body: { request_id: request },
@@ -702,7 +702,7 @@ describe('requests', () => {
         due_at, created_at)
       select ${own.companyId}, false, gen_random_uuid(), 'running', '{}', '', 'reverts', 'company', 'system', 'test',
         now() + interval '1 hour', now() from generate_series(1, 10)`;
-    expect(reasonOf(await apply(planned, 'skip', own.key))).toEqual([409, 'revert_limit']);
+    expect(readReason(await apply(planned, 'skip', own.key))).toEqual([409, 'revert_limit']);
     await sql`delete from reverts where company_id = ${own.companyId} and source = '{}'`;
   });
 });

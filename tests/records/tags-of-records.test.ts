@@ -9,10 +9,10 @@ import {
   createRecord,
   lead,
   leftBehind,
+  listProblems,
   newCustomField,
   newCustomObject,
   patchRecord,
-  problemsOf,
   recordsPath,
   refusedFields,
   walk,
@@ -53,15 +53,15 @@ beforeAll(async () => {
 });
 
 /** Returns the tags that `expand=tags` shows. */
-async function expandedOf(id: string, object = 'leads', by = key): Promise<Json[]> {
+async function readExpandedTags(id: string, object = 'leads', by = key): Promise<Json[]> {
   const query = { expand: 'tags' };
   const { body } = await expectStatus(200, 'GET', recordsPath(object, id), { key: by, query });
   return body.data.record.expanded.tags;
 }
 
 /** Returns the names of a record's tags, automatic ones with a star. */
-const namesOf = async (id: string, object = 'leads', by = key): Promise<string[]> =>
-  (await expandedOf(id, object, by)).map(({ name, automatic }) => (automatic ? `${name}*` : name));
+const listTagNames = async (id: string, object = 'leads', by = key): Promise<string[]> =>
+  (await readExpandedTags(id, object, by)).map(({ name, automatic }) => (automatic ? `${name}*` : name));
 
 const newLead = (more: object = {}, by = key): Promise<Json> => createRecord(by, 'leads', lead(more));
 const write = (status: number, verb: string, body: object, object = 'leads', by = key): Promise<Answer> =>
@@ -76,7 +76,7 @@ describe.each(['leads', 'customers'])('tags of %s', (object) => {
 
   test('sets tags on create, in any case and repeated, and returns them by priority with all properties', async () => {
     const { id } = await create({ tags: ['fair', 'vip', 'FAIR', ' VIP '], city: 'Berlin' });
-    expect(await expandedOf(id, object)).toEqual([
+    expect(await readExpandedTags(id, object)).toEqual([
       { id: tagIds[object]?.VIP, name: 'VIP', color: '#111111', automatic: false },
       { id: tagIds[object]?.Berlin, name: 'Berlin', color: '#222222', automatic: true },
       { id: tagIds[object]?.Fair, name: 'Fair', color: '#333333', automatic: false },
@@ -89,24 +89,24 @@ describe.each(['leads', 'customers'])('tags of %s', (object) => {
   test('replaces the manual tags on update, and keeps automatic ones', async () => {
     const { id } = await create({ tags: ['VIP'], city: 'Berlin' });
     await patchRecord(key, object, id, { tags: ['Newsletter', 'Fair'] });
-    expect(await namesOf(id, object)).toEqual(['Berlin*', 'Fair', 'Newsletter']);
+    expect(await listTagNames(id, object)).toEqual(['Berlin*', 'Fair', 'Newsletter']);
     await patchRecord(key, object, id, { city: 'Rome', tags: ['Fair'] });
-    expect(await namesOf(id, object)).toEqual(['Fair']);
+    expect(await listTagNames(id, object)).toEqual(['Fair']);
     await patchRecord(key, object, id, { city: 'Berlin' });
-    expect(await namesOf(id, object)).toEqual(['Berlin*', 'Fair']);
+    expect(await listTagNames(id, object)).toEqual(['Berlin*', 'Fair']);
     await patchRecord(key, object, id, { tags: [] });
-    expect(await namesOf(id, object)).toEqual(['Berlin*']);
+    expect(await listTagNames(id, object)).toEqual(['Berlin*']);
   });
 
   test('sets tags in single upserts that create or update', async () => {
     const record = lead({ tags: ['VIP'] });
     const created = await write(201, ':upsert', { match_on: ['email'], record }, object);
     const { id } = created.body.data.record;
-    expect(await namesOf(id, object)).toEqual(['VIP']);
+    expect(await listTagNames(id, object)).toEqual(['VIP']);
     await write(200, ':upsert', { match_on: ['email'], record: { ...record, tags: ['Fair'] } }, object);
-    expect(await namesOf(id, object)).toEqual(['Fair']);
+    expect(await listTagNames(id, object)).toEqual(['Fair']);
     await write(200, ':upsert', { match_on: ['email'], record: { ...record, tags: undefined, city: 'Rome' } }, object);
-    expect(await namesOf(id, object)).toEqual(['Fair']);
+    expect(await listTagNames(id, object)).toEqual(['Fair']);
   });
 
   test('sets tags in batches of creates, updates and upserts, each item alone', async () => {
@@ -127,7 +127,7 @@ describe.each(['leads', 'customers'])('tags of %s', (object) => {
         },
       },
     ]);
-    const names = () => Promise.all(ids.map((id) => namesOf(id, object)));
+    const names = () => Promise.all(ids.map((id) => listTagNames(id, object)));
     expect(await names()).toEqual([['VIP'], [], ['Berlin*', 'Fair']]);
 
     const changed = [
@@ -136,7 +136,7 @@ describe.each(['leads', 'customers'])('tags of %s', (object) => {
       { id: ids[2], tags: [5] },
     ];
     const updated = (await write(200, ':batch-update', { records: changed }, object)).body.data;
-    expect(updated.failed.map((item: Json) => [item.index, ...problemsOf(item)])).toEqual([
+    expect(updated.failed.map((item: Json) => [item.index, ...listProblems(item)])).toEqual([
       [2, 'tags[0] INVALID_TYPE'],
     ]);
     expect(await names()).toEqual([[], ['VIP', 'Berlin*', 'Fair'], ['Berlin*', 'Fair']]);
@@ -159,33 +159,33 @@ describe.each(['leads', 'customers'])('tags of %s', (object) => {
       { id: randomUUID(), tags: [] },
     ];
     await write(422, ':batch-update', { records, atomic: true }, object);
-    expect(await namesOf(id, object)).toEqual(['VIP']);
+    expect(await listTagNames(id, object)).toEqual(['VIP']);
   });
 });
 
 describe('a tag with conditions', () => {
   test('neither adds nor keeps an automatic tag by its name, and accepts the name', async () => {
     const { id } = await newLead({ tags: ['Berlin', 'VIP'] });
-    expect(await namesOf(id)).toEqual(['VIP']);
+    expect(await listTagNames(id)).toEqual(['VIP']);
     await patchRecord(key, 'leads', id, { city: 'Berlin', tags: ['berlin', 'vip'] });
-    expect(await namesOf(id)).toEqual(['VIP', 'Berlin*']);
+    expect(await listTagNames(id)).toEqual(['VIP', 'Berlin*']);
     await patchRecord(key, 'leads', id, { city: 'Rome', tags: ['berlin', 'vip'] });
-    expect(await namesOf(id)).toEqual(['VIP']);
+    expect(await listTagNames(id)).toEqual(['VIP']);
   });
 
   test('keeps an automatic tag manual while a write names it, and returns it to its conditions otherwise', async () => {
     const { id } = await newLead({ city: 'Rome' });
     await expectStatus(201, 'POST', `${recordsPath('leads', id)}/tags`, { key, body: { name: 'Berlin' } });
     await patchRecord(key, 'leads', id, { tags: ['Berlin', 'Fair'] });
-    expect(await namesOf(id)).toEqual(['Berlin', 'Fair']);
+    expect(await listTagNames(id)).toEqual(['Berlin', 'Fair']);
     await patchRecord(key, 'leads', id, { tags: ['Fair'], city: 'Berlin' });
-    expect(await namesOf(id)).toEqual(['Berlin*', 'Fair']);
+    expect(await listTagNames(id)).toEqual(['Berlin*', 'Fair']);
   });
 
   test('changes nothing if all names that a record shows are sent back', async () => {
     const { id } = await newLead({ city: 'Berlin', tags: ['VIP', 'Fair'] });
     const before = await expectStatus(200, 'GET', recordsPath('leads', id), { key });
-    const shown = await expandedOf(id);
+    const shown = await readExpandedTags(id);
     const answer = await expectStatus(200, 'PATCH', recordsPath('leads', id), {
       key,
       body: { tags: shown.map(({ name }) => name) },
@@ -194,7 +194,7 @@ describe('a tag with conditions', () => {
     expect(answer.body.data.record.updated_at).toBe(before.body.data.record.updated_at);
     expect(await audited(answer)).toEqual([]);
     expect(await updatedTags(id)).toEqual([]);
-    expect(await expandedOf(id)).toEqual(shown);
+    expect(await readExpandedTags(id)).toEqual(shown);
   });
 });
 
@@ -254,20 +254,20 @@ describe('a change of tags', () => {
     const path = recordsPath('leads', id);
     const stale = await expectStatus(409, 'PATCH', path, { key, body: { tags: [] }, headers: { 'If-Match': '"9"' } });
     expect(stale.body.error.details.reason).toBe('version_mismatch');
-    expect(await namesOf(id)).toEqual(['VIP']);
+    expect(await listTagNames(id)).toEqual(['VIP']);
     const idempotencyKey = randomUUID();
     const send = () => expectStatus(200, 'PATCH', path, { key, body: { tags: ['Fair'] }, idempotencyKey });
     await send();
     await patchRecord(key, 'leads', id, { tags: ['VIP'] });
     expect((await send()).headers.get('idempotent-replay')).toBe('true');
-    expect(await namesOf(id)).toEqual(['VIP']);
+    expect(await listTagNames(id)).toEqual(['VIP']);
   });
 
   test('writes nothing for a rejected change of tags', async () => {
     const { id } = await newLead({ tags: ['VIP'] });
     const options = { key, body: { tags: ['Fair', 'Nope'], priority: 2 } };
     expect(await refusedFields(422, 'PATCH', recordsPath('leads', id), options)).toEqual(['tags[1] INVALID_OPTION']);
-    expect(await namesOf(id)).toEqual(['VIP']);
+    expect(await listTagNames(id)).toEqual(['VIP']);
     expect(await updatedTags(id)).toEqual([]);
   });
 
@@ -275,7 +275,7 @@ describe('a change of tags', () => {
     const { id } = await newLead({ tags: ['VIP'] });
     const body = { lead_status: 'Contacted', fields: { tags: ['Fair'] } };
     await expectStatus(200, 'POST', `/v1/leads/${id}/status`, { key, body });
-    expect(await namesOf(id)).toEqual(['Fair']);
+    expect(await listTagNames(id)).toEqual(['Fair']);
   });
 });
 
@@ -348,9 +348,9 @@ describe('the tags of a workspace', () => {
     const reach = { kind: 'team' as const, id: await newTeam(tenant) };
     const local = await newKey(tenant, { scopes: ['leads:view', 'leads:edit', 'leads:create'], reach });
     expect((await patch(local)).status).toBe(404);
-    expect(await namesOf(id)).toEqual(['VIP']);
+    expect(await listTagNames(id)).toEqual(['VIP']);
     const own = await newLead({ tags: ['Fair'] }, local);
-    expect(await namesOf(own.id, 'leads', local)).toEqual(['Fair']);
+    expect(await listTagNames(own.id, 'leads', local)).toEqual(['Fair']);
     const filter = JSON.stringify({ field: 'tags', op: 'is_null', value: false });
     expect((await walk(local, 'leads', { filter })).map((each) => each.id)).toEqual([own.id]);
     const batch = await write(
@@ -366,7 +366,7 @@ describe('the tags of a workspace', () => {
       local,
     );
     expect(batch.body.data.failed).toMatchObject([{ index: 0, code: 'NOT_FOUND' }]);
-    expect([await namesOf(id), await namesOf(own.id)]).toEqual([['VIP'], []]);
+    expect([await listTagNames(id), await listTagNames(own.id)]).toEqual([['VIP'], []]);
   });
 
   test('shares tags between both modes, but not their records', async () => {
@@ -377,7 +377,7 @@ describe('the tags of a workspace', () => {
     const filter = JSON.stringify({ field: 'tags', op: 'in', value: ['VIP'] });
     expect((await walk(own.key, 'leads', { filter })).map(({ id }) => id)).toEqual([live.id]);
     expect((await walk(own.testKey, 'leads', { filter })).map(({ id }) => id)).toEqual([trial.id]);
-    expect(await namesOf(trial.id, 'leads', own.testKey)).toEqual(['VIP', 'Fair']);
+    expect(await listTagNames(trial.id, 'leads', own.testKey)).toEqual(['VIP', 'Fair']);
   });
 });
 
@@ -390,7 +390,7 @@ describe('concurrent writes', () => {
       index % 6 === 5 ? add() : call('PATCH', recordsPath('leads', id), { key, body: { tags: sets[index % 4] } }),
     );
     for (const { status } of await Promise.all(writes)) expect([200, 201]).toContain(status);
-    const names = await namesOf(id);
+    const names = await listTagNames(id);
     const manual = names.filter((name) => !name.startsWith('Berlin'));
     expect(sets.map(String)).toContain(String(manual));
     // In the audit log, each change begins with the result of the previous one.
@@ -411,7 +411,7 @@ describe('concurrent writes', () => {
       ),
     );
     for (const { body } of answers) expect(body.data.failed).toEqual([]);
-    const names = await Promise.all(ids.map((id) => namesOf(id)));
+    const names = await Promise.all(ids.map((id) => listTagNames(id)));
     expect(new Set(names.map(String)).size).toBe(1);
   });
 });
@@ -469,11 +469,11 @@ describe('deletion of tags', () => {
     const ids = await newTags(own, 'leads');
     const { id } = await newLead({ tags: ['VIP', 'Fair'] }, own.key);
     await expectStatus(200, 'DELETE', `/v1/settings/tags/leads/${ids.VIP}`, { key: own.key });
-    expect(await namesOf(id, 'leads', own.key)).toEqual(['Fair']);
+    expect(await listTagNames(id, 'leads', own.key)).toEqual(['Fair']);
     const options = { key: own.key, body: { tags: ['VIP'] } };
     expect(await refusedFields(422, 'PATCH', recordsPath('leads', id), options)).toEqual(['tags[0] INVALID_OPTION']);
     await patchRecord(own.key, 'leads', id, { tags: ['Newsletter'] });
-    expect(await namesOf(id, 'leads', own.key)).toEqual(['Newsletter']);
+    expect(await listTagNames(id, 'leads', own.key)).toEqual(['Newsletter']);
   });
 
   test('removes tags with deleted records and test resets, and keeps those of converted leads', async () => {
@@ -486,8 +486,8 @@ describe('deletion of tags', () => {
     await expectStatus(200, 'DELETE', recordsPath('leads', gone.id), { key: own.key });
     const { customer } = (await expectStatus(200, 'POST', `/v1/leads/${kept.id}/convert`, { key: own.key, body: {} }))
       .body.data;
-    expect(await namesOf(kept.id, 'leads', own.key)).toEqual(['VIP', 'Fair']);
-    expect(await namesOf(customer.id, 'customers', own.key)).toEqual([]);
+    expect(await listTagNames(kept.id, 'leads', own.key)).toEqual(['VIP', 'Fair']);
+    expect(await listTagNames(customer.id, 'customers', own.key)).toEqual([]);
     await expectStatus(200, 'POST', '/v1/test-mode/reset', { key: own.testKey, body: {} });
     const left = await database()`select distinct record_id from record_tags where company_id = ${own.companyId}`;
     expect(left).toEqual([{ record_id: kept.id }]);

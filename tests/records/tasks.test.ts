@@ -8,16 +8,16 @@ import {
   addTask,
   childrenPath,
   expectClampedLimits,
-  idsOf,
   listChildren,
+  listIds,
   newAccount,
   task,
 } from '../support/record-children.ts';
 import {
   createRecord,
   leftBehind,
+  listProblems,
   newCustomField,
-  problemsOf,
   readRecord,
   recordsPath,
   refusedFields,
@@ -69,7 +69,7 @@ describe('tasks', () => {
     expect(after).toMatchObject({ id: made.id, status: 'completed', overdue: false });
     const later = (await addTask(key, 201, on, task())).body.data.task;
     expect(later).toMatchObject({ priority: 3, task_type: null, overdue: false });
-    expect(idsOf((await listChildren(key, 'accounts', on, 'tasks')).tasks)).toEqual([later.id, made.id]);
+    expect(listIds((await listChildren(key, 'accounts', on, 'tasks')).tasks)).toEqual([later.id, made.id]);
   });
 
   test.each([
@@ -98,7 +98,7 @@ describe('tasks', () => {
       body: { required: true },
     });
     const refused = await addTask(own.key, 422, on, task({ colour: 'red' }));
-    expect(problemsOf(refused.body.error).toSorted()).toEqual(['colour UNKNOWN_FIELD', 'description REQUIRED']);
+    expect(listProblems(refused.body.error).toSorted()).toEqual(['colour UNKNOWN_FIELD', 'description REQUIRED']);
   });
 });
 
@@ -113,5 +113,5 @@ test('shows a branch key everything on its visible records, but only the tasks w
   await addTask(key, 201, on, task());
   const mine = (await addTask(key, 201, on, task({ assigned_to: colleague.id }))).body.data.task;
   expect((await listChildren(near, 'accounts', on, 'notes')).notes).toHaveLength(1);
-  expect(idsOf((await listChildren(near, 'accounts', on, 'tasks')).tasks)).toEqual([mine.id]);
+  expect(listIds((await listChildren(near, 'accounts', on, 'tasks')).tasks)).toEqual([mine.id]);
 });

@@ -4,7 +4,7 @@ import { beforeAll, describe, expect, test } from 'vitest';
 import { as } from '../support/api.ts';
 import { call, expectStatus, type Json } from '../support/client.ts';
 import { addNote, task } from '../support/record-children.ts';
-import { createRecord, problemsOf, recordsPath } from '../support/records.ts';
+import { createRecord, listProblems, recordsPath } from '../support/records.ts';
 import { book, usualPool } from '../support/scheduling.ts';
 import { database, newKey, newTenant, newUser, type Tenant } from '../support/tenants.ts';
 import { fileForm } from '../support/uploads.ts';
@@ -141,7 +141,7 @@ test('lists items of the same time by id, across kinds', async () => {
 
 test('a cursor belongs to the record and the kinds that it was made for', async () => {
   const { next_cursor: cursor } = await page(deal, { limit: 1, kinds: 'note' });
-  expect(problemsOf(await as(key).rejects(400, 'GET', `${timelinePath(deal)}?cursor=${cursor}`))).toEqual([
+  expect(listProblems(await as(key).rejects(400, 'GET', `${timelinePath(deal)}?cursor=${cursor}`))).toEqual([
     'cursor INVALID_FORMAT',
   ]);
 });

@@ -70,16 +70,16 @@ const rows: WorkspaceRows = {
 
 const workspace = buildWorkspace(rows);
 
-function objectOf(name: string, from: Workspace = workspace): WorkspaceObject {
+function requireObject(name: string, from: Workspace = workspace): WorkspaceObject {
   const object = from.objects.get(name);
   if (!object) throw new Error(`no object ${name}`);
   return object;
 }
 
 const create = (name: string, body: Record<string, unknown>, from = workspace) =>
-  checkRecord(objectOf(name, from), body, 'create', from, now);
+  checkRecord(requireObject(name, from), body, 'create', from, now);
 const update = (name: string, body: Record<string, unknown>, stored: Record<string, StoredValue> = {}) =>
-  checkRecord(objectOf(name), body, 'update', workspace, now, stored);
+  checkRecord(requireObject(name), body, 'update', workspace, now, stored);
 const codes = (checked: { problems: { field: string; code: string }[] }) =>
   checked.problems.map((problem) => `${problem.field} ${problem.code}`);
 const lead = { first_name: 'Ada', email: 'ada@example.com' };
@@ -327,7 +327,7 @@ describe('fields of an object', () => {
 });
 
 describe('custom fields in an object of their own', () => {
-  const visits = objectOf('object:visits');
+  const visits = requireObject('object:visits');
 
   test('prefixes problems of custom fields, and knows no built-in names there', () => {
     const checked = checkCustomFields(visits, { guests: '2', vip: 'maybe', name: 'x', nope: 1 }, 'custom_fields');
@@ -344,29 +344,29 @@ describe('custom fields in an object of their own', () => {
       ...rows,
       customFields: rows.customFields.map((field) => ({ ...field, required: field.name === 'constructor' })),
     });
-    const object = objectOf('object:visits', strict);
+    const object = requireObject('object:visits', strict);
     expect(codes(checkCustomFields(object, {}, 'custom_fields'))).toEqual(['custom_fields.constructor REQUIRED']);
     expect(codes(create('object:visits', { name: 'A' }, strict))).toEqual(['constructor REQUIRED']);
   });
 });
 
 test('carries the list, options and country of a field, including retired options', () => {
-  const fieldOf = (object: string, name: string) => objectOf(object).fields.get(name);
+  const findField = (object: string, name: string) => requireObject(object).fields.get(name);
   // All objects share the same list.
-  for (const object of ['leads', 'deals', 'customers']) expect(fieldOf(object, 'source')?.items).toBe(rows.sources);
-  expect(fieldOf('leads', 'lead_status')?.items?.map(({ id }) => id)).toEqual(['l0', 'l1', 'l2']);
-  expect(fieldOf('leads', 'lead_status')?.options?.map(({ value }) => value)).toEqual(['New', 'Contacted']);
-  expect(fieldOf('object:visits', 'size')?.options?.map(({ value }) => value)).toEqual(['small']);
-  expect(fieldOf('object:visits', 'size')?.keptOptions?.map(({ value }) => value)).toEqual(['small', 'huge']);
-  expect([fieldOf('leads', 'mobile'), fieldOf('object:visits', 'line')].map((field) => field?.country)).toEqual([
+  for (const object of ['leads', 'deals', 'customers']) expect(findField(object, 'source')?.items).toBe(rows.sources);
+  expect(findField('leads', 'lead_status')?.items?.map(({ id }) => id)).toEqual(['l0', 'l1', 'l2']);
+  expect(findField('leads', 'lead_status')?.options?.map(({ value }) => value)).toEqual(['New', 'Contacted']);
+  expect(findField('object:visits', 'size')?.options?.map(({ value }) => value)).toEqual(['small']);
+  expect(findField('object:visits', 'size')?.keptOptions?.map(({ value }) => value)).toEqual(['small', 'huge']);
+  expect([findField('leads', 'mobile'), findField('object:visits', 'line')].map((field) => field?.country)).toEqual([
     'DE',
     'DE',
   ]);
-  expect(fieldOf('leads', 'email')).not.toHaveProperty('country');
+  expect(findField('leads', 'email')).not.toHaveProperty('country');
 });
 
 test('shows a stored id of a configured list as its name, active or not', () => {
-  const source = objectOf('leads').fields.get('source');
+  const source = requireObject('leads').fields.get('source');
   if (!source) throw new Error('no field');
   expect(toResponseValue(source, 's2')).toBe('Fax');
   expect(toResponseValue(source, null)).toBeNull();

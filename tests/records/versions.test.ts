@@ -12,7 +12,7 @@ beforeAll(async () => {
   key = tenant.key;
 });
 
-const tagOf = async (object: string, id: string): Promise<string | null> =>
+const readEtag = async (object: string, id: string): Promise<string | null> =>
   (await expectStatus(200, 'GET', recordsPath(object, id), { key })).headers.get('etag');
 
 function expectMismatch(answer: Answer, version: number): void {
@@ -35,13 +35,13 @@ describe('the ETag of a record', () => {
       expect(created.headers.get('etag')).toBe('"1"');
       const { id } = created.body.data.record;
       const path = recordsPath(object, id);
-      expect(await tagOf(object, id)).toBe('"1"');
+      expect(await readEtag(object, id)).toBe('"1"');
       const same = await expectStatus(200, 'PATCH', path, { key, body: { name: 'A' } });
       expect(same.headers.get('etag')).toBe('"1"');
       const changed = await expectStatus(200, 'PATCH', path, { key, body: { name: 'B' } });
       expect(changed.headers.get('etag')).toBe('"2"');
       expect((await call('HEAD', path, { key })).headers.get('etag')).toBe('"2"');
-      expect(await tagOf(object, id)).toBe('"2"');
+      expect(await readEtag(object, id)).toBe('"2"');
     }
   });
 
@@ -75,7 +75,7 @@ describe('the versions of many records', () => {
 
     const { body } = await expectStatus(200, 'GET', recordsPath(object), { key, query: { fields: 'name' } });
     const { records, versions } = body.data;
-    const tags = await Promise.all(records.map((record: { id: string }) => tagOf(object, record.id)));
+    const tags = await Promise.all(records.map((record: { id: string }) => readEtag(object, record.id)));
     expect(versions.map((version: number) => `"${version}"`)).toEqual(tags);
     expect(versions).toContain(3);
     expect(Object.keys(records[0])).not.toContain('version');
@@ -95,13 +95,13 @@ test('returns an ETag with every single record: intake, task, conversion and pro
   const lead = { first_name: 'A', email: `${randomUUID()}@x.example` };
   const taken = await expectStatus(201, 'POST', '/v1/leads', { key, body: lead });
   const { id } = taken.body.data.lead;
-  expect(taken.headers.get('etag')).toBe(await tagOf('leads', id));
+  expect(taken.headers.get('etag')).toBe(await readEtag('leads', id));
   const body = { title: 'Call', scheduled_at: '2030-01-01T00:00:00Z' };
   const task = await expectStatus(201, 'POST', `${recordsPath('leads', id)}/tasks`, { key, body });
-  expect(task.headers.get('etag')).toBe(await tagOf('tasks', task.body.data.task.id));
+  expect(task.headers.get('etag')).toBe(await readEtag('tasks', task.body.data.task.id));
   const converted = await expectStatus(200, 'POST', `/v1/leads/${id}/convert`, { key, body: {} });
   expect(converted.headers.get('etag')).toBe('"2"');
-  expect(converted.headers.get('etag')).toBe(await tagOf('leads', id));
+  expect(converted.headers.get('etag')).toBe(await readEtag('leads', id));
   const customer = converted.body.data.customer.id;
   await patchRecord(key, 'customers', customer, { city: 'Berlin' });
   for (const path of [`/v1/customers/${customer}`, `/v1/customers?email=${lead.email}`])
@@ -173,7 +173,7 @@ describe('If-Match', () => {
     expectMismatch(await remove('"2"', { idempotencyKey: true }), 1);
     await readRecord(key, 'tasks', taskId);
     expect((await leftBehind(id)).events.map((row) => row.event)).toEqual(['record.created']);
-    expect((await remove((await tagOf('leads', id)) ?? '')).status).toBe(200);
+    expect((await remove((await readEtag('leads', id)) ?? '')).status).toBe(200);
     await expectStatus(404, 'GET', recordsPath('tasks', taskId), { key });
     expect((await remove('"1"')).status).toBe(404);
   });

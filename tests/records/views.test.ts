@@ -2,7 +2,7 @@
 import { describe, expect, test } from 'vitest';
 import { newBearer } from '../support/access-tokens.ts';
 import { type CallOptions, call, expectStatus, type Json } from '../support/client.ts';
-import { createRecords, newCustomField, newCustomObject, problemsOf, recordsPath, walk } from '../support/records.ts';
+import { createRecords, listProblems, newCustomField, newCustomObject, recordsPath, walk } from '../support/records.ts';
 import { createSetting } from '../support/settings.ts';
 import { database, newKey, newTenant, newUser } from '../support/tenants.ts';
 
@@ -113,18 +113,18 @@ describe('the checks of a view', () => {
   ] as const)('reject %s, when it is created and when it is changed', async (what, body, status, problems) => {
     const { key } = await newTenant();
     const created = await expectStatus(status, 'POST', path, { key, body: { object: 'accounts', name: 'A', ...body } });
-    expect(problemsOf(created.body.error)).toEqual(problems);
+    expect(listProblems(created.body.error)).toEqual(problems);
     if (what === 'an unknown object') return;
     const view = await save({ key });
     const changed = await expectStatus(status, 'PATCH', `${path}/${view.id}`, { key, body });
-    expect(problemsOf(changed.body.error)).toEqual(problems);
+    expect(listProblems(changed.body.error)).toEqual(problems);
   });
 
   test('keep the object of a view, and require a change', async () => {
     const { key } = await newTenant();
     const at = `${path}/${(await save({ key })).id}`;
     const { error } = (await expectStatus(422, 'PATCH', at, { key, body: { object: 'leads' } })).body;
-    expect(problemsOf(error)).toEqual(['object READ_ONLY']);
+    expect(listProblems(error)).toEqual(['object READ_ONLY']);
     await expectStatus(400, 'PATCH', at, { key, body: {} });
   });
 
@@ -304,7 +304,7 @@ describe('a list with a view', () => {
     const deep = JSON.stringify(either);
     await list(key, { filter: deep });
     const refused = async (id: string, filter: string) =>
-      problemsOf(
+      listProblems(
         (await expectStatus(400, 'GET', recordsPath('accounts'), { key, query: { view: id, filter } })).body.error,
       );
     expect(await refused(view.id, deep)).toEqual(['filter INVALID_FORMAT']);
@@ -319,9 +319,9 @@ describe('a list with a view', () => {
     const view = await save({ key }, { object: 'leads', filter: { field: 'city', op: 'eq', value: 'Berlin' } });
     const query = { view: view.id, sort: 'colour', filter: '{' };
     const { error } = (await expectStatus(400, 'GET', recordsPath('accounts'), { key, query })).body;
-    expect(problemsOf(error)).toEqual(['colour UNKNOWN_FIELD', 'filter INVALID_FORMAT', 'view CONFLICTING_FIELDS']);
+    expect(listProblems(error)).toEqual(['colour UNKNOWN_FIELD', 'filter INVALID_FORMAT', 'view CONFLICTING_FIELDS']);
     const malformed = await expectStatus(400, 'GET', recordsPath('accounts'), { key, query: { view: 'mine' } });
-    expect(problemsOf(malformed.body.error)).toEqual(['view INVALID_FORMAT']);
+    expect(listProblems(malformed.body.error)).toEqual(['view INVALID_FORMAT']);
   });
 
   test('continues a page only while the view has the same filter and order', async () => {
@@ -335,7 +335,7 @@ describe('a list with a view', () => {
     expect(namesIn(await list(key, next))).toEqual(['Birke']);
     await change({ filter: isLarge });
     const { error } = (await expectStatus(400, 'GET', recordsPath('accounts'), { key, query: next })).body;
-    expect(problemsOf(error)).toEqual(['cursor INVALID_FORMAT']);
+    expect(listProblems(error)).toEqual(['cursor INVALID_FORMAT']);
     await change({ filter: inBerlin });
     expect(namesIn(await list(key, next))).toEqual(['Birke']);
   });
@@ -355,8 +355,8 @@ describe('a list with a view', () => {
     const error = await refused({});
     expect(error).toMatchObject({ code: 'VALIDATION_ERROR', details: { reason: 'view_outdated', view_id: view.id } });
     expect(error.message).toContain('Gold');
-    expect(problemsOf(error)).toEqual(['tier UNKNOWN_FIELD', 'tier UNKNOWN_FIELD', 'tier UNKNOWN_FIELD']);
-    expect(problemsOf(await refused({ sort: 'name', fields: 'name' }))).toEqual(['tier UNKNOWN_FIELD']);
+    expect(listProblems(error)).toEqual(['tier UNKNOWN_FIELD', 'tier UNKNOWN_FIELD', 'tier UNKNOWN_FIELD']);
+    expect(listProblems(await refused({ sort: 'name', fields: 'name' }))).toEqual(['tier UNKNOWN_FIELD']);
     const listed = (await expectStatus(200, 'GET', path, { key })).body.data.views;
     expect(listed[0].problems).toEqual(error.details.fields);
     await set(true);
@@ -402,6 +402,6 @@ describe('a list with a view', () => {
     await expectStatus(200, 'PATCH', `/v1/settings/statuses/leads/${status.id}`, { key, body: { name: 'Hot' } });
     const { error } = (await expectStatus(422, 'GET', recordsPath('leads'), { key, query: { view: view.id } })).body;
     expect(error.details.reason).toBe('view_outdated');
-    expect(problemsOf(error)).toEqual(['lead_status INVALID_OPTION']);
+    expect(listProblems(error)).toEqual(['lead_status INVALID_OPTION']);
   });
 });

@@ -15,7 +15,7 @@ async function report(key: string, body: object): Promise<Json> {
 }
 const deal = (more: object = {}) => ({ name: 'Seats', ...more });
 const deals = (key: string, ...bodies: object[]) => createRecords(key, 'deals', bodies.map(deal));
-const keysOf = (data: Json): [string | null, unknown, number][] =>
+const listKeys = (data: Json): [string | null, unknown, number][] =>
   data.groups.map(({ key, value, count }: Json) => [key, value, count]);
 
 /** Sets the creation time of a record. */
@@ -206,14 +206,14 @@ describe('figures', () => {
     await createRecords(tenant.testKey, 'customers', [customer(7, ['VIP'])]);
     const counted = await report(key, { object: 'customers', group_by: 'tags' });
     expect(counted).toMatchObject({ group_by: 'tags', bucket: null, rows_scanned: 4, truncated: false });
-    expect(keysOf(counted)).toEqual([
+    expect(listKeys(counted)).toEqual([
       ['VIP', 3, 3],
       ['fair', 1, 1],
       [null, 1, 1],
     ]);
     expect(counted.total).toEqual({ value: 4, count: 4 });
     const averaged = await report(key, { object: 'customers', metric: 'avg', field: 'score', group_by: 'tags' });
-    expect(keysOf(averaged)).toEqual([
+    expect(listKeys(averaged)).toEqual([
       ['VIP', 2, 3],
       ['fair', 1, 1],
       [null, 5, 1],
@@ -225,14 +225,14 @@ describe('figures', () => {
         { field: 'score', op: 'is_null', value: false },
       ],
     };
-    expect(keysOf(await report(key, { object: 'customers', group_by: 'tags', filter }))).toEqual([
+    expect(listKeys(await report(key, { object: 'customers', group_by: 'tags', filter }))).toEqual([
       ['VIP', 1, 1],
       ['fair', 1, 1],
     ]);
-    expect(keysOf(await report(key, { object: 'leads', group_by: 'tags' }))).toEqual([]);
+    expect(listKeys(await report(key, { object: 'leads', group_by: 'tags' }))).toEqual([]);
     const viewer = await newKey(tenant, { scopes: ['reports:view'] });
-    expect(keysOf(await report(viewer, { object: 'customers', group_by: 'tags' }))).toHaveLength(3);
-    const rowsOf = ({ groups }: Json) =>
+    expect(listKeys(await report(viewer, { object: 'customers', group_by: 'tags' }))).toHaveLength(3);
+    const listRows = ({ groups }: Json) =>
       groups.map(({ keys, labels, value, count }: Json) => [keys, labels, value, count]);
     const byBoth = { object: 'customers', metric: 'sum', field: 'score', labels: true };
     const first = await report(key, { ...byBoth, group_by: ['tags', 'score'] });
@@ -241,7 +241,7 @@ describe('figures', () => {
       group_by_fields: ['tags', 'score'],
       total: { value: 9, count: 4 },
     });
-    expect(rowsOf(first)).toEqual([
+    expect(listRows(first)).toEqual([
       [['VIP', '1'], ['VIP', '1'], 1, 1],
       [['VIP', '3'], ['VIP', '3'], 3, 1],
       [['VIP', null], ['VIP', null], 0, 1],
@@ -250,7 +250,7 @@ describe('figures', () => {
     ]);
     const second = await report(key, { ...byBoth, group_by: ['score', 'tags'] });
     expect(second).toMatchObject({ group_by: 'score', total: { value: 9, count: 4 } });
-    expect(rowsOf(second)).toEqual([
+    expect(listRows(second)).toEqual([
       [['1', 'VIP'], ['1', 'VIP'], 1, 1],
       [['1', 'fair'], ['1', 'fair'], 1, 1],
       [['3', 'VIP'], ['3', 'VIP'], 3, 1],
@@ -276,7 +276,7 @@ describe('figures', () => {
       { stage: 'Won' },
     );
     const figures = async (metric: string) =>
-      keysOf(await report(key, { object: 'deals', metric, field: 'amount_minor', group_by: 'stage' }));
+      listKeys(await report(key, { object: 'deals', metric, field: 'amount_minor', group_by: 'stage' }));
     expect(await figures('sum')).toEqual([
       ['New', 301, 3],
       ['Won', 0, 1],
@@ -326,7 +326,7 @@ describe('figures', () => {
       { amount_minor: 10, priority: 2 },
     );
     const data = await report(key, { object: 'deals', metric: 'avg', field: 'amount_minor', group_by: 'priority' });
-    expect(keysOf(data)).toEqual([
+    expect(listKeys(data)).toEqual([
       ['1', 1, 2],
       ['2', 10, 1],
     ]);
@@ -362,7 +362,7 @@ describe('groups', () => {
     ];
     for (const [index, time] of times.entries()) await createdAt(tenant, created[index].id, time);
     const keys = async (bucket?: string) =>
-      keysOf(await report(tenant.key, { object: 'deals', group_by: 'created_at', bucket })).map(([key, , count]) => [
+      listKeys(await report(tenant.key, { object: 'deals', group_by: 'created_at', bucket })).map(([key, , count]) => [
         key,
         count,
       ]);
@@ -395,7 +395,7 @@ describe('groups', () => {
       { expected_close_date: '2026-03-01' },
     );
     const keys = async (name: string, bucket: string) =>
-      keysOf(await report(tenant.key, { object: 'deals', group_by: name, bucket })).map(([key, , count]) => [
+      listKeys(await report(tenant.key, { object: 'deals', group_by: name, bucket })).map(([key, , count]) => [
         key,
         count,
       ]);
@@ -429,7 +429,7 @@ describe('groups', () => {
       { size: 2.5, stage: 'New' },
     );
     const keys = async (name: string) =>
-      keysOf(await report(key, { object: 'deals', group_by: name })).map(([group]) => group);
+      listKeys(await report(key, { object: 'deals', group_by: name })).map(([group]) => group);
     expect(await keys('tier')).toEqual(['gold', 'silver', null]);
     expect(await keys('vip')).toContain('true');
     expect(await keys('size')).toEqual(['2.5', '9', '10']);
@@ -446,8 +446,10 @@ describe('groups', () => {
       { name: 'A', remark: `${'x'.repeat(255)}1` },
       { name: 'A', remark: `${'x'.repeat(255)}2` },
     ]);
-    expect(keysOf(await report(tenant.key, { object: visits, group_by: 'remark' }))).toEqual([['x'.repeat(255), 2, 2]]);
-    expect(keysOf(await report(tenant.key, { object: visits, group_by: 'name' }))).toEqual([['A', 2, 2]]);
+    expect(listKeys(await report(tenant.key, { object: visits, group_by: 'remark' }))).toEqual([
+      ['x'.repeat(255), 2, 2],
+    ]);
+    expect(listKeys(await report(tenant.key, { object: visits, group_by: 'name' }))).toEqual([['A', 2, 2]]);
   });
 });
 

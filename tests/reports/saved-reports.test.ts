@@ -3,7 +3,7 @@ import { randomUUID } from 'node:crypto';
 import { describe, expect, test } from 'vitest';
 import { newBearer } from '../support/access-tokens.ts';
 import { type CallOptions, call, expectStatus, type Json } from '../support/client.ts';
-import { createRecords, newCustomField, newCustomObject, problemsOf } from '../support/records.ts';
+import { createRecords, listProblems, newCustomField, newCustomObject } from '../support/records.ts';
 import { database, newKey, newTenant, newUser, type Tenant } from '../support/tenants.ts';
 
 const path = '/v1/reports/saved';
@@ -26,7 +26,7 @@ async function save(by: CallOptions, body: object = {}): Promise<Json> {
   return (await expectStatus(201, 'POST', path, { ...by, body: report })).body.data.report;
 }
 
-const resultsOf = async (key: string, { id }: Json): Promise<Json> =>
+const readResults = async (key: string, { id }: Json): Promise<Json> =>
   (await expectStatus(200, 'GET', `${path}/${id}/results`, { key })).body.data;
 
 const deals = (key: string, ...bodies: object[]) =>
@@ -134,10 +134,10 @@ describe('the checks of a saved report', () => {
   ] as const)('reject %s, when it is created and when it is changed', async (_, body, status, problems) => {
     const { key } = await newTenant();
     const given = { name: 'A', object_id: 'deals', config: {}, ...body };
-    expect(problemsOf((await expectStatus(status, 'POST', path, { key, body: given })).body.error)).toEqual(problems);
+    expect(listProblems((await expectStatus(status, 'POST', path, { key, body: given })).body.error)).toEqual(problems);
     const { id } = await save({ key });
     const changed = await expectStatus(status, 'PATCH', `${path}/${id}`, { key, body });
-    expect(problemsOf(changed.body.error)).toEqual(problems);
+    expect(listProblems(changed.body.error)).toEqual(problems);
   });
 
   test('reject an unknown object, and another object later', async () => {
@@ -151,7 +151,7 @@ describe('the checks of a saved report', () => {
     });
     const { id } = await save({ key });
     const changed = await expectStatus(422, 'PATCH', `${path}/${id}`, { key, body: { object_id: 'leads' } });
-    expect(problemsOf(changed.body.error)).toEqual(['object_id READ_ONLY']);
+    expect(listProblems(changed.body.error)).toEqual(['object_id READ_ONLY']);
   });
 
   test('keep names unique for an object and an owner, also across simultaneous calls', async () => {
@@ -285,7 +285,7 @@ describe('the results of a saved report', () => {
     ];
     for (const [index, config] of configs.entries()) {
       const report = await save({ key }, { name: `Report ${index}`, config });
-      const { saved_report, ...results } = await resultsOf(key, report);
+      const { saved_report, ...results } = await readResults(key, report);
       expect(saved_report).toEqual({ id: report.id, name: `Report ${index}` });
       const { chart_type: _, ...body } = config;
       const query = { object: 'deals', ...body };
@@ -302,7 +302,7 @@ describe('the results of a saved report', () => {
     await deals(tenant.testKey, {}, {}, {});
     const report = await save({ key: tenant.key }, { is_shared: true });
     const limited = await newKey(tenant, { reach: { kind: 'branch', id: branchId } });
-    const totals = await Promise.all([tenant.key, tenant.testKey, limited].map((key) => resultsOf(key, report)));
+    const totals = await Promise.all([tenant.key, tenant.testKey, limited].map((key) => readResults(key, report)));
     expect(totals.map(({ total }) => total.count)).toEqual([2, 3, 1]);
   });
 
@@ -312,15 +312,15 @@ describe('the results of a saved report', () => {
     await newCustomField(tenant, 'deals', 'tier');
     const config = { group_by: 'tier', filter: { field: 'tier', op: 'is_null' } };
     const report = await save({ key }, { name: 'Tiers', config });
-    await resultsOf(key, report);
+    await readResults(key, report);
     await database()`update custom_fields set enabled = false where company_id = ${companyId}`;
     const { error } = (await expectStatus(422, 'GET', `${path}/${report.id}/results`, { key })).body;
     expect(error).toMatchObject({ details: { reason: 'saved_report_outdated', report_id: report.id } });
     expect(error.message).toContain('Tiers');
-    expect(problemsOf(error)).toEqual(['config.group_by UNKNOWN_FIELD', 'tier UNKNOWN_FIELD']);
+    expect(listProblems(error)).toEqual(['config.group_by UNKNOWN_FIELD', 'tier UNKNOWN_FIELD']);
     const body = { config: { group_by: 'stage' } };
     await expectStatus(200, 'PATCH', `${path}/${report.id}`, { key, body });
-    await resultsOf(key, report);
+    await readResults(key, report);
   });
 
   test('are absent for objects that are disabled, and rejected if their module is off', async () => {

@@ -2,7 +2,7 @@
 import { randomUUID } from 'node:crypto';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { computePlaces, emptySignature, findBlocksWith, markTexts } from '../../db/reports/signature.ts';
+import { computePlaces, createSignature, findBlocksWith, markTexts } from '../../db/reports/signature.ts';
 import { newBearer } from '../support/access-tokens.ts';
 import { newActivity } from '../support/arranged-ids.ts';
 import { expectStatus, type Json } from '../support/client.ts';
@@ -25,9 +25,9 @@ const runs = Number(process.env.SEARCH_RUNS ?? 150);
 async function search(key: string, q: string, query: Record<string, string | number> = {}): Promise<Json> {
   return (await expectStatus(200, 'GET', '/v1/search', { key, query: { q, ...query } })).body.data;
 }
-const hitsOf = (data: Json, object: string): Json[] =>
+const listHits = (data: Json, object: string): Json[] =>
   data.groups.find((group: Json) => group.object === object)?.hits ?? [];
-const idsOf = (data: Json, object: string): string[] => hitsOf(data, object).map((hit) => hit.id);
+const listIds = (data: Json, object: string): string[] => listHits(data, object).map((hit) => hit.id);
 
 async function switchOff(tenant: Tenant, object: string, ...names: string[]): Promise<void> {
   for (const name of names)
@@ -65,15 +65,15 @@ describe('matches', () => {
       ['tasks', 'Task', 1, task.id, 'Call Blue Lake', 'title'],
       [visits, 'visits', 1, visit.id, 'blue lake, first floor', 'name'],
     ]);
-    expect(hitsOf(data, 'accounts')[0].record).toEqual(account);
+    expect(listHits(data, 'accounts')[0].record).toEqual(account);
   });
 
   test('finds changed records only by their new texts, and no deleted ones', async () => {
     const { key } = await newTenant();
     const { id } = await createRecord(key, 'accounts', { name: 'Before' });
     await patchRecord(key, 'accounts', id, { name: 'Afterwards' });
-    expect(idsOf(await search(key, 'before'), 'accounts')).toEqual([]);
-    expect(idsOf(await search(key, 'afterwards'), 'accounts')).toEqual([id]);
+    expect(listIds(await search(key, 'before'), 'accounts')).toEqual([]);
+    expect(listIds(await search(key, 'afterwards'), 'accounts')).toEqual([id]);
     await expectStatus(200, 'DELETE', recordsPath('accounts', id), { key });
     expect((await search(key, 'afterwards')).groups).toEqual([]);
   });
@@ -90,7 +90,7 @@ describe('matches', () => {
       ['+9715', 'mobile'],
       ['.h@blue', 'email'],
     ] as const)
-      expect(hitsOf(await search(key, q), 'leads')).toMatchObject([{ id, matched_field: field }]);
+      expect(listHits(await search(key, q), 'leads')).toMatchObject([{ id, matched_field: field }]);
   });
 
   test('finds every script in any case, with at least two characters', async () => {
@@ -112,7 +112,7 @@ describe('matches', () => {
       ["o'", 6],
       ['--', 7],
     ] as const)
-      expect([q, idsOf(await search(key, q), 'accounts')]).toEqual([q, [accounts[index].id]]);
+      expect([q, listIds(await search(key, q), 'accounts')]).toEqual([q, [accounts[index].id]]);
   });
 
   test('finds people by first and last name together', async () => {
@@ -128,23 +128,23 @@ describe('matches', () => {
         ['leads', id],
         ['customers', customer.id],
       ] as const)
-        expect(hitsOf(data, object)).toMatchObject([
+        expect(listHits(data, object)).toMatchObject([
           { id: wanted, label: 'Jane Doe-Smith', matched_field: 'full_name' },
         ]);
     }
-    expect(hitsOf(await search(key, 'jane'), 'leads')).toMatchObject([{}, { id, matched_field: 'first_name' }]);
+    expect(listHits(await search(key, 'jane'), 'leads')).toMatchObject([{}, { id, matched_field: 'first_name' }]);
     await patchRecord(key, 'leads', id, { last_name: 'Roe' });
-    expect(idsOf(await search(key, 'jane doe'), 'leads')).toEqual([]);
-    expect(idsOf(await search(key, 'jane roe'), 'leads')).toEqual([id]);
+    expect(listIds(await search(key, 'jane doe'), 'leads')).toEqual([]);
+    expect(listIds(await search(key, 'jane roe'), 'leads')).toEqual([id]);
     await switchOff(tenant, 'leads', 'last_name');
-    expect(idsOf(await search(key, 'jane roe'), 'leads')).toEqual([]);
+    expect(listIds(await search(key, 'jane roe'), 'leads')).toEqual([]);
   });
 
   test('searches the first 1,000 characters of long texts', async () => {
     const { key } = await newTenant();
     const { id } = await createRecord(key, 'deals', { name: 'Long', description: `${'é'.repeat(995)}zebra quagga` });
-    expect(idsOf(await search(key, 'zebra'), 'deals')).toEqual([id]);
-    expect(idsOf(await search(key, 'quagga'), 'deals')).toEqual([]);
+    expect(listIds(await search(key, 'zebra'), 'deals')).toEqual([id]);
+    expect(listIds(await search(key, 'quagga'), 'deals')).toEqual([]);
   });
 });
 
@@ -165,8 +165,8 @@ describe('searched fields', () => {
       origin: 'needle9',
     });
     for (const [name, value] of Object.entries(values))
-      expect(hitsOf(await search(key, value), 'leads')).toMatchObject([{ id, matched_field: name }]);
-    for (const q of ['needle7', 'needle8', 'needle9']) expect(idsOf(await search(key, q), 'leads')).toEqual([]);
+      expect(listHits(await search(key, value), 'leads')).toMatchObject([{ id, matched_field: name }]);
+    for (const q of ['needle7', 'needle8', 'needle9']) expect(listIds(await search(key, q), 'leads')).toEqual([]);
   });
 
   test('replaces disabled fields by others, and never searches disabled ones', async () => {
@@ -197,7 +197,7 @@ describe('searched fields', () => {
       ['shown1', 'city'],
       ['shown2', 'nickname'],
     ] as const)
-      expect(hitsOf(await search(key, q), 'leads')).toMatchObject([{ id, matched_field: field }]);
+      expect(listHits(await search(key, q), 'leads')).toMatchObject([{ id, matched_field: field }]);
   });
 
   test('searches custom texts, but no numbers, dates, selects and disabled fields', async () => {
@@ -214,11 +214,11 @@ describe('searched fields', () => {
       tier: 'needle-gold',
       secret: 'needle-secret',
     });
-    expect(hitsOf(await search(key, 'needle-r'), 'deals')).toMatchObject([{ id, matched_field: 'remark' }]);
-    expect(idsOf(await search(key, 'needle-s'), 'deals')).toEqual([id]);
+    expect(listHits(await search(key, 'needle-r'), 'deals')).toMatchObject([{ id, matched_field: 'remark' }]);
+    expect(listIds(await search(key, 'needle-s'), 'deals')).toEqual([id]);
     await database()`update custom_fields set enabled = false where company_id = ${tenant.companyId} and name = 'secret'`;
     for (const q of ['424242', 'needle-gold', 'needle-secret'])
-      expect(idsOf(await search(key, q), 'deals')).toEqual([]);
+      expect(listIds(await search(key, q), 'deals')).toEqual([]);
   });
 
   test('finds no ids', async () => {
@@ -239,15 +239,15 @@ describe('ranking', () => {
     );
     const id = (index: number): string => created[index].id;
     const data = await search(key, 'Acme');
-    expect(idsOf(data, 'accounts')).toEqual([5, 1, 4, 2, 3].map(id));
+    expect(listIds(data, 'accounts')).toEqual([5, 1, 4, 2, 3].map(id));
     expect(data.groups[0]).toMatchObject({ total: 6, total_capped: false });
-    expect(idsOf(await search(key, 'Acme', { limit: 25 }), 'accounts')).toEqual([5, 1, 4, 2, 3, 0].map(id));
+    expect(listIds(await search(key, 'Acme', { limit: 25 }), 'accounts')).toEqual([5, 1, 4, 2, 3, 0].map(id));
   });
 
   test('names the best matching field of a hit, the first one among equals', async () => {
     const { key } = await newTenant();
     await createRecord(key, 'leads', lead({ first_name: 'Marina', last_name: 'Mari', company_name: 'Mari' }));
-    expect(hitsOf(await search(key, 'mari'), 'leads')[0].matched_field).toBe('last_name');
+    expect(listHits(await search(key, 'mari'), 'leads')[0].matched_field).toBe('last_name');
   });
 
   test('clamps the limit to 1 to 25, and defaults to 5', async () => {
@@ -260,7 +260,7 @@ describe('ranking', () => {
     const lengths = [];
     for (const limit of [undefined, 0, -5, 1, 25, 26, 1000]) {
       const data = await search(key, 'branch', limit === undefined ? {} : { limit });
-      lengths.push(hitsOf(data, 'accounts').length);
+      lengths.push(listHits(data, 'accounts').length);
       expect(data.total_hits).toBe(30);
     }
     expect(lengths).toEqual([5, 1, 1, 1, 25, 25, 25]);
@@ -290,7 +290,7 @@ describe('ranking', () => {
       [0, 1, 2].map((wanted) =>
         newest.flatMap((record): [string, string][] => {
           const texts = [...fields.map((name) => record[name]), `${record.first_name} ${record.last_name}`];
-          const kinds = texts.map((text) => kindOf(text, q));
+          const kinds = texts.map((text) => rankMatch(text, q));
           const best = Math.min(...kinds);
           return best === wanted ? [[record.id, [...fields, 'full_name'][kinds.indexOf(best)] as string]] : [];
         }),
@@ -300,7 +300,7 @@ describe('ranking', () => {
         const q = letters.join('');
         const all = expected(q).flat();
         const data = await search(key, q, { limit: 25, objects: 'leads' });
-        expect(hitsOf(data, 'leads').map((hit) => [hit.id, hit.matched_field])).toEqual(all.slice(0, 25));
+        expect(listHits(data, 'leads').map((hit) => [hit.id, hit.matched_field])).toEqual(all.slice(0, 25));
         expect(data.total_hits).toBe(all.length);
       }),
       { numRuns: runs, seed, endOnFailure: true },
@@ -323,25 +323,25 @@ describe('ranking', () => {
     const part = await old(1, { company_name: 'The Zebras' });
     const begin = await old(2, { last_name: 'Zebrano' });
     const whole = await old(3, { last_name: 'zebra' });
-    expect(idsOf(await search(key, 'ZEBRA'), 'leads')).toEqual([whole, begin, part]);
+    expect(listIds(await search(key, 'ZEBRA'), 'leads')).toEqual([whole, begin, part]);
     expect((await search(key, 'zebra')).groups[0]).toMatchObject({ total: 3, total_capped: false });
     // Matches in many newer records do not hide an older one that ranks higher.
     const exact = await old(4, { last_name: 'mon' });
     const beginning = await old(5, { last_name: 'monday' });
     const found = await search(key, 'mon');
-    expect(idsOf(found, 'leads').slice(0, 2)).toEqual([exact, beginning]);
-    expect(hitsOf(found, 'leads')).toHaveLength(5);
+    expect(listIds(found, 'leads').slice(0, 2)).toEqual([exact, beginning]);
+    expect(listHits(found, 'leads')).toHaveLength(5);
     expect(found.groups[0].total_capped).toBe(true);
     expect(found.groups[0].total).toBeGreaterThanOrEqual(1000);
     // Two characters, and the last digit of a number that all have.
-    expect(idsOf(await search(key, 'zz'), 'leads')).toEqual([]);
-    expect(idsOf(await search(key, 'ze'), 'leads')).toEqual([whole, begin, part]);
-    expect(hitsOf(await search(key, 'p17@'), 'leads')).toMatchObject([{ matched_field: 'email' }]);
+    expect(listIds(await search(key, 'zz'), 'leads')).toEqual([]);
+    expect(listIds(await search(key, 'ze'), 'leads')).toEqual([whole, begin, part]);
+    expect(listHits(await search(key, 'p17@'), 'leads')).toMatchObject([{ matched_field: 'email' }]);
   });
 });
 
 /** Returns 0 for the whole field, 1 for its beginning, 2 for a part, and Infinity for no match. */
-function kindOf(value: string | null, q: string): number {
+function rankMatch(value: string | null, q: string): number {
   const at = value === null ? -1 : value.toLowerCase().indexOf(q.toLowerCase());
   if (at === -1) return Number.POSITIVE_INFINITY;
   if (at > 0) return 2;
@@ -396,8 +396,8 @@ describe('visibility', () => {
     const mine = await createRecord(tenant.key, 'accounts', { name: 'Needle live' });
     const tried = await createRecord(tenant.testKey, 'accounts', { name: 'Needle test' });
     await createRecord(other.key, 'accounts', { name: 'Needle foreign' });
-    expect(idsOf(await search(tenant.key, 'needle'), 'accounts')).toEqual([mine.id]);
-    expect(idsOf(await search(tenant.testKey, 'needle'), 'accounts')).toEqual([tried.id]);
+    expect(listIds(await search(tenant.key, 'needle'), 'accounts')).toEqual([mine.id]);
+    expect(listIds(await search(tenant.testKey, 'needle'), 'accounts')).toEqual([tried.id]);
   });
 
   test('finds and counts for a branch key only records of its branch and those that it created', async () => {
@@ -413,8 +413,8 @@ describe('visibility', () => {
     const own = await createRecord(key, 'accounts', { name: 'Needle of the key' });
     const visit = await createRecord(key, visits, { name: 'Needle' });
     const data = await search(key, 'needle');
-    expect(idsOf(data, 'accounts')).toEqual([own.id, assigned.id]);
-    expect(idsOf(data, visits)).toEqual([visit.id]);
+    expect(listIds(data, 'accounts')).toEqual([own.id, assigned.id]);
+    expect(listIds(data, visits)).toEqual([visit.id]);
     expect(data.total_hits).toBe(3);
   });
 
@@ -430,7 +430,7 @@ describe('visibility', () => {
       from generate_series(1, 3000) n`;
     const key = await newKey(tenant, { reach: { kind: 'branch', id: branchId } });
     const data = await search(key, 'needle');
-    expect(hitsOf(data, 'leads')).toMatchObject([{ record: { assigned_to: user.id } }]);
+    expect(listHits(data, 'leads')).toMatchObject([{ record: { assigned_to: user.id } }]);
     expect(data.groups[0]).toMatchObject({ total: 1, total_capped: false });
     // Adds more newer records than a search scans. It may then miss older ones among so many of
     // others, and the response says so.
@@ -454,7 +454,7 @@ describe('visibility', () => {
     const tenant = await newTenant();
     const id = await newActivity(tenant, 'live');
     await database()`update activities set summary = 'Talked about needles' where company_id = ${tenant.companyId} and id = ${id}`;
-    expect(hitsOf(await search(tenant.key, 'needle'), 'activities')).toMatchObject([
+    expect(listHits(await search(tenant.key, 'needle'), 'activities')).toMatchObject([
       { id, label: 'Talked about needles', matched_field: 'summary' },
     ]);
   });
@@ -528,7 +528,7 @@ describe('search blocks', () => {
     for (const name of ['Old77', 'Old8500']) {
       const [row] = await oldest(tenant, name);
       for (const q of [name.toLowerCase(), `${name} Person`]) {
-        const ids = idsOf(await search(tenant.key, q, { limit: 1 }), 'leads');
+        const ids = listIds(await search(tenant.key, q, { limit: 1 }), 'leads');
         expect([q, ids]).toEqual([q, [row?.id]]);
       }
     }
@@ -538,7 +538,7 @@ describe('search blocks', () => {
     // JavaScript and PostgreSQL lower these differently.
     const [wise] = await oldest(tenant, 'ΣΟΦΟΣ İ');
     for (const q of ['ΣΟΦΟΣ', 'ΟΦΟΣ İ', 'Σ İ'])
-      expect([q, idsOf(await search(tenant.key, q), 'leads')]).toEqual([q, [wise?.id]]);
+      expect([q, listIds(await search(tenant.key, q), 'leads')]).toEqual([q, [wise?.id]]);
   });
 
   test('updates and deletes texts in blocks with their records', async () => {
@@ -547,9 +547,9 @@ describe('search blocks', () => {
     await patchRecord(tenant.key, 'leads', String(changed?.id), { first_name: 'Zacharias' });
     await expectStatus(200, 'DELETE', recordsPath('leads', String(gone?.id)), { key: tenant.key });
     const check = async (): Promise<void> => {
-      expect(idsOf(await search(tenant.key, 'zacharias'), 'leads')).toEqual([changed?.id]);
-      expect(idsOf(await search(tenant.key, 'old17', { limit: 25 }), 'leads')).not.toContain(changed?.id);
-      expect(idsOf(await search(tenant.key, 'old18', { limit: 25 }), 'leads')).not.toContain(gone?.id);
+      expect(listIds(await search(tenant.key, 'zacharias'), 'leads')).toEqual([changed?.id]);
+      expect(listIds(await search(tenant.key, 'old17', { limit: 25 }), 'leads')).not.toContain(changed?.id);
+      expect(listIds(await search(tenant.key, 'old18', { limit: 25 }), 'leads')).not.toContain(gone?.id);
     };
     await check();
     // The job removes the texts from the blocks, together with all other pending changes.
@@ -595,7 +595,7 @@ describe('search blocks', () => {
         fc.nat(),
         fc.integer({ min: 2, max: 8 }),
         (blocks, block, start, length) => {
-          const words = emptySignature();
+          const words = createSignature();
           for (const [at, texts] of blocks.entries()) markTexts(words, at, texts);
           const at = block % blocks.length;
           const text = blocks[at]?.[start % Math.max(1, blocks[at]?.length ?? 0)] ?? '';
@@ -614,7 +614,7 @@ describe('search blocks', () => {
   });
 
   test('excludes most blocks without a part by their signature', () => {
-    const words = emptySignature();
+    const words = createSignature();
     const texts = Array.from({ length: 256 }, (_, number) => `lead${number * 7919}@bluelake.example`);
     markTexts(words, 0, texts);
     const parts = Array.from({ length: 1000 }, (_, number) => `x${number}y`);

@@ -3,7 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, inject, test } from 'vitest';
 import { Pool } from '../../db/client/pool.ts';
 import { TransactionEnded } from '../../db/client/preconditions.ts';
-import { anonymousCaller } from '../../runtime/credentials/authentication.ts';
+import { buildAnonymousCaller } from '../../runtime/credentials/authentication.ts';
 import { BoundDatabase, type CallContext } from '../../runtime/pipeline/call-database.ts';
 import { Deadline } from '../../runtime/pipeline/deadline.ts';
 import { RequestDatabase } from '../../runtime/pipeline/request-database.ts';
@@ -21,7 +21,7 @@ afterAll(() => pool.close(1));
 
 async function openCall(): Promise<BoundDatabase> {
   const requests = new RequestDatabase({ tenants: pool, platform: pool, credentials: pool }, 1000, () => undefined);
-  const caller = { ...anonymousCaller({ requestId: 'r', ip: '', userAgent: null }), companyId: tenant.companyId };
+  const caller = { ...buildAnonymousCaller({ requestId: 'r', ip: '', userAgent: null }), companyId: tenant.companyId };
   const context: CallContext = {
     caller,
     now: new Date(),

@@ -5,7 +5,7 @@ import { createServer } from 'node:http';
 import { type AddressInfo, connect } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { beforeAll, describe, expect, test } from 'vitest';
-import { Connections, noLoad } from '../../runtime/http/connections.ts';
+import { Connections, createLoad } from '../../runtime/http/connections.ts';
 import { call, type Json } from '../support/client.ts';
 import { Connection, exchange, type RawAnswer, requestText } from '../support/raw-connection.ts';
 import { newTenant, type Tenant } from '../support/tenants.ts';
@@ -17,7 +17,7 @@ beforeAll(async () => {
 
 const accounts = '/v1/objects/accounts/records';
 const health = (): Buffer => requestText('GET', '/v1/health');
-const errorOf = ({ body }: RawAnswer): Json => JSON.parse(body).error;
+const parseError = ({ body }: RawAnswer): Json => JSON.parse(body).error;
 
 /** Returns a request that creates an account. */
 function create(name: string, headers: Record<string, string> = {}): Buffer {
@@ -33,7 +33,7 @@ async function created(names: readonly string[]): Promise<string[]> {
 }
 
 /** Returns all responses until the server closes the connection. */
-async function answersOf(connection: Connection): Promise<RawAnswer[]> {
+async function readAnswers(connection: Connection): Promise<RawAnswer[]> {
   const answers: RawAnswer[] = [];
   for (;;) {
     try {
@@ -49,7 +49,7 @@ describe('invalid HTTP after a valid request', () => {
     for (let round = 0; round < 10; round += 1) {
       const name = `Before junk ${randomUUID()}`;
       const connection = new Connection();
-      const answers = await answersOf(connection.send(Buffer.concat([create(name), Buffer.from('junk\r\n\r\n')])));
+      const answers = await readAnswers(connection.send(Buffer.concat([create(name), Buffer.from('junk\r\n\r\n')])));
       expect(answers.map(({ status }) => status)).toEqual([201]);
       expect(answers[0]?.headers.get('connection')).toBe('close');
       expect(await created([name])).toEqual([name]);
@@ -59,7 +59,7 @@ describe('invalid HTTP after a valid request', () => {
   test('answers all pipelined requests before invalid HTTP', async () => {
     const connection = new Connection();
     const junk = Buffer.from('GET / HTTP/1.1\r\nBad Header: x\r\n\r\n');
-    const answers = await answersOf(
+    const answers = await readAnswers(
       connection.send(Buffer.concat([health(), create('Before'), health(), junk, health()])),
     );
     expect(answers.map(({ status }) => status)).toEqual([200, 201, 200]);
@@ -70,7 +70,7 @@ describe('invalid HTTP after a valid request', () => {
     const connection = new Connection();
     expect((await connection.send(health()).answer()).status).toBe(200);
     const refusal = await connection.send('junk\r\n\r\n').answer();
-    expect([refusal.status, errorOf(refusal).details]).toEqual([400, { reason: 'malformed_request' }]);
+    expect([refusal.status, parseError(refusal).details]).toEqual([400, { reason: 'malformed_request' }]);
     await connection.closed;
   });
 
@@ -88,8 +88,8 @@ describe('invalid HTTP after a valid request', () => {
         connection.send(part);
         await sleep(50);
       }
-      const answers = await answersOf(connection);
-      expect(answers.map((answer) => [answer.status, errorOf(answer).details])).toEqual([
+      const answers = await readAnswers(connection);
+      expect(answers.map((answer) => [answer.status, parseError(answer).details])).toEqual([
         [400, { reason: 'malformed_request' }],
       ]);
     }
@@ -104,7 +104,7 @@ describe('the announced end of a connection', () => {
       const first = create(names[0], { connection: 'close' }).toString().replace('HTTP/1.1', `HTTP/${version}`);
       const connection = new Connection();
       const rest = [create(names[1]), create(names[2])];
-      const answers = await answersOf(connection.send(Buffer.concat([Buffer.from(first), ...rest])));
+      const answers = await readAnswers(connection.send(Buffer.concat([Buffer.from(first), ...rest])));
       expect(answers.map(({ status }) => status)).toEqual([201]);
     }
     expect(await created(names)).toEqual([names[0], names[0]]);
@@ -114,7 +114,7 @@ describe('the announced end of a connection', () => {
     const name = `After the end ${randomUUID()}`;
     const connection = new Connection();
     const refused = 'GET /v1/health HTTP/1.1\r\n\r\n';
-    const answers = await answersOf(connection.send(Buffer.concat([Buffer.from(refused), create(name)])));
+    const answers = await readAnswers(connection.send(Buffer.concat([Buffer.from(refused), create(name)])));
     expect(answers.map(({ status, headers }) => [status, headers.get('connection')])).toEqual([[400, 'close']]);
     expect(await created([name])).toEqual([]);
   });
@@ -150,13 +150,13 @@ describe('pipelined requests', () => {
   test('closes a connection with too many waiting requests, and drops them', async () => {
     const connection = new Connection();
     const short = 'GET /nowhere HTTP/1.1\r\nHost: a\r\n\r\n';
-    const answers = await answersOf(connection.send(short.repeat(1000)));
+    const answers = await readAnswers(connection.send(short.repeat(1000)));
     expect(answers.length).toBeLessThan(10);
     expect((await exchange(health())).status).toBe(200);
   });
 
   test('stops parsing requests beyond the limit', async () => {
-    const connections = new Connections(() => undefined, noLoad());
+    const connections = new Connections(() => undefined, createLoad());
     let read = 0;
     const server = createServer((request, response) => {
       read += 1;
@@ -249,7 +249,7 @@ describe('requests for another protocol', () => {
   test('CONNECT is answered after the requests before it', async () => {
     const connection = new Connection();
     const tunnel = Buffer.from('CONNECT crm.example:443 HTTP/1.1\r\nHost: crm.example:443\r\n\r\n');
-    const answers = await answersOf(connection.send(Buffer.concat([create('Before a tunnel'), health(), tunnel])));
+    const answers = await readAnswers(connection.send(Buffer.concat([create('Before a tunnel'), health(), tunnel])));
     expect(answers.map(({ status }) => status)).toEqual([201, 200, 404]);
   });
 

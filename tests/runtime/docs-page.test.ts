@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { Browser } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
-import { docsFile } from '../../runtime/openapi/docs-page.ts';
+import { buildDocsFile } from '../../runtime/openapi/docs-page.ts';
 import { openBrowser, type WatchedPage, watchedPage } from '../support/browser.ts';
 import { document, operations } from '../support/document.ts';
 import { findProgram, skipNote } from '../support/programs.ts';
@@ -108,7 +108,7 @@ describe.skipIf(!findProgram('chromium'))(title, () => {
     const file = join(folder, 'api.html');
     // One operation; that all are displayed is tested above.
     const small = { ...document, paths: { '/v1/health': document.paths?.['/v1/health'] } };
-    writeFileSync(file, docsFile(small as never, 'https://api.example.com'));
+    writeFileSync(file, buildDocsFile(small as never, 'https://api.example.com'));
     const { page, requests, complaints } = await watchedPage(browser);
     await page.goto(`file://${file}`);
     await page.locator('[data-section-id^="operation/"]').first().waitFor();

@@ -179,14 +179,14 @@ describe.skipIf(!findProgram('chromium'))(`In a browser${skipNote('chromium')},`
 
   test('the chosen language of samples holds for all operations, and on the next page', async () => {
     const { page } = await open('/docs/api/sales');
-    const sampleOf = (id: string) =>
+    const findSample = (id: string) =>
       page.locator(`[id="operation/${id}"] [role=tabpanel]`).filter({ has: page.locator('pre') });
-    expect(await sampleOf('createLead').first().textContent()).toContain('curl');
+    expect(await findSample('createLead').first().textContent()).toContain('curl');
     await page.locator('[id="operation/createLead"] [role=tab]').getByText('TypeScript').click();
-    expect(await sampleOf('createLead').first().textContent()).toContain('crm.createLead');
-    expect(await sampleOf('convertLead').first().textContent()).toContain('crm.convertLead');
+    expect(await findSample('createLead').first().textContent()).toContain('crm.createLead');
+    expect(await findSample('convertLead').first().textContent()).toContain('crm.convertLead');
     await page.goto(`${inject('baseUrl')}/docs/api/events`);
-    expect(await sampleOf('listWebhookEvents').first().textContent()).toContain('crm.listWebhookEvents');
+    expect(await findSample('listWebhookEvents').first().textContent()).toContain('crm.listWebhookEvents');
   });
 
   test('the schema of a response and its errors open and close', async () => {

@@ -1,10 +1,10 @@
 // Values that are created on first use.
 import { expect, test } from 'vitest';
-import { lazily } from '../../runtime/lazily.ts';
+import { makeLazy } from '../../runtime/lazily.ts';
 
 test('a failed creation is retried, and a created value is kept', async () => {
   const outcomes = [new Error('no file could be opened'), 'made', 'made once more'];
-  const ask = lazily(async () => {
+  const ask = makeLazy(async () => {
     const outcome = outcomes.shift();
     if (outcome instanceof Error) throw outcome;
     return outcome;

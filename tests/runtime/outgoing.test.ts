@@ -39,7 +39,7 @@ const send = (url: string, options: Partial<OutgoingOptions> = {}, more: Partial
     mostBytes: 1000,
     ...more,
   });
-const faultOf = (sent: Promise<unknown>): Promise<string> =>
+const catchFault = (sent: Promise<unknown>): Promise<string> =>
   sent.then(
     () => 'none',
     (error) => error.fault,
@@ -118,16 +118,16 @@ describe('addresses that must not be called', () => {
     for (const address of addresses) {
       expect([address, isGlobalUnicast(address)]).toEqual([address, false]);
       const host = address.includes(':') ? `[${address}]` : address;
-      expect([address, await faultOf(send(`https://${host}:8443/`))]).toEqual([address, 'blocked_address']);
+      expect([address, await catchFault(send(`https://${host}:8443/`))]).toEqual([address, 'blocked_address']);
       // A name that resolves to it, alone or next to a public address.
       for (const found of [[address], ['8.8.8.8', address]])
-        expect(await faultOf(send('https://hooks.test/', { resolve: async () => found }))).toBe('blocked_address');
+        expect(await catchFault(send('https://hooks.test/', { resolve: async () => found }))).toBe('blocked_address');
     }
     expect(opened).toEqual([]);
   });
 
   test.each(disguised)('opens no connection to this machine, written as %s', async (host) => {
-    expect(await faultOf(send(`https://${host}:${new URL(receiver.url).port}/`))).toBe('blocked_address');
+    expect(await catchFault(send(`https://${host}:${new URL(receiver.url).port}/`))).toBe('blocked_address');
     expect(opened).toEqual([]);
   });
 
@@ -136,9 +136,9 @@ describe('addresses that must not be called', () => {
     const resolve = async (): Promise<string[]> => answers.shift() ?? [];
     const client = new OutgoingClient({ privateAddresses: 'refused', resolve });
     const url = `https://hooks.test:${new URL(receiver.url).port}/`;
-    expect(await client.refusalOf(url, false)).toBeUndefined();
+    expect(await client.findUrlRejection(url, false)).toBeUndefined();
     const request = { method: 'POST', url, headers: {}, testMode: false, mostBytes: 10 } as const;
-    expect(await faultOf(client.send(request))).toBe('blocked_address');
+    expect(await catchFault(client.send(request))).toBe('blocked_address');
     expect(opened).toEqual([]);
   });
 
@@ -148,7 +148,7 @@ describe('addresses that must not be called', () => {
       asked += 1;
       return asked === 1 ? ['203.0.114.1'] : ['127.0.0.1'];
     };
-    await faultOf(send('https://hooks.test/', { resolve }, { within: 300 }));
+    await catchFault(send('https://hooks.test/', { resolve }, { within: 300 }));
     expect(asked).toBe(1);
     expect(opened.every((socket) => socket.remoteAddress !== '127.0.0.1')).toBe(true);
   });
@@ -156,14 +156,14 @@ describe('addresses that must not be called', () => {
   test.each(['http://8.8.8.8/', 'ftp://8.8.8.8/', 'https://u:p@8.8.8.8/', 'https://8.8.8.8:25/', 'file:///etc/passwd'])(
     'opens no connection to %s',
     async (url) => {
-      expect(await faultOf(send(url))).toBe('blocked_address');
+      expect(await catchFault(send(url))).toBe('blocked_address');
       expect(opened).toEqual([]);
     },
   );
 
   test('opens no connection to this machine in live mode, even if test mode may', async () => {
-    expect(await faultOf(send(receiver.url, { privateAddresses: 'in_test_mode' }))).toBe('blocked_address');
-    expect(await faultOf(send(receiver.url, {}, { testMode: true }))).toBe('blocked_address');
+    expect(await catchFault(send(receiver.url, { privateAddresses: 'in_test_mode' }))).toBe('blocked_address');
+    expect(await catchFault(send(receiver.url, {}, { testMode: true }))).toBe('blocked_address');
     expect(opened).toEqual([]);
     expect((await send(receiver.url, { privateAddresses: 'in_test_mode' }, { testMode: true })).status).toBe(200);
     expect(opened).toHaveLength(1);
@@ -200,10 +200,10 @@ describe('a response', () => {
 
   test('fails if the response headers exceed 16 KB or the response is not HTTP', async () => {
     const wide = await Receiver.start(answering(200, { 'x-wide': 'x'.repeat(20_000) }));
-    expect(await faultOf(send(wide.url, allowed, inTest))).toBe('http_error');
+    expect(await catchFault(send(wide.url, allowed, inTest))).toBe('http_error');
     await wide.stop();
     const odd = await listening(createNetServer((socket) => socket.end('SSH-2.0-OpenSSH\r\n')));
-    expect(await faultOf(send(`http://127.0.0.1:${odd.port}/`, allowed, inTest))).toBe('http_error');
+    expect(await catchFault(send(`http://127.0.0.1:${odd.port}/`, allowed, inTest))).toBe('http_error');
     await odd.close();
   });
 
@@ -211,10 +211,10 @@ describe('a response', () => {
     const silent = await listening(createNetServer(() => undefined));
     const start = performance.now();
     const url = `http://127.0.0.1:${silent.port}/`;
-    expect(await faultOf(send(url, allowed, { ...inTest, within: 300 }))).toBe('timeout');
+    expect(await catchFault(send(url, allowed, { ...inTest, within: 300 }))).toBe('timeout');
     // The same for a TLS handshake without a response.
     const secure = `https://127.0.0.1:${silent.port}/`;
-    expect(await faultOf(send(secure, allowed, { ...inTest, within: 300 }))).toBe('timeout');
+    expect(await catchFault(send(secure, allowed, { ...inTest, within: 300 }))).toBe('timeout');
     const slow = await Receiver.start((_, response) => void response.write('beginning'));
     const answer = await send(slow.url, allowed, { ...inTest, within: 300 });
     expect([answer.status, answer.body.toString(), answer.isWhole]).toEqual([200, 'beginning', false]);
@@ -247,7 +247,7 @@ describe('a call that fails', () => {
     ['http', [broadcast, broadcast]],
   ])('reports a connection error if connecting fails immediately, over %s to %s', async (scheme, found) => {
     const resolve = async (): Promise<string[]> => found;
-    expect(await faultOf(send(`${scheme}://hooks.test:8443/`, { ...free, resolve }))).toBe('connect');
+    expect(await catchFault(send(`${scheme}://hooks.test:8443/`, { ...free, resolve }))).toBe('connect');
     await turnsOfTheLoop();
   });
 
@@ -262,7 +262,7 @@ describe('a call that fails', () => {
     ['finds no address', () => Promise.resolve([])],
     ['finds something that is none', () => Promise.resolve(['nowhere'])],
   ])('reports an OutgoingError if the look-up %s', async (_, resolve) => {
-    const fault = await faultOf(send('https://hooks.test/', { ...free, resolve }));
+    const fault = await catchFault(send('https://hooks.test/', { ...free, resolve }));
     expect(['dns', 'connect']).toContain(fault);
     await turnsOfTheLoop();
   });
@@ -369,21 +369,21 @@ describe('over TLS', () => {
   test('the certificate must match the requested name, not the address', async () => {
     expect((await ask('hooks.test', testCertificate)).status).toBe(200);
     expect(names.at(-1)).toBe('hooks.test');
-    expect(await faultOf(ask('other.test', testCertificate))).toBe('tls');
-    expect(await faultOf(ask('hooks.test'))).toBe('tls');
+    expect(await catchFault(ask('other.test', testCertificate))).toBe('tls');
+    expect(await catchFault(ask('hooks.test'))).toBe('tls');
   });
 
   test('a receiver without TLS is distinguished from one that refuses connections', async () => {
     const plain = `https://127.0.0.1:${new URL(receiver.url).port}/`;
-    expect(await faultOf(send(plain, { privateAddresses: 'in_test_mode' }, { testMode: true }))).toBe('tls');
+    expect(await catchFault(send(plain, { privateAddresses: 'in_test_mode' }, { testMode: true }))).toBe('tls');
     const gone = await listening(createNetServer());
     await gone.close();
     const closed = `https://127.0.0.1:${gone.port}/`;
-    expect(await faultOf(send(closed, { privateAddresses: 'in_test_mode' }, { testMode: true }))).toBe('connect');
+    expect(await catchFault(send(closed, { privateAddresses: 'in_test_mode' }, { testMode: true }))).toBe('connect');
   });
 
   test('an unknown name is a DNS error', async () => {
-    expect(await faultOf(send('https://hooks.test/', { resolve: async () => [] }))).toBe('dns');
+    expect(await catchFault(send('https://hooks.test/', { resolve: async () => [] }))).toBe('dns');
   });
 });
 

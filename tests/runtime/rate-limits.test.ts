@@ -1,7 +1,7 @@
 // Every layer of the rate limits over HTTP: what it counts, and how it rejects.
 import { randomBytes, randomInt, randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { callsPerMinute } from '../../domain/billing/plans.ts';
+import { computeCallsPerMinute } from '../../domain/billing/plans.ts';
 import { sha256 } from '../../runtime/credentials/secrets.ts';
 import { type Answer, type CallOptions, call, expectStatus } from '../support/client.ts';
 import { besideCommon } from '../support/databases.ts';
@@ -187,7 +187,7 @@ describe('a workspace', () => {
   ])(
     'allows the package %s, with %s agreed and %s calls a month, %s calls per minute',
     (packageCode, agreedPerMinute, agreedPerMonth, limit) => {
-      expect(callsPerMinute({ packageCode, agreedPerMinute, agreedPerDay: null, agreedPerMonth })).toBe(limit);
+      expect(computeCallsPerMinute({ packageCode, agreedPerMinute, agreedPerDay: null, agreedPerMonth })).toBe(limit);
     },
   );
 });
@@ -290,10 +290,10 @@ describe('an address', () => {
     }
     // It has the prefix of the failed one, and was not known to be valid yet.
     expectRefusal(await me({ ip, key }), 30, minute);
-    expect(await usesOf(key)).toBe(0);
+    expect(await countUses(key)).toBe(0);
     // From another address the key is valid.
     await expectStatus(200, 'GET', '/v1/me', { key });
-    await expect.poll(() => usesOf(key)).toBe(1);
+    await expect.poll(() => countUses(key)).toBe(1);
     // Other credentials at the address are not affected, and public operations have separate
     // limits.
     await expectStatus(200, 'GET', '/v1/me', { ip, key: await newKey(await newTenant()) });
@@ -325,7 +325,7 @@ describe('an address', () => {
     expect(new Set(statuses(answers))).toEqual(new Set([401]));
     expectRefusal(await me({ ip, key: `svc_live_${randomBytes(16).toString('hex')}` }), 300, minute);
     expectRefusal(await me({ ip, key: unseen.key }), 300, minute);
-    expect(await usesOf(unseen.key)).toBe(0);
+    expect(await countUses(unseen.key)).toBe(0);
 
     for (const sent of [{ key: good.key }, { token }]) await expectStatus(200, 'GET', '/v1/me', { ip, ...sent });
     expect((await report(secret)).status).toBe(accepted);
@@ -442,7 +442,7 @@ describe('every successful response', () => {
   });
 });
 
-async function usesOf(key: string): Promise<number> {
+async function countUses(key: string): Promise<number> {
   const [row] = await database()`
     select u.total_requests::int as total from api_keys k
     join api_key_usage u on u.company_id = k.company_id and u.api_key_id = k.id where k.key_hash = ${sha256(key)}`;

@@ -1,7 +1,7 @@
 // Rows name columns in camelCase; the database, JSON and the API keep snake_case.
 import { afterAll, expect, expectTypeOf, inject, test } from 'vitest';
 import { createClient } from '../../db/client/pipeline.ts';
-import { type CamelKeys, camelKeys, rowNames } from '../../db/client/row-names.ts';
+import { type CamelKeys, rowNames, toCamelKeys } from '../../db/client/row-names.ts';
 
 const client = createClient(inject('databaseUrl'), { max: 1, onnotice: () => undefined });
 afterAll(() => client.end({ timeout: 0 }));
@@ -32,6 +32,6 @@ test('every column keeps its name on the way to camelCase and back', async () =>
 test('fields of a body take the names of rows, and what they hold stays', () => {
   const body = { is_default: true, working_hours: [{ start_at: '09:00' }], name: 'A' };
   const fields = { isDefault: true, workingHours: [{ start_at: '09:00' }], name: 'A' };
-  expect(camelKeys(body)).toEqual(fields);
+  expect(toCamelKeys(body)).toEqual(fields);
   expectTypeOf<CamelKeys<typeof body>>().toEqualTypeOf<typeof fields>();
 });

@@ -284,7 +284,7 @@ describe('the deadline of a commit', () => {
 });
 
 /** Returns the version of the tenant's keys. */
-const versionOf = async (): Promise<KeyVersion> => {
+const readVersion = async (): Promise<KeyVersion> => {
   const { companyId } = tenant;
   const [row] =
     await database()`select version::text as stamp from credential_versions where company_id = ${companyId}`;
@@ -301,7 +301,7 @@ describe('the preconditions of a transaction', () => {
       { table, reads: 'many' as const },
     ]),
   )('a precondition fails if the key was changed by $table, with reads: $reads', async ({ table, reads }) => {
-    const credential = await versionOf();
+    const credential = await readVersion();
     const first = await opening({ credential, reads });
     expect(await companies(first.sql)).toHaveLength(1);
     expect(await first.verifyPreconditions()).toBe('ok');
@@ -314,7 +314,7 @@ describe('the preconditions of a transaction', () => {
     // Verified even if the transaction sends no statement.
     expect(await second.verifyPreconditions()).toBe('credential_changed');
     second.abandon();
-    const third = await opening({ credential: { ...(await versionOf()), companyId: stranger.companyId }, reads });
+    const third = await opening({ credential: { ...(await readVersion()), companyId: stranger.companyId }, reads });
     expect(await third.verifyPreconditions()).toBe('credential_changed');
     third.abandon();
   });
@@ -401,7 +401,7 @@ describe('the preconditions of a transaction', () => {
     test('commits if all preconditions hold', async () => {
       // From the first round on, the statements are prepared and the database clock is known.
       for (const name of ['First sent', 'Then sent']) {
-        expect(await send({ credential: await versionOf(), claim: aClaim() }, name)).toEqual({
+        expect(await send({ credential: await readVersion(), claim: aClaim() }, name)).toEqual({
           outcome: 'committed',
           opened: 'ok',
         });
@@ -410,7 +410,7 @@ describe('the preconditions of a transaction', () => {
     });
 
     test('does not commit if the key was changed', async () => {
-      const { companyId, stamp } = await versionOf();
+      const { companyId, stamp } = await readVersion();
       const before = await nameNow();
       const changed = { companyId, stamp: String(Number(stamp) - 1) };
       expect(await send({ credential: changed }, 'Changed')).toMatchObject({ opened: 'credential_changed' });
@@ -513,20 +513,21 @@ describe('in a read-only call', () => {
 
   test('a read-only call resets all settings, including the plan mode', async () => {
     const first = await reading(tenant);
-    const settingsOf = (sql: Transaction['sql']) => sql`
+    const readSettings = (sql: Transaction['sql']) => sql`
       select current_setting('app.company_id', true) as company, current_setting('transaction_read_only') as "readOnly",
         current_setting('plan_cache_mode') as plan`;
     const settings = { company: tenant.companyId, readOnly: 'on' };
-    expect(await settingsOf(first.sql)).toEqual([{ ...settings, plan: 'auto' }]);
+    expect(await readSettings(first.sql)).toEqual([{ ...settings, plan: 'auto' }]);
     first.planOnce();
-    expect(await settingsOf(first.sql)).toEqual([{ ...settings, plan: 'force_generic_plan' }]);
+    expect(await readSettings(first.sql)).toEqual([{ ...settings, plan: 'force_generic_plan' }]);
     first.endRead();
-    expect(await pool.use(settingsOf)).toEqual([{ company: '', readOnly: 'off', plan: 'auto' }]);
+    expect(await pool.use(readSettings)).toEqual([{ company: '', readOnly: 'off', plan: 'auto' }]);
   });
 
   describe('a read of one record', () => {
     const one = (of: Tenant, credential?: KeyVersion, own = pool) => reading(of, credential, own, 'one');
-    const backendOf = async (sql: Transaction['sql']) => (await sql`select pg_backend_pid() as pid`)[0]?.pid as number;
+    const readBackend = async (sql: Transaction['sql']) =>
+      (await sql`select pg_backend_pid() as pid`)[0]?.pid as number;
 
     test('a read of one record shares its connection with up to seven others, and each sees its own tenant', async () => {
       const own = newPool(inject('databaseUrl'), { prepare: true, spread: false, lanes: 2 });
@@ -574,10 +575,10 @@ describe('in a read-only call', () => {
     test('a read of one record has its own connection from the next turn on, and for writes', async () => {
       const own = newPool(inject('databaseUrl'), { prepare: true, spread: false, lanes: 3 });
       const [first, other] = await Promise.all([one(tenant, undefined, own), one(stranger, undefined, own)]);
-      const shared = await backendOf(first.sql);
-      expect(await backendOf(other.sql)).toBe(shared);
+      const shared = await readBackend(first.sql);
+      expect(await readBackend(other.sql)).toBe(shared);
       const later = await one(tenant, undefined, own);
-      expect(await backendOf(later.sql)).not.toBe(shared);
+      expect(await readBackend(later.sql)).not.toBe(shared);
       const seen = buildSystemAuditRow(
         { companyId: tenant.companyId, testMode: false },
         'test',
@@ -620,7 +621,7 @@ describe('in a read-only call', () => {
   const sent = async (settings: { spread: boolean; prepare: boolean }): Promise<string[][]> => {
     const chunks: string[][] = [];
     const toServer = (bytes: Buffer) => {
-      chunks.push([...messagesOf(bytes)]);
+      chunks.push([...readMessages(bytes)]);
       return { bytes };
     };
     const proxy = await FaultProxy.start(Number(new URL(inject('databaseUrl')).port), () => ({
@@ -630,7 +631,7 @@ describe('in a read-only call', () => {
     const own = newPool(through(inject('databaseUrl'), proxy), settings);
     for (const _ of ['first', 'second']) {
       chunks.length = 0;
-      const transaction = await reading(tenant, await versionOf(), own);
+      const transaction = await reading(tenant, await readVersion(), own);
       expect(await companies(transaction.sql)).toHaveLength(1);
       expect(await transaction.verifyPreconditions()).toBe('ok');
       transaction.endRead();
@@ -658,7 +659,7 @@ describe('in a read-only call', () => {
 });
 
 /** Yields the kinds of protocol messages, with the texts of statements. */
-function* messagesOf(bytes: Buffer): Generator<string> {
+function* readMessages(bytes: Buffer): Generator<string> {
   for (let at = 0; at < bytes.length; at += 1 + bytes.readInt32BE(at + 1)) {
     const kind = String.fromCharCode(bytes[at] as number);
     const body = bytes.toString('utf8', at + 5, at + 1 + bytes.readInt32BE(at + 1));

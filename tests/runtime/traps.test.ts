@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { beforeAll, describe, expect, inject, test } from 'vitest';
-import { publicPolicies } from '../../runtime/limits/rate-limits.ts';
+import { buildPublicPolicies } from '../../runtime/limits/rate-limits.ts';
 import { loadDocument } from '../../runtime/openapi/document.ts';
 import { call, type Json } from '../support/client.ts';
 import { Connection, exchange, requestText } from '../support/raw-connection.ts';
@@ -26,13 +26,13 @@ async function checkEmail(rawBody: string | Buffer, headers: Record<string, stri
 }
 
 /** Returns the problems that check-email reports for a body. */
-async function problemsOf(rawBody: string | Buffer): Promise<{ field: string; code: string }[]> {
+async function findProblems(rawBody: string | Buffer): Promise<{ field: string; code: string }[]> {
   const { error } = await checkEmail(rawBody);
   return (error?.details?.fields ?? []).map(({ field, code }: Json) => ({ field, code }));
 }
 
 const get = (target: string, headers: Record<string, string> = {}) => exchange(requestText('GET', target, headers));
-const errorOf = (answer: { body: string }): Json => JSON.parse(answer.body).error;
+const parseError = (answer: { body: string }): Json => JSON.parse(answer.body).error;
 
 describe('validation', () => {
   test('fills in a default next to a reference', async () => {
@@ -51,11 +51,11 @@ describe('validation', () => {
   });
 
   test('checks formats', async () => {
-    expect(await problemsOf('{"email": "nobody"}')).toEqual([{ field: 'email', code: 'INVALID_FORMAT' }]);
+    expect(await findProblems('{"email": "nobody"}')).toEqual([{ field: 'email', code: 'INVALID_FORMAT' }]);
   });
 
   test('reports all problems together', async () => {
-    expect(await problemsOf('{"email": 1, "zzz": 1}')).toEqual([
+    expect(await findProblems('{"email": 1, "zzz": 1}')).toEqual([
       { field: 'zzz', code: 'UNKNOWN_FIELD' },
       { field: 'email', code: 'INVALID_TYPE' },
     ]);
@@ -63,7 +63,7 @@ describe('validation', () => {
 
   test('does not coerce the types of a body', async () => {
     for (const value of ['1', 'true', 'null', '["a@example.com"]', '{}'])
-      expect(await problemsOf(`{"email": ${value}}`)).toEqual([{ field: 'email', code: 'INVALID_TYPE' }]);
+      expect(await findProblems(`{"email": ${value}}`)).toEqual([{ field: 'email', code: 'INVALID_TYPE' }]);
   });
 
   test.each([
@@ -77,7 +77,7 @@ describe('validation', () => {
   ])('rejects a body of the type %s instead of passing it unchecked', async (type) => {
     const headers = { 'x-api-key': platformKey(), ...(type ? { 'content-type': type } : {}) };
     const answer = await exchange(requestText('POST', '/v1/check-email', headers, '{"email": 1}'));
-    expect({ status: answer.status, details: errorOf(answer).details }).toEqual({
+    expect({ status: answer.status, details: parseError(answer).details }).toEqual({
       status: 400,
       details: { reason: 'unsupported_media_type' },
     });
@@ -139,7 +139,7 @@ describe('paths', () => {
     '*',
   ])('%s returns 404 instead of crashing', async (target) => {
     const answer = await get(target);
-    expect({ status: answer.status, code: errorOf(answer).code }).toEqual({ status: 404, code: 'NOT_FOUND' });
+    expect({ status: answer.status, code: parseError(answer).code }).toEqual({ status: 404, code: 'NOT_FOUND' });
   });
 
   test('an absolute URL, as proxies send it, is routed by its path', async () => {
@@ -177,7 +177,7 @@ describe('queries', () => {
 
 describe('validation of values that the database cannot store', () => {
   test.each(['1e400', '-1e400', '[1e400]', '{"a": 1e999}'])('rejects %s', async (number) => {
-    expect(await problemsOf(`{"email": "${email}", "zzz": ${number}}`)).toContainEqual({
+    expect(await findProblems(`{"email": "${email}", "zzz": ${number}}`)).toContainEqual({
       field: number.startsWith('[') ? 'zzz[0]' : number.startsWith('{') ? 'zzz.a' : 'zzz',
       code: 'OUT_OF_RANGE',
     });
@@ -189,17 +189,17 @@ describe('validation of values that the database cannot store', () => {
     ['the other half', '\\udc00'],
     ['the halves in the wrong order', '\\udc00\\ud800'],
   ])('rejects %s in a text and names the field once', async (_, spelled) => {
-    expect(await problemsOf(`{"email": "sara${spelled}@example.com"}`)).toEqual([
+    expect(await findProblems(`{"email": "sara${spelled}@example.com"}`)).toEqual([
       { field: 'email', code: 'INVALID_FORMAT' },
     ]);
-    expect(await problemsOf(`{"email": ["a", "${spelled}"]}`)).toContainEqual({
+    expect(await findProblems(`{"email": ["a", "${spelled}"]}`)).toContainEqual({
       field: 'email[1]',
       code: 'INVALID_FORMAT',
     });
   });
 
   test('rejects the NUL character in a field name and in a query', async () => {
-    expect(await problemsOf(`{"email": "${email}", "a\\u0000b": 1}`)).toEqual([
+    expect(await findProblems(`{"email": "${email}", "a\\u0000b": 1}`)).toEqual([
       { field: 'a\0b', code: 'UNKNOWN_FIELD' },
     ]);
     const answer = await call('GET', '/v1/health?a=%00');
@@ -213,7 +213,7 @@ describe('validation of values that the database cannot store', () => {
       JSON.stringify({ email: 'sara@example.com' }).replace('sara', '\\u0073\\u0061ra'),
     );
     expect(data.email).toBe(email);
-    expect(await problemsOf('{"email": "\\ud83d\\ude00@example.com"}')).toEqual([
+    expect(await findProblems('{"email": "\\ud83d\\ude00@example.com"}')).toEqual([
       { field: 'email', code: 'INVALID_FORMAT' },
     ]);
   });
@@ -334,7 +334,7 @@ describe('connections', () => {
       status: 400,
       connection: 'close',
     });
-    expect(errorOf(answer).details).toEqual({ reason: 'body_too_large' });
+    expect(parseError(answer).details).toEqual({ reason: 'body_too_large' });
     await connection.closed;
   });
 
@@ -393,7 +393,7 @@ describe('the OpenAPI document', () => {
     const file = join(tmpdir(), `document-${process.pid}-${Math.random()}.json`);
     writeFileSync(file, JSON.stringify(copy));
     try {
-      const policies = Object.keys(publicPolicies(5));
+      const policies = Object.keys(buildPublicPolicies(5));
       return await loadDocument(pathToFileURL(file), policies, 'https://app.example.com');
     } finally {
       rmSync(file);

@@ -30,11 +30,11 @@ interface Figures {
 
 async function figures(): Promise<Figures> {
   const text = await readMetrics(server);
-  const figureOf = (name: string): number => seriesValue(text, `crm_http_${name}`) as number;
+  const readFigure = (name: string): number => seriesValue(text, `crm_http_${name}`) as number;
   return {
-    waiting: figureOf('requests_waiting'),
-    unreadBytes: figureOf('unread_bytes'),
-    cut: figureOf('connections_cut_total'),
+    waiting: readFigure('requests_waiting'),
+    unreadBytes: readFigure('unread_bytes'),
+    cut: readFigure('connections_cut_total'),
   };
 }
 

@@ -1,11 +1,11 @@
 // Texts that the database cannot store, at routes outside the OpenAPI document: never 500.
 import Stripe from 'stripe';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { twilioSignature } from '../../integrations/twilio/inbound.ts';
+import { computeTwilioSignature } from '../../integrations/twilio/inbound.ts';
 import { anyAddress, type Json, useServer } from '../support/client.ts';
-import { furnishedTenant, pagesOf } from '../support/console.ts';
+import { furnishedTenant, listPages } from '../support/console.ts';
 import { dropDatabase, newDatabase } from '../support/databases.ts';
-import { freePort } from '../support/free-port.ts';
+import { findFreePort } from '../support/free-port.ts';
 import { connect, type McpClient, post as postMcp } from '../support/mcp.ts';
 import { newPhoneNumber } from '../support/messaging.ts';
 import { newProof, post, register } from '../support/oauth-apps.ts';
@@ -26,7 +26,7 @@ let pages: Readonly<Record<string, string>>;
 beforeAll(async () => {
   databaseUrl = await newDatabase();
   await useDatabase(databaseUrl);
-  const port = await freePort();
+  const port = await findFreePort();
   base = `http://127.0.0.1:${port}`;
   server = await startServer({
     ...testSettings,
@@ -43,7 +43,7 @@ beforeAll(async () => {
   useServer(base);
   const furnished = await furnishedTenant();
   tenant = furnished.tenant;
-  pages = pagesOf(furnished);
+  pages = listPages(furnished);
 });
 afterAll(async () => {
   useServer(undefined);
@@ -189,7 +189,7 @@ describe('a page or form of the console with such a text', () => {
   test('rejects unstorable text in pages and forms of the console, with and without a session', async () => {
     const signedIn = new Visitor(base);
     await signedIn.signIn(tenant.admin.email);
-    const token = (await signedIn.formOf('/console/password', '/console/password')).token ?? '';
+    const token = (await signedIn.readForm('/console/password', '/console/password')).token ?? '';
     const guest = new Visitor(base);
     const places = [...Object.values(pages), '/console/sign-in', '/console/sign-out'];
     for (const place of places)
@@ -211,7 +211,7 @@ describe('a call of a provider with such a text', () => {
     const good = { MessageSid: 'SM1', From: '+971501234567', To: number, Body: 'Hello', SmsStatus: 'received' };
     for (const name of Object.keys(good)) {
       const form = { ...good, [name]: `${good[name as keyof typeof good]}\0` };
-      const signature = twilioSignature(providers.twilio, base + path, new Map(Object.entries(form)));
+      const signature = computeTwilioSignature(providers.twilio, base + path, new Map(Object.entries(form)));
       const headers = { 'x-twilio-signature': signature };
       const answer = await fetch(base + path, { method: 'POST', headers, body: new URLSearchParams(form) });
       expect([name, answer.status]).toEqual([name, 200]);

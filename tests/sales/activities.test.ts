@@ -8,8 +8,8 @@ import {
   createRecord,
   createRecords,
   leftBehind,
+  listProblems,
   newCustomField,
-  problemsOf,
   readRecord,
   recordsPath,
   refusedFields,
@@ -305,7 +305,7 @@ describe('rejected activities', () => {
   ])('rejects an activity with %s as %i %s, and reports all problems', async (_, status, code, body, problems) => {
     const answer = await post(status, key, body(lead));
     expect(answer.body.error.code).toBe(code);
-    expect(problemsOf(answer.body.error).sort()).toEqual(problems.sort());
+    expect(listProblems(answer.body.error).sort()).toEqual(problems.sort());
   });
 
   test("lists the active types if the activity's type is disabled", async () => {
@@ -335,12 +335,12 @@ describe('rejected activities', () => {
       values (${own.companyId}, 'activities', 'followup_at', true, null, now()), (${own.companyId}, 'activities', 'details', null, false, now())`;
     await newCustomField(own, 'activities', 'mood', { required: true });
     const missed = await post(400, own.key, onLead(on));
-    expect([missed.body.error.code, problemsOf(missed.body.error)]).toEqual([
+    expect([missed.body.error.code, listProblems(missed.body.error)]).toEqual([
       'MISSING_REQUIRED_FIELD',
       ['followup_at REQUIRED'],
     ]);
     const unknown = await post(422, own.key, onLead(on, { details: 'x', followup_at: '2036-01-01T00:00:00Z' }));
-    expect(problemsOf(unknown.body.error)).toEqual(['details UNKNOWN_FIELD']);
+    expect(listProblems(unknown.body.error)).toEqual(['details UNKNOWN_FIELD']);
     expect(await log(own.key, onLead(on, { followup_at: '2036-01-01T00:00:00Z' }))).toMatchObject({ details: null });
   });
 });
@@ -426,7 +426,7 @@ describe('changing', () => {
     const { id } = await log(key, onLead(lead));
     const answer = await patch(status, key, id, body);
     expect(answer.body.error.code).toBe(code);
-    expect(problemsOf(answer.body.error).sort()).toEqual(problems);
+    expect(listProblems(answer.body.error).sort()).toEqual(problems);
     expect((await leftBehind(id)).audit).toHaveLength(1);
   });
 });

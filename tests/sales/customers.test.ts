@@ -144,11 +144,11 @@ describe('a profile', () => {
     activities_count: 3,
     custom_fields: {},
   };
-  const namesOf = (profile: Json) => Object.keys(groups).filter((group) => group in profile);
+  const listNames = (profile: Json) => Object.keys(groups).filter((group) => group in profile);
 
   test.each(Object.entries(groups))('returns only the requested group with include=%s', async (group, value) => {
     const profile = await read(key, world.sara.id, group);
-    expect(namesOf(profile)).toEqual([group]);
+    expect(listNames(profile)).toEqual([group]);
     expect(profile[group]).toEqual(value);
   });
 
@@ -156,7 +156,7 @@ describe('a profile', () => {
     const all = Object.keys(groups);
     for (const include of [all.join(','), ` ${all.toReversed().join(' , ')} `, [...all, ...all].join(',')])
       expect(await read(key, world.sara.id, include)).toMatchObject(groups);
-    expect(namesOf(await read(key, world.sara.id, ''))).toEqual([]);
+    expect(listNames(await read(key, world.sara.id, ''))).toEqual([]);
     const { id } = await customer(key);
     const none = { deals_count: 0, leads_count: 0, activities_count: 0 };
     expect(await read(key, id, Object.keys(none).join(','))).toMatchObject(none);

@@ -6,9 +6,9 @@ import { addNote, childrenPath, task } from '../support/record-children.ts';
 import {
   createRecord,
   leftBehind,
+  listProblems,
   newCustomField,
   patchRecord,
-  problemsOf,
   readRecord,
   recordsPath,
   refusedFields,
@@ -360,7 +360,7 @@ describe('a rejected conversion', () => {
     const unmet = async (body?: object) => {
       const { error } = (await post(422, own.key, lead.id, body)).body;
       expect(error.details.reason).toBe('pre_conditions_not_met');
-      return problemsOf(error);
+      return listProblems(error);
     };
     await askFor(own, 'leads', 'Converted', {
       fields: ['converted_customer_id', 'last_name'],
@@ -465,7 +465,7 @@ test('updates automatic tags of the lead and the customer after a move and a con
   const tagged = { name: 'Dubai', color: '#0000FF', fields: ['city'], conditions: [condition('city', 'Dubai')] };
   for (const body of [hot, done]) await expectStatus(201, 'POST', '/v1/settings/tags/leads', { key: own.key, body });
   await expectStatus(201, 'POST', '/v1/settings/tags/customers', { key: own.key, body: tagged });
-  const tagsOf = async (id: string) =>
+  const listTags = async (id: string) =>
     (
       await database()<{ name: string }[]>`
         select t.name from record_tags r join tags t on t.company_id = r.company_id and t.id = r.tag_id
@@ -473,9 +473,9 @@ test('updates automatic tags of the lead and the customer after a move and a con
     ).map((row) => row.name);
   const lead = await newLead(own.key, { city: 'Dubai' });
   await expectStatus(200, 'POST', `/v1/leads/${lead.id}/status`, { key: own.key, body: { lead_status: 'Qualified' } });
-  expect(await tagsOf(lead.id)).toEqual(['Hot']);
+  expect(await listTags(lead.id)).toEqual(['Hot']);
   const { customer } = await convert(own.key, lead.id);
-  expect([await tagsOf(lead.id), await tagsOf(customer.id)]).toEqual([['Done'], ['Dubai']]);
+  expect([await listTags(lead.id), await listTags(customer.id)]).toEqual([['Done'], ['Dubai']]);
 });
 
 describe('notes, tasks and attachments', () => {
@@ -487,7 +487,7 @@ describe('notes, tasks and attachments', () => {
     await expectStatus(201, 'POST', `${recordsPath('leads', id)}/attachments`, { key: of, ...fileForm() });
     return { id, task: made.body.data.task.id };
   };
-  const itemsOf = async (object: string, id: string): Promise<number[]> => {
+  const countItems = async (object: string, id: string): Promise<number[]> => {
     const lists = await Promise.all(
       ['notes', 'tasks', 'attachments'].map((list) =>
         expectStatus(200, 'GET', `${recordsPath(object, id)}/${list}`, { key }),
@@ -500,8 +500,8 @@ describe('notes, tasks and attachments', () => {
     const lead = await onLead();
     const { customer, moved } = await convert(key, lead.id);
     expect(moved).toEqual({ notes: 2, tasks: 1, attachments: 1 });
-    expect(await itemsOf('leads', lead.id)).toEqual([0, 0, 0]);
-    expect(await itemsOf('customers', customer.id)).toEqual([2, 1, 1]);
+    expect(await countItems('leads', lead.id)).toEqual([0, 0, 0]);
+    expect(await countItems('customers', customer.id)).toEqual([2, 1, 1]);
     const { audit } = await leftBehind(lead.id);
     expect(audit.at(-1)).toMatchObject({ action: 'lead.move_items', metadata: { customer_id: customer.id, moved } });
   });
@@ -512,7 +512,7 @@ describe('notes, tasks and attachments', () => {
     const lead = await newLead(key, { email });
     await addNote(key, 'leads', lead.id);
     expect((await convert(key, lead.id)).customer).toEqual({ id: known, created: false });
-    expect(await itemsOf('customers', known)).toEqual([1, 0, 0]);
+    expect(await countItems('customers', known)).toEqual([1, 0, 0]);
   });
 
   test('a task that moves is a change of the task: version, audit row and event', async () => {
@@ -537,8 +537,8 @@ describe('notes, tasks and attachments', () => {
     const lead = await onLead();
     const { customer, moved } = await convert(key, lead.id, { keep_on_lead: true });
     expect(moved).toEqual({ notes: 0, tasks: 0, attachments: 0 });
-    expect(await itemsOf('leads', lead.id)).toEqual([2, 1, 1]);
-    expect(await itemsOf('customers', customer.id)).toEqual([0, 0, 0]);
+    expect(await countItems('leads', lead.id)).toEqual([2, 1, 1]);
+    expect(await countItems('customers', customer.id)).toEqual([0, 0, 0]);
     expect((await leftBehind(lead.id)).audit.at(-1)).toMatchObject({ action: 'lead.convert' });
     expect(await refused(422, key, (await newLead(key)).id, { keep_on_lead: 'no' })).toEqual([
       'keep_on_lead INVALID_TYPE',
@@ -548,14 +548,14 @@ describe('notes, tasks and attachments', () => {
   test('of other leads stay where they are', async () => {
     const [lead, other] = [await onLead(), await onLead()];
     await convert(key, lead.id);
-    expect(await itemsOf('leads', other.id)).toEqual([2, 1, 1]);
+    expect(await countItems('leads', other.id)).toEqual([2, 1, 1]);
   });
 
   test('do not move if the conversion is rejected', async () => {
     const lead = await onLead();
     const own = await newKey(tenant, { scopes: ['leads:view', 'leads:edit', 'customers:create'] });
     await post(403, own, lead.id, { create_deal: true });
-    expect(await itemsOf('leads', lead.id)).toEqual([2, 1, 1]);
+    expect(await countItems('leads', lead.id)).toEqual([2, 1, 1]);
   });
 
   test('of concurrent conversions move once, and a note that is added meanwhile is on one of the two', async () => {
@@ -568,8 +568,8 @@ describe('notes, tasks and attachments', () => {
     const answers = await Promise.all(calls);
     expect(answers.map(({ status }) => status).toSorted()).toEqual([200, 201, 201, 201, 409, 409]);
     const [{ id: customer }] = answers.flatMap(({ body }) => body.data?.customer ?? []);
-    const [left = 0] = await itemsOf('leads', lead.id);
-    const [moved = 0] = await itemsOf('customers', customer);
+    const [left = 0] = await countItems('leads', lead.id);
+    const [moved = 0] = await countItems('customers', customer);
     expect(left + moved).toBe(5);
     expect(moved).toBeGreaterThanOrEqual(2);
   });

@@ -6,14 +6,14 @@ import { describe, expect, test } from 'vitest';
 import { newBearer } from '../support/access-tokens.ts';
 import { type CallOptions, call, expectStatus } from '../support/client.ts';
 import { recordedEvents } from '../support/events.ts';
-import { problemsOf, recordsPath } from '../support/records.ts';
+import { listProblems, recordsPath } from '../support/records.ts';
 import { database, newKey, newTenant, newUser, type Tenant } from '../support/tenants.ts';
 
 const post = (status: number, key: string, body: unknown, options: CallOptions = {}) =>
   expectStatus(status, 'POST', '/v1/leads', { key, body, ...options });
 const person = (more: object = {}) => ({ first_name: 'Sara', email: `${randomUUID()}@bluelake.example`, ...more });
 
-async function leadsOf(tenant: Tenant) {
+async function readLeads(tenant: Tenant) {
   return database()`select * from leads where company_id = ${tenant.companyId} order by id`;
 }
 
@@ -75,7 +75,7 @@ describe('stored leads', () => {
       created_by: { kind: 'api_key', name: 'Test key' },
     });
     expect(lead.updated_at).toBe(lead.created_at);
-    const [row, ...others] = await leadsOf(tenant);
+    const [row, ...others] = await readLeads(tenant);
     expect(others).toEqual([]);
     expect(row).toMatchObject({ id: lead.id, email: 'sara@bluelake.example', lead_status_id: lead.lead_status_id });
     expect(row?.created_at.toISOString()).toBe(lead.created_at);
@@ -131,7 +131,7 @@ describe('stored leads', () => {
       tags: ['Hot', 'Cold'],
       custom_fields: { budget: 12000, vip: false },
     });
-    expect((await leadsOf(tenant))[0]?.custom).toEqual({ budget: 12000, vip: false });
+    expect((await readLeads(tenant))[0]?.custom).toEqual({ budget: 12000, vip: false });
     const tagged = await database()`
       select object, record_id, tag_id, is_manual, test_mode from record_tags where company_id = ${tenant.companyId} order by tag_id`;
     const common = { object: 'leads', record_id: body.data.lead.id, is_manual: true, test_mode: false };
@@ -182,14 +182,14 @@ describe('stored leads', () => {
     const tenant = await newTenant();
     const { lead } = (await post(201, tenant.key, person({ lead_status: 'converted' }))).body.data;
     expect(lead).toMatchObject({ lead_status: 'Converted', converted_at: lead.created_at });
-    expect((await leadsOf(tenant))[0]?.converted_at.toISOString()).toBe(lead.created_at);
+    expect((await readLeads(tenant))[0]?.converted_at.toISOString()).toBe(lead.created_at);
   });
 
   test('creates test leads with a test key', async () => {
     const tenant = await newTenant();
     const { body } = await post(201, tenant.testKey, person());
     expect(body.data.lead.test_mode).toBe(true);
-    expect((await leadsOf(tenant)).map((lead) => lead.test_mode)).toEqual([true]);
+    expect((await readLeads(tenant)).map((lead) => lead.test_mode)).toEqual([true]);
   });
 
   test('stores metadata only in the audit row', async () => {
@@ -238,7 +238,7 @@ describe('stored leads', () => {
       notes: hostile,
       custom_fields: { remark: hostile },
     });
-    expect((await leadsOf(tenant))[0]).toMatchObject({
+    expect((await readLeads(tenant))[0]).toMatchObject({
       first_name: hostile,
       notes: hostile,
       custom: { remark: hostile },
@@ -262,7 +262,7 @@ describe('scopes', () => {
       });
     }
     await expectStatus(401, 'POST', '/v1/leads', { body: person() });
-    expect(await leadsOf(tenant)).toHaveLength(4);
+    expect(await readLeads(tenant)).toHaveLength(4);
   });
 });
 
@@ -395,8 +395,8 @@ describe('rejected leads', () => {
     const tenant = await settled();
     const refused = await post(status, tenant.key, body);
     expect(refused.body.error.code).toBe(code);
-    expect(problemsOf(refused.body.error)).toEqual(fields);
-    expect(await leadsOf(tenant)).toEqual([]);
+    expect(listProblems(refused.body.error)).toEqual(fields);
+    expect(await readLeads(tenant)).toEqual([]);
     const left = await database()`
       select from audit_logs where company_id = ${tenant.companyId}
       union all select from ${recordedEvents(database())} where company_id = ${tenant.companyId}`;
@@ -431,7 +431,7 @@ describe('rejected leads', () => {
     const foreign = (await newTenant()).admin;
     const one = await post(422, tenant.key, person({ assigned_to_email: inactive.email }));
     const other = await post(422, tenant.key, person({ assigned_to_email: foreign.email }));
-    expect(problemsOf(one.body.error)).toEqual(['assigned_to_email NOT_FOUND']);
+    expect(listProblems(one.body.error)).toEqual(['assigned_to_email NOT_FOUND']);
     expect(other.body.error).toEqual(one.body.error);
   });
 
@@ -444,14 +444,14 @@ describe('rejected leads', () => {
     await addField(tenant, 'budget', 'currency', true);
     const missing = await post(400, tenant.key, person());
     expect(missing.body.error.code).toBe('MISSING_REQUIRED_FIELD');
-    expect(problemsOf(missing.body.error)).toEqual([
+    expect(listProblems(missing.body.error)).toEqual([
       'last_name REQUIRED',
       'company_name REQUIRED',
       'custom_fields.budget REQUIRED',
     ]);
     const good = person({ last_name: 'Haddad', company_name: 'Blue Lake', custom_fields: { budget: 1 } });
     const unknown = await post(422, tenant.key, { ...good, origin: 'fair', lead_status: 'New' });
-    expect(problemsOf(unknown.body.error)).toEqual(['origin UNKNOWN_FIELD', 'lead_status UNKNOWN_FIELD']);
+    expect(listProblems(unknown.body.error)).toEqual(['origin UNKNOWN_FIELD', 'lead_status UNKNOWN_FIELD']);
     const { body } = await post(201, tenant.key, good);
     expect(body.data.lead).toMatchObject({ origin: null, lead_status: 'New', custom_fields: { budget: 1 } });
   });
@@ -485,11 +485,11 @@ describe('the company and the place of a lead', () => {
     const tenant = await newTenant();
     const { error } = (await post(400, tenant.key, person({ website: 'bluelake', company_name: 'x'.repeat(201) })))
       .body;
-    expect(problemsOf(error).toSorted()).toEqual(['company_name TOO_LONG', 'website INVALID_FORMAT']);
+    expect(listProblems(error).toSorted()).toEqual(['company_name TOO_LONG', 'website INVALID_FORMAT']);
     const wrong = (await post(422, tenant.key, person({ city: 5 }))).body.error;
-    expect(problemsOf(wrong)).toEqual(['city INVALID_TYPE']);
+    expect(listProblems(wrong)).toEqual(['city INVALID_TYPE']);
     await changeField(tenant, 'country', { enabled: false });
-    expect(problemsOf((await post(422, tenant.key, person({ country: 'X' }))).body.error)).toEqual([
+    expect(listProblems((await post(422, tenant.key, person({ country: 'X' }))).body.error)).toEqual([
       'country UNKNOWN_FIELD',
     ]);
   });
@@ -506,11 +506,11 @@ describe('idempotency', () => {
     expect(again.text).toBe(first.text);
     expect(again.headers.get('idempotent-replay')).toBe('true');
     expect(again.headers.get('x-request-id')).not.toBe(first.headers.get('x-request-id'));
-    expect(await leadsOf(tenant)).toHaveLength(1);
+    expect(await readLeads(tenant)).toHaveLength(1);
     const conflict = await post(422, tenant.key, { ...body, notes: 'other' }, { idempotencyKey });
     expect(conflict.body.error.code).toBe('IDEMPOTENCY_CONFLICT');
     await post(201, tenant.testKey, { ...body, notes: 'other' }, { idempotencyKey });
-    expect(await leadsOf(tenant)).toHaveLength(2);
+    expect(await readLeads(tenant)).toHaveLength(2);
   });
 
   test('creates one lead for 16 concurrent calls with one key, and replays it or reports it in progress', async () => {
@@ -524,7 +524,7 @@ describe('idempotency', () => {
     const waiting = answers.filter((answer) => answer.body.error?.code === 'IDEMPOTENCY_IN_PROGRESS');
     expect(made.length + waiting.length).toBe(16);
     expect(new Set(made.map((answer) => answer.text)).size).toBe(1);
-    expect(await leadsOf(tenant)).toHaveLength(1);
+    expect(await readLeads(tenant)).toHaveLength(1);
     expect((await post(201, tenant.key, body, { idempotencyKey })).text).toBe(made[0]?.text);
   });
 
@@ -582,7 +582,7 @@ describe('duplicates', () => {
     expect(await matched(first)).toEqual(['last_name', 'mobile', 'source', 'score', 'email']);
     await post(201, tenant.key, person({ ...known, last_name: 'Berg' }));
     await post(201, tenant.key, person());
-    expect((await leadsOf(tenant)).filter((lead) => lead.source_id === source)).toHaveLength(2);
+    expect((await readLeads(tenant)).filter((lead) => lead.source_id === source)).toHaveLength(2);
   });
 
   test('looks for duplicates only in the same mode and tenant', async () => {
@@ -623,7 +623,7 @@ describe('duplicates', () => {
       ),
     );
     expect(answers.map((answer) => answer.status).sort()).toEqual([201, ...Array(15).fill(409)]);
-    expect(await leadsOf(tenant)).toHaveLength(1);
+    expect(await readLeads(tenant)).toHaveLength(1);
   });
 
   test('releases the lock of a rejected duplicate, and replays its rejection', async () => {

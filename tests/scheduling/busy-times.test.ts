@@ -20,7 +20,7 @@ const november = within('2026-11-01T00:00Z', '2026-12-01T00:00Z');
 const busy = (text: string, asked = november, timezone = 'Europe/Berlin'): string[] =>
   shown(readBusyTimes([text], { within: asked, userId, timezone }).external);
 
-const clockOf = (zone: string): Intl.DateTimeFormat =>
+const createClock = (zone: string): Intl.DateTimeFormat =>
   new Intl.DateTimeFormat('en-US', {
     timeZone: zone,
     hourCycle: 'h23',
@@ -35,7 +35,7 @@ const clocks = new Map<string, Intl.DateTimeFormat>();
 
 /** Returns the UTC offset of a zone in milliseconds. */
 function offsetAt(moment: number, zone: string): number {
-  const clock = clocks.get(zone) ?? clockOf(zone);
+  const clock = clocks.get(zone) ?? createClock(zone);
   clocks.set(zone, clock);
   const parts = clock.formatToParts(moment);
   const [year = 0, month = 0, date = 0, hour = 0, minutes = 0, seconds = 0] = [
@@ -52,16 +52,16 @@ function offsetAt(moment: number, zone: string): number {
 /**
  * Returns the first timestamp of a local time. A skipped time uses the offset before the change.
  */
-function momentOf(wall: number, zone: string): number {
+function toTimestamp(wall: number, zone: string): number {
   const [before, after] = [offsetAt(wall - day, zone), offsetAt(wall + day, zone)];
   const fitting = [before, after].filter((offset) => offsetAt(wall - offset, zone) === offset);
   return Math.min(...(fitting.length > 0 ? fitting : [before]).map((offset) => wall - offset));
 }
 
 /** In weeks that start on Monday. */
-const weekOf = (date: number): number => Math.floor((date / day + 3) / 7);
+const toWeek = (date: number): number => Math.floor((date / day + 3) / 7);
 const weekdays = ['TH', 'FR', 'SA', 'SU', 'MO', 'TU', 'WE'];
-const weekdayOf = (date: number): string => weekdays[(date / day) % 7] ?? '';
+const toWeekday = (date: number): string => weekdays[(date / day) % 7] ?? '';
 
 interface Repeated {
   /** Days from the first occurrence to the start of the requested interval. */
@@ -81,19 +81,19 @@ interface Repeated {
   moved: number[];
 }
 
-const firstOf = ({ daysBefore }: Repeated, asked: Interval): number => asked.start - daysBefore * day;
+const computeFirst = ({ daysBefore }: Repeated, asked: Interval): number => asked.start - daysBefore * day;
 
 /** Returns the dates day by day from the first one. */
-function datesOf(repeated: Repeated, asked: Interval): number[] {
+function listDates(repeated: Repeated, asked: Interval): number[] {
   const { freq, interval, more } = repeated;
-  const first = firstOf(repeated, asked);
-  const days = [weekdayOf(first), ...more];
+  const first = computeFirst(repeated, asked);
+  const days = [toWeekday(first), ...more];
   const found: number[] = [];
   for (let date = first; date < asked.end + 2 * day; date += day) {
     const isDue =
       freq === 'DAILY'
         ? ((date - first) / day) % interval === 0
-        : (weekOf(date) - weekOf(first)) % interval === 0 && days.includes(weekdayOf(date));
+        : (toWeek(date) - toWeek(first)) % interval === 0 && days.includes(toWeekday(date));
     if (isDue) found.push(date);
   }
   return found;
@@ -105,7 +105,7 @@ const chosen = (dates: readonly number[], asked: Interval, numbers: readonly num
 
 function expected(repeated: Repeated, asked: Interval, zone: string): Interval[] {
   const { atMinute, minutes, isWholeDay } = repeated;
-  const dates = datesOf(repeated, asked);
+  const dates = listDates(repeated, asked);
   const leftOut = chosen(dates, asked, repeated.leftOut);
   const moved = chosen(dates, asked, repeated.moved);
   const all = dates
@@ -113,8 +113,8 @@ function expected(repeated: Repeated, asked: Interval, zone: string): Interval[]
     .filter((date) => date >= asked.start - 4 * day)
     .filter((date) => !leftOut.includes(date) || (!isWholeDay && moved.includes(date)))
     .map((date) => {
-      if (isWholeDay) return { start: momentOf(date, zone), end: momentOf(date + day, zone) };
-      const start = momentOf(date + atMinute * minute, zone) + (moved.includes(date) ? 120 * minute : 0);
+      if (isWholeDay) return { start: toTimestamp(date, zone), end: toTimestamp(date + day, zone) };
+      const start = toTimestamp(date + atMinute * minute, zone) + (moved.includes(date) ? 120 * minute : 0);
       return { start, end: start + minutes * minute };
     });
   const joined: Interval[] = [];
@@ -133,9 +133,9 @@ const basic = (wall: number): string => new Date(wall).toISOString().slice(0, 19
 
 function written(repeated: Repeated, asked: Interval, zone: string): string {
   const { atMinute, minutes, freq, interval, more, isWholeDay } = repeated;
-  const first = firstOf(repeated, asked);
-  const dates = datesOf(repeated, asked);
-  const days = [...new Set([weekdayOf(first), ...more])].join(',');
+  const first = computeFirst(repeated, asked);
+  const dates = listDates(repeated, asked);
+  const days = [...new Set([toWeekday(first), ...more])].join(',');
   const rule = `RRULE:FREQ=${freq};INTERVAL=${interval}${freq === 'WEEKLY' ? `;BYDAY=${days}` : ''}`;
   const leftOut = chosen(dates, asked, repeated.leftOut);
   const date = (of: number): string => `;VALUE=DATE:${basic(of).slice(0, 8)}`;
@@ -148,7 +148,7 @@ function written(repeated: Repeated, asked: Interval, zone: string): string {
     ...itself,
     'END:VEVENT',
     ...chosen(dates, asked, repeated.moved).flatMap((each) => {
-      const start = momentOf(each + atMinute * minute, zone) + 120 * minute;
+      const start = toTimestamp(each + atMinute * minute, zone) + 120 * minute;
       const times = [`DTSTART:${basic(start)}Z`, `DTEND:${basic(start + minutes * minute)}Z`];
       return ['BEGIN:VEVENT', 'UID:x', `RECURRENCE-ID${at(each)}`, ...times, 'END:VEVENT'];
     }),
@@ -262,18 +262,18 @@ describe('an event', () => {
 
   test('reports an event of this service with its booking, unless it belongs to another user', () => {
     const bookingId = '019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9c04';
-    const timesOf = (uid: string) => {
+    const readTimes = (uid: string) => {
       const text = calendar('BEGIN:VEVENT', `UID:${uid}`, 'DTSTART:20261102T090000Z', 'DURATION:PT1H', 'END:VEVENT');
       const { external, own } = readBusyTimes([text], { within: november, userId, timezone: 'UTC' });
       return { external: shown(external), own: own.map((each) => [each.bookingId, ...shown([each])]) };
     };
-    expect(timesOf(`${bookingId}@${userId}`)).toEqual({ external: [], own: [[bookingId, nine]] });
+    expect(readTimes(`${bookingId}@${userId}`)).toEqual({ external: [], own: [[bookingId, nine]] });
     for (const uid of [
       `${bookingId}@019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d13`,
       `lunch@${userId}`,
       `x${bookingId}@${userId}`,
     ])
-      expect(timesOf(uid)).toEqual({ external: [nine], own: [] });
+      expect(readTimes(uid)).toEqual({ external: [nine], own: [] });
   });
 
   test('cuts busy intervals to the request and merges adjacent ones', () => {

@@ -2,11 +2,11 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { openCalendars } from '../../app/calendar-provider.ts';
 import {
+  buildEventUid,
   type CalendarEvent,
   CalendarFault,
   type CalendarFaultKind,
   type Connection,
-  eventUid,
 } from '../../domain/scheduling/calendars.ts';
 import { OutgoingClient } from '../../runtime/outbound/client.ts';
 import { findProgram, skipNote } from '../support/programs.ts';
@@ -23,7 +23,7 @@ const at = (text: string): number => Date.parse(text);
 const november = { start: at('2026-11-01T00:00:00Z'), end: at('2026-12-01T00:00:00Z') };
 
 const meeting = (of = user): CalendarEvent => ({
-  uid: eventUid(booking, of),
+  uid: buildEventUid(booking, of),
   start: at('2026-11-10T09:00:00Z'),
   end: at('2026-11-10T09:30:00Z'),
   title: 'First call; with\r\nBEGIN:VEVENT, and more',
@@ -96,7 +96,7 @@ describe('a misbehaving server', () => {
   });
   afterAll(() => receiver?.stop());
 
-  const faultOf = async (work: Promise<unknown>): Promise<string> =>
+  const catchFault = async (work: Promise<unknown>): Promise<string> =>
     work.then(
       () => 'none',
       (error: unknown) => {
@@ -106,7 +106,7 @@ describe('a misbehaving server', () => {
     );
   const asked = async (behave: Behaviour): Promise<string> => {
     receiver.behave = behave;
-    return faultOf(calendars.busyTimes(connection(), november));
+    return catchFault(calendars.busyTimes(connection(), november));
   };
 
   const meaning: Readonly<Record<Exclude<CalendarFaultKind, 'overloaded'>, readonly number[]>> = {
@@ -129,14 +129,14 @@ describe('a misbehaving server', () => {
   test('reports a server that is down or has a private address as unreachable', async () => {
     const gone = await Receiver.start();
     await gone.stop();
-    expect(await faultOf(calendars.busyTimes(connection(gone.url), november))).toBe('unreachable');
+    expect(await catchFault(calendars.busyTimes(connection(gone.url), november))).toBe('unreachable');
     const guarded = openCalendars(new OutgoingClient({ privateAddresses: 'refused' }));
     for (const url of [receiver.url, 'https://127.0.0.1/calendar', 'https://[::1]/calendar', 'https://localhost/c']) {
       const before = receiver.requests.length;
-      expect(await faultOf(guarded.busyTimes(connection(url), november))).toBe('unreachable');
-      expect(await faultOf(guarded.verify(connection(url)))).toBe('unreachable');
+      expect(await catchFault(guarded.busyTimes(connection(url), november))).toBe('unreachable');
+      expect(await catchFault(guarded.verify(connection(url)))).toBe('unreachable');
       expect(receiver.requests.length).toBe(before);
-      expect(await guarded.refusalOf(url)).toBeTypeOf('string');
+      expect(await guarded.findUrlRejection(url)).toBeTypeOf('string');
     }
   });
 
@@ -147,7 +147,7 @@ describe('a misbehaving server', () => {
       const drip = setInterval(() => response.write(' '), 100);
       response.on('close', () => clearInterval(drip));
     });
-    const faults = [slow, dripping].map(({ url }) => faultOf(calendars.busyTimes(connection(url), november)));
+    const faults = [slow, dripping].map(({ url }) => catchFault(calendars.busyTimes(connection(url), november)));
     expect(await Promise.all(faults)).toEqual(['timeout', 'timeout']);
     await Promise.all([slow.stop(), dripping.stop()]);
   });

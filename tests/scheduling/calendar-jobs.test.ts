@@ -12,7 +12,7 @@ import {
   takeCalendar,
 } from '../../db/scheduling/calendars.ts';
 import { buildInvitation } from '../../domain/scheduling/invitation.ts';
-import { smtpMails } from '../../integrations/smtp/service-mails.ts';
+import { createSmtpMails } from '../../integrations/smtp/service-mails.ts';
 import { openMailTransport } from '../../integrations/smtp/transport.ts';
 import type { RunningJobs } from '../../jobs/runner.ts';
 import { lookAtCalendars, runCalendarOrders } from '../../jobs/scheduling/calendars.ts';
@@ -49,9 +49,9 @@ afterAll(async () => {
 });
 
 const later = (milliseconds: number, from = new Date()): Date => new Date(from.getTime() + milliseconds);
-const orderOf = async (id: string): Promise<Json> =>
+const readOrder = async (id: string): Promise<Json> =>
   (await database()`select * from calendar_orders where booking_id = ${id}`)[0];
-const calendarOf = async (userId: string): Promise<Json> =>
+const readCalendar = async (userId: string): Promise<Json> =>
   (await database()`select * from user_calendars where user_id = ${userId}`)[0];
 
 describe('an order', () => {
@@ -62,7 +62,7 @@ describe('an order', () => {
     const waits: number[] = [];
     for (let now = began; ; ) {
       await runCalendarOrders(server.context({ now: () => now }), server.services);
-      const { due_at: next } = await orderOf(id);
+      const { due_at: next } = await readOrder(id);
       if (!next) {
         expect(now.getTime() - began.getTime()).toBeGreaterThanOrEqual(7 * day);
         break;
@@ -71,7 +71,7 @@ describe('an order', () => {
       now = next;
     }
     expect(waits.slice(0, 11)).toEqual([1, 1, 2, 4, 8, 16, 32, 64, 128, 256, 360]);
-    expect(await orderOf(id)).toMatchObject({ action: 'write', event_url: null, attempts: waits.length + 1 });
+    expect(await readOrder(id)).toMatchObject({ action: 'write', event_url: null, attempts: waits.length + 1 });
   });
 
   test('delays the removal of an event until its pending write is known', async () => {
@@ -83,15 +83,15 @@ describe('an order', () => {
     expect(taken).toMatchObject({ action: 'write', attempts: 1 });
     expect(await takeOrder(rowDatabase(), companyId, id, minute, now)).toBeUndefined();
     await cancelOrderedBooking(tenant, userId, id, now);
-    expect((await orderOf(id)).due_at).toEqual(later(minute, now));
+    expect((await readOrder(id)).due_at).toEqual(later(minute, now));
     if (taken) await finishOrder(rowDatabase(), companyId, taken, `${nowhere.url}a.ics`, now);
-    expect(await orderOf(id)).toMatchObject({ action: 'remove', due_at: now, event_url: `${nowhere.url}a.ics` });
+    expect(await readOrder(id)).toMatchObject({ action: 'remove', due_at: now, event_url: `${nowhere.url}a.ics` });
     // A late result of a server whose lease expired is ignored.
     const again = await takeOrder(rowDatabase(), companyId, id, minute, now);
     if (taken) await finishOrder(rowDatabase(), companyId, { ...taken, action: 'remove' }, null, now);
-    expect(await orderOf(id)).toMatchObject({ action: 'remove', attempts: 2, due_at: later(minute, now) });
+    expect(await readOrder(id)).toMatchObject({ action: 'remove', attempts: 2, due_at: later(minute, now) });
     if (again) await finishOrder(rowDatabase(), companyId, again, null, now);
-    expect(await orderOf(id)).toMatchObject({ due_at: null, event_url: null });
+    expect(await readOrder(id)).toMatchObject({ due_at: null, event_url: null });
   });
 
   test('completes orders of users without an external calendar immediately', async () => {
@@ -99,11 +99,11 @@ describe('an order', () => {
     const id = await newOrderedBooking(tenant, userId);
     await database()`update user_calendars set provider = 'test' where user_id = ${userId}`;
     await runCalendarOrders(server.context(), server.services);
-    expect(await orderOf(id)).toMatchObject({ due_at: null, attempts: 1, event_url: null });
+    expect(await readOrder(id)).toMatchObject({ due_at: null, attempts: 1, event_url: null });
     await database()`delete from user_calendars where user_id = ${userId}`;
     await enqueueCalendarWrite(rowDatabase(), tenant.companyId, id, userId, 'remove', new Date());
     await runCalendarOrders(server.context(), server.services);
-    expect(await orderOf(id)).toMatchObject({ due_at: null, attempts: 2 });
+    expect(await readOrder(id)).toMatchObject({ due_at: null, attempts: 2 });
   });
 
   test('delays only orders of the same company while a calendar is slow', async () => {
@@ -123,7 +123,7 @@ describe('a calendar', () => {
   /** Returns the user's calendar after a read. */
   const afterLook = async (userId: string, now: Date): Promise<Json> => {
     await lookAtCalendars(server.context({ now: () => now }), server.services);
-    return calendarOf(userId);
+    return readCalendar(userId);
   };
 
   test('reads an unreadable calendar again after a minute, and one with rejected credentials after an hour', async () => {
@@ -206,7 +206,7 @@ describe.skipIf(!findProgram('radicale'))(`with a CalDAV server${skipNote('radic
     );
     for (const [index, start] of starts.entries()) await calendar.put(`${index}.ics`, event(String(index), start));
     await lookAtCalendars(server.context({ now: () => now }), server.services);
-    const row = await calendarOf(userId);
+    const row = await readCalendar(userId);
     expect(row).toMatchObject({
       fault: null,
       checked_at: now,
@@ -239,7 +239,7 @@ describe.skipIf(!findProgram('radicale'))(`with a CalDAV server${skipNote('radic
     expect(await takeCalendar(rowDatabase(), tenant.companyId, userId, minute, now)).toBeUndefined();
     await database()`update user_calendars set due_at = ${now} where user_id = ${userId}`;
     if (taken) await noteLook(rowDatabase(), tenant.companyId, taken, { fault: 'refused' }, later(hour, now), now);
-    expect(await calendarOf(userId)).toMatchObject({ fault: null, due_at: now });
+    expect(await readCalendar(userId)).toMatchObject({ fault: null, due_at: now });
     await database()`delete from user_calendars`;
     expect(await server.pools.platform.use((sql) => findDueCalendars(sql, 4, 10, later(day)))).toEqual([]);
   });
@@ -250,19 +250,19 @@ describe.skipIf(!findProgram('radicale'))(`with a CalDAV server${skipNote('radic
     const many = [server, openCalendarServer(url), openCalendarServer(url)];
     const now = later(minute);
     await Promise.all(many.map(({ context, services }) => runCalendarOrders(context({ now: () => now }), services)));
-    const orders = await Promise.all(ids.map(orderOf));
+    const orders = await Promise.all(ids.map(readOrder));
     expect(orders.map(({ attempts, due_at }) => [attempts, due_at])).toEqual(ids.map(() => [1, null]));
     // A repeated write leaves the event unchanged.
     await enqueueCalendarWrite(rowDatabase(), tenant.companyId, ids[0] ?? '', userId, 'write', now);
     await runCalendarOrders(server.context({ now: () => now }), server.services);
-    expect(await orderOf(ids[0] ?? '')).toMatchObject({ due_at: null, attempts: 2, event_url: orders[0].event_url });
+    expect(await readOrder(ids[0] ?? '')).toMatchObject({ due_at: null, attempts: 2, event_url: orders[0].event_url });
     for (const id of ids) await cancelOrderedBooking(tenant, userId, id, now);
     // One of the events is already deleted.
     const { username, password } = calendar;
     const authorization = `Basic ${Buffer.from(`${username}:${password}`).toString('base64')}`;
     expect((await fetch(orders[1].event_url, { method: 'DELETE', headers: { authorization } })).status).toBe(200);
     await Promise.all(many.map(({ context, services }) => runCalendarOrders(context({ now: () => now }), services)));
-    expect((await Promise.all(ids.map(orderOf))).map(({ action, due_at }) => [action, due_at])).toEqual(
+    expect((await Promise.all(ids.map(readOrder))).map(({ action, due_at }) => [action, due_at])).toEqual(
       ids.map(() => ['remove', null]),
     );
     expect((await fetch(orders[0].event_url, { headers: { authorization } })).status).toBe(404);
@@ -275,7 +275,7 @@ describe.skipIf(!findProgram('radicale'))(`with a CalDAV server${skipNote('radic
     const id = await newOrderedBooking(tenant, userId);
     await database()`update bookings set status = 'rescheduled' where id = ${id}`;
     await runCalendarOrders(server.context({ now: () => later(minute) }), server.services);
-    expect([await own.events(), (await orderOf(id)).action]).toEqual([[], 'remove']);
+    expect([await own.events(), (await readOrder(id)).action]).toEqual([[], 'remove']);
   });
 });
 
@@ -290,7 +290,7 @@ describe('an invitation', () => {
     const mailServer = { host: '127.0.0.1', port: smtp.port, secure: false, user: undefined, password: undefined };
     transport = await openMailTransport({ ...mailServer, verify: true });
     const mails = {
-      transport: smtpMails(transport, from),
+      transport: createSmtpMails(transport, from),
       from,
       dashboardUrl: 'https://app.example',
       decrypt: (sealed: string) => secrets.decrypt(sealed),

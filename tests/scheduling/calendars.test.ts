@@ -25,9 +25,9 @@ beforeAll(async () => {
   tenant = await newTenant();
 });
 
-const pathOf = (id: string): string => `/v1/users/${id}/calendar`;
+const buildPath = (id: string): string => `/v1/users/${id}/calendar`;
 const read = async (id: string, key = tenant.key): Promise<Json> =>
-  (await expectStatus(200, 'GET', pathOf(id), { key })).body.data.calendar;
+  (await expectStatus(200, 'GET', buildPath(id), { key })).body.data.calendar;
 const internal = { provider: 'internal', url: null, username: null, status: 'not_connected', checked_at: null };
 const basic = (moment: Date): string => `${moment.toISOString().slice(0, 19).replace(/[-:]/g, '')}Z`;
 const minutesAfter = (moment: Date, minutes: number): Date => new Date(moment.getTime() + minutes * 60_000);
@@ -53,15 +53,18 @@ describe('the calendar of a user', () => {
   test('uses the internal calendar until another one is connected', async () => {
     const { id } = await newUser(tenant);
     expect(await read(id)).toEqual({ user_id: id, ...internal });
-    const put = await expectStatus(200, 'POST', pathOf(id), { key: tenant.key, body: { provider: 'test' } });
+    const put = await expectStatus(200, 'POST', buildPath(id), { key: tenant.key, body: { provider: 'test' } });
     expect(put.body.data.calendar).toMatchObject({ provider: 'test', url: null, status: 'connected' });
     expect(await read(id, tenant.testKey)).toMatchObject({ provider: 'test' });
     for (const body of [undefined, undefined]) {
-      const { body: deleted } = await expectStatus(200, 'DELETE', pathOf(id), { key: tenant.key, body });
+      const { body: deleted } = await expectStatus(200, 'DELETE', buildPath(id), { key: tenant.key, body });
       expect(deleted.data.calendar).toEqual({ user_id: id, ...internal });
     }
-    await expectStatus(200, 'POST', pathOf(id), { key: tenant.key, body: { provider: 'test' } });
-    const { body } = await expectStatus(200, 'POST', pathOf(id), { key: tenant.key, body: { provider: 'internal' } });
+    await expectStatus(200, 'POST', buildPath(id), { key: tenant.key, body: { provider: 'test' } });
+    const { body } = await expectStatus(200, 'POST', buildPath(id), {
+      key: tenant.key,
+      body: { provider: 'internal' },
+    });
     expect(body.data.calendar).toEqual({ user_id: id, ...internal });
     const audit = await database()`select action from audit_logs where record_id = ${id} order by seq`;
     expect(audit.map(({ action }) => action.replace('user.calendar.', ''))).toEqual([
@@ -98,7 +101,7 @@ describe('the calendar of a user', () => {
     ],
     ['an unknown provider', { provider: 'google' }, ['provider']],
   ])('rejects the calendar settings: %s', async (_, body, fields) => {
-    const { error } = (await expectStatus(400, 'POST', pathOf(tenant.admin.id), { key: tenant.key, body })).body;
+    const { error } = (await expectStatus(400, 'POST', buildPath(tenant.admin.id), { key: tenant.key, body })).body;
     expect(error.details.fields.map(({ field }: Json) => field)).toEqual(fields);
   });
 
@@ -107,14 +110,14 @@ describe('the calendar of a user', () => {
     const other = await newPerson(tenant);
     const body = { provider: 'test' };
     for (const token of [await tokenFor(tenant, own), (await signIn(tenant)).access_token]) {
-      await expectStatus(200, 'POST', pathOf(own.id), { token, body });
-      await expectStatus(200, 'GET', pathOf(own.id), { token });
-      await expectStatus(200, 'DELETE', pathOf(own.id), { token });
+      await expectStatus(200, 'POST', buildPath(own.id), { token, body });
+      await expectStatus(200, 'GET', buildPath(own.id), { token });
+      await expectStatus(200, 'DELETE', buildPath(own.id), { token });
     }
     const token = await tokenFor(tenant, other);
-    await expectStatus(403, 'GET', pathOf(own.id), { token });
-    await expectStatus(403, 'POST', pathOf(own.id), { token, body });
-    await expectStatus(403, 'DELETE', pathOf(own.id), { token });
+    await expectStatus(403, 'GET', buildPath(own.id), { token });
+    await expectStatus(403, 'POST', buildPath(own.id), { token, body });
+    await expectStatus(403, 'DELETE', buildPath(own.id), { token });
   });
 
   test.each([
@@ -127,7 +130,7 @@ describe('the calendar of a user', () => {
     const receiver = await Receiver.start(answering(status));
     const { id } = await newUser(tenant);
     const body = { provider: 'caldav', url: receiver.url, username: 'omar', password: 'x' };
-    const { error } = (await expectStatus(expected, 'POST', pathOf(id), { key: tenant.key, body })).body;
+    const { error } = (await expectStatus(expected, 'POST', buildPath(id), { key: tenant.key, body })).body;
     if (field) expect(error.details.fields).toMatchObject([{ field }]);
     else expect(error.details).toMatchObject({ reason: 'provider_error' });
     expect(await read(id)).toMatchObject({ provider: 'internal' });
@@ -148,7 +151,7 @@ describe.skipIf(!findProgram('radicale'))(`on a CalDAV server${skipNote('radical
     const calendar = await radicale.newCalendar(name);
     const { url, username, password } = calendar;
     const body = { provider: 'caldav', url, username, password };
-    await expectStatus(200, 'POST', pathOf(id), { key: tenant.key, body });
+    await expectStatus(200, 'POST', buildPath(id), { key: tenant.key, body });
     await untilRead(id);
     return { id, calendar, body };
   }
@@ -181,14 +184,14 @@ describe.skipIf(!findProgram('radicale'))(`on a CalDAV server${skipNote('radical
       idempotencyKey: true,
       body: { member_ids, attendee, meeting, ...more },
     });
-  const outcomeOf = ({ status, body }: Answer): unknown[] => [status, body.error?.details?.reason];
-  const startsOf = (slots: Json[]): string[] => slots.map(({ start_at }) => start_at);
+  const readOutcome = ({ status, body }: Answer): unknown[] => [status, body.error?.details?.reason];
+  const listStarts = (slots: Json[]): string[] => slots.map(({ start_at }) => start_at);
 
   test('verifies a calendar before storing it, and never returns its password', async () => {
     const { id, body } = await connected('stored');
     const shown = { user_id: id, provider: 'caldav', url: body.url, username: 'omar', status: 'connected' };
     expect(await read(id)).toEqual({ ...shown, checked_at: expect.any(String) });
-    const put = (more: object) => call('POST', pathOf(id), { key: tenant.key, body: { ...body, ...more } });
+    const put = (more: object) => call('POST', buildPath(id), { key: tenant.key, body: { ...body, ...more } });
     const wrong = await put({ password: 'wrong' });
     expect([wrong.status, wrong.body.error.details.fields[0].field]).toEqual([422, 'password']);
     for (const url of [new URL('/omar/nothing/', body.url).href, new URL('/omar/', body.url).href])
@@ -282,7 +285,7 @@ describe.skipIf(!findProgram('radicale'))(`on a CalDAV server${skipNote('radical
       ['/v1/bookings', { member_ids: [id], policy_id: pool.policy_id, attendee, meeting }],
     ] as const) {
       const refused = await call('POST', path, { key: tenant.key, body, idempotencyKey: true });
-      expect([path, ...outcomeOf(refused)]).toEqual([path, ...none]);
+      expect([path, ...readOutcome(refused)]).toEqual([path, ...none]);
       expect(refused.body.error.details.excluded).toEqual([unknown]);
     }
     // A colleague with a read calendar is offered instead.
@@ -329,7 +332,7 @@ describe.skipIf(!findProgram('radicale'))(`on a CalDAV server${skipNote('radical
     const uid = `${booked.id}@${id}`;
     await calendar.put(`${encodeURIComponent(uid)}.ics`, external(uid, there, 'PT1H'));
     for (const from of [there, minutesAfter(there, 30), start])
-      expect(outcomeOf(await booking([id], at(from)))).toEqual([409, 'no_slot']);
+      expect(readOutcome(await booking([id], at(from)))).toEqual([409, 'no_slot']);
     await lookAgain(id);
     expect(await reasonsAt()).toEqual([
       [start.toISOString(), 'booking'],
@@ -363,19 +366,19 @@ describe.skipIf(!findProgram('radicale'))(`on a CalDAV server${skipNote('radical
 
     const held = { slot_token: slot.slot_token, reservation_id: reservation.id, attendee, meeting };
     const refused = await call('POST', '/v1/bookings', { key: tenant.key, idempotencyKey: true, body: held });
-    expect(outcomeOf(refused)).toEqual([409, 'slot_conflict']);
-    expect(startsOf(refused.body.error.details.alternatives)[0]).toBe(end);
+    expect(readOutcome(refused)).toEqual([409, 'slot_conflict']);
+    expect(listStarts(refused.body.error.details.alternatives)[0]).toBe(end);
 
     const to = { from: minutesAfter(start, 60).toISOString(), to: minutesAfter(start, 90).toISOString() };
     const path = `/v1/bookings/${own.id}/reschedule`;
     const kept = await call('POST', path, { key: tenant.key, body: to });
-    expect(outcomeOf(kept)).toEqual([409, 'slot_conflict']);
-    expect(startsOf(kept.body.error.details.alternatives)[0]).toBe(end);
+    expect(readOutcome(kept)).toEqual([409, 'slot_conflict']);
+    expect(listStarts(kept.body.error.details.alternatives)[0]).toBe(end);
 
     const window = { policy_id: pool.policy_id, from: to.from };
     const none = await booking([id], { ...window, to: minutesAfter(start, 300).toISOString() });
-    expect(outcomeOf(none)).toEqual([409, 'no_slot']);
-    expect(startsOf(none.body.error.details.alternatives)[0]).toBe(end);
+    expect(readOutcome(none)).toEqual([409, 'no_slot']);
+    expect(listStarts(none.body.error.details.alternatives)[0]).toBe(end);
     // The next free time is found after any number of busy times.
     const later = await booking([id], window);
     expect([later.status, later.body.data?.booking.start_at]).toEqual([201, end]);

@@ -46,7 +46,7 @@ test.each([
 });
 
 describe('a person who cannot be booked', () => {
-  const reasonsOf = (person: Partial<Person>, time = within) => {
+  const describeReasons = (person: Partial<Person>, time = within) => {
     const { bookable, reasons } = describeAvailability({ ...somebody, ...person }, time);
     return { bookable, reasons };
   };
@@ -82,14 +82,20 @@ describe('a person who cannot be booked', () => {
       ['user_inactive', 'calendar_error', 'holiday'],
     ],
   ])('reports as not bookable a person %s', (_, person, reasons) => {
-    expect(reasonsOf(person)).toEqual({ bookable: false, reasons });
+    expect(describeReasons(person)).toEqual({ bookable: false, reasons });
   });
 
   test('reports no working hours outside of the hours of the day', () => {
-    expect(reasonsOf({}, part('16:00', '20:00'))).toEqual({ bookable: false, reasons: ['outside_working_hours'] });
+    expect(describeReasons({}, part('16:00', '20:00'))).toEqual({
+      bookable: false,
+      reasons: ['outside_working_hours'],
+    });
   });
 
   test('books a person without an external calendar in the internal one', () => {
-    expect(reasonsOf({ calendar: 'not_connected' })).toEqual({ bookable: true, reasons: ['calendar_not_connected'] });
+    expect(describeReasons({ calendar: 'not_connected' })).toEqual({
+      bookable: true,
+      reasons: ['calendar_not_connected'],
+    });
   });
 });

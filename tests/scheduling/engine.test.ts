@@ -4,7 +4,7 @@ import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { canTake, findSlots, type Member, type SlotRules } from '../../domain/scheduling/slots.ts';
 import { readSeed } from '../support/seed.ts';
-import { changesOf, day, minute, refusal, slotsOf } from './reference.ts';
+import { day, findOffsetChanges, findReferenceSlots, minute, refusal } from './reference.ts';
 
 const zones = Intl.supportedValuesOf('timeZone');
 
@@ -39,8 +39,8 @@ interface Night {
 }
 
 /** Near a clock change of the zone, or near any time of the year if it has none. */
-function nightOf(zone: string, year: number, which: number): fc.Arbitrary<Night> {
-  const changes = changesOf(zone, year);
+function generateNight(zone: string, year: number, which: number): fc.Arbitrary<Night> {
+  const changes = findOffsetChanges(zone, year);
   const change = changes[which % changes.length];
   if (change !== undefined) return fc.constant({ zone, moment: change });
   return fc.integer({ min: 0, max: 365 }).map((date) => ({ zone, moment: Date.UTC(year, 0, 1) + date * day }));
@@ -52,11 +52,11 @@ function nightOf(zone: string, year: number, which: number): fc.Arbitrary<Night>
  */
 function nightNumber(index: number): fc.Arbitrary<Night> {
   const odd = oddNights[index];
-  if (odd) return fc.nat().chain((which) => nightOf(...odd, which));
+  if (odd) return fc.nat().chain((which) => generateNight(...odd, which));
   const place = index - oddNights.length;
   const zone = zones[(seed + place) % zones.length] as string;
   const years = fc.integer({ min: 1975, max: 2045 });
-  return years.chain((year) => nightOf(zone, year, seed + Math.floor(place / zones.length)));
+  return years.chain((year) => generateNight(zone, year, seed + Math.floor(place / zones.length)));
 }
 
 const clock = (minutes: number): string =>
@@ -83,7 +83,7 @@ const near = (moment: number, range: number): fc.Arbitrary<number> =>
     .tuple(fc.integer({ min: -range, max: range }), fc.constantFrom(1, minute, 15 * minute))
     .map(([away, step]) => Math.floor((moment + away) / step) * step);
 
-const memberOf = (zone: string, moment: number): fc.Arbitrary<Omit<Member, 'userId'>> => {
+const generateMember = (zone: string, moment: number): fc.Arbitrary<Omit<Member, 'userId'>> => {
   const itsZone = fc.oneof({ weight: 4, arbitrary: fc.constant(zone) }, { weight: 1, arbitrary: fc.constant('UTC') });
   const date = fc.integer({ min: -2, max: 2 }).map((days) => new Date(moment + days * day).toISOString().slice(0, 10));
   return fc.record({
@@ -106,7 +106,7 @@ const memberOf = (zone: string, moment: number): fc.Arbitrary<Omit<Member, 'user
   });
 };
 
-const rulesOf = (zone: string, moment: number): fc.Arbitrary<SlotRules> =>
+const generateRules = (zone: string, moment: number): fc.Arbitrary<SlotRules> =>
   fc.record({
     durationMinutes: fc.constantFrom(5, 15, 30, 45, 60, 90, 480),
     intervalMinutes: fc.constantFrom(5, 7, 15, 20, 30, 60, 90),
@@ -122,9 +122,9 @@ const rulesOf = (zone: string, moment: number): fc.Arbitrary<SlotRules> =>
 const searchNear = ({ zone, moment }: Night) =>
   fc.record({
     members: fc
-      .array(memberOf(zone, moment), { minLength: 1, maxLength: 3 })
+      .array(generateMember(zone, moment), { minLength: 1, maxLength: 3 })
       .map((members) => members.map((member, index) => ({ ...member, userId: `member ${index}` }))),
-    rules: rulesOf(zone, moment),
+    rules: generateRules(zone, moment),
     limit: fc.nat({ max: 60 }),
     asked: fc.array(near(moment, day), { minLength: 5, maxLength: 5 }),
   });
@@ -135,7 +135,7 @@ test(`matches a minute-by-minute reference in ${runs} searches near clock change
   let offered = 0;
   for (let index = 0; index < runs; index += 1) {
     const property = fc.property(nightNumber(index).chain(searchNear), ({ members, rules, limit, asked }) => {
-      const expected = slotsOf(members, rules);
+      const expected = findReferenceSlots(members, rules);
       expect(findSlots(members, rules, Number.POSITIVE_INFINITY)).toEqual({ slots: expected, truncated: false });
       expect(findSlots(members, rules, limit)).toEqual({
         slots: expected.slice(0, limit),

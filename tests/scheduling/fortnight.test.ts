@@ -2,12 +2,12 @@
 import fc from 'fast-check';
 import { beforeAll, describe, expect, test } from 'vitest';
 import type { Busy, Member, SlotRules } from '../../domain/scheduling/slots.ts';
-import { type Interval, union } from '../../domain/service/intervals.ts';
+import { type Interval, unite } from '../../domain/service/intervals.ts';
 import { type Answer, call, expectStatus, type Json } from '../support/client.ts';
 import { attendee, meeting, newPolicy } from '../support/scheduling.ts';
 import { readSeed } from '../support/seed.ts';
 import { database, newTenant, newUser, type Tenant } from '../support/tenants.ts';
-import { changesOf, day, minute, slotsOf } from './reference.ts';
+import { day, findOffsetChanges, findReferenceSlots, minute } from './reference.ts';
 
 const seed = readSeed('FORTNIGHT_SEED');
 const zones = ['Europe/Berlin', 'America/New_York', 'Australia/Lord_Howe'];
@@ -27,7 +27,7 @@ beforeAll(async () => {
  */
 function nextChange(zone: string): number {
   const year = new Date().getUTCFullYear();
-  const changes = [year, year + 1].flatMap((each) => changesOf(zone, each));
+  const changes = [year, year + 1].flatMap((each) => findOffsetChanges(zone, each));
   return changes.find((change) => change > Date.now() + 8 * day) ?? Date.now() + 30 * day;
 }
 
@@ -58,7 +58,7 @@ interface Floor {
 }
 
 /** The events of an external calendar. */
-function eventsOf(start: number, events: readonly number[]): Interval[] {
+function buildEvents(start: number, events: readonly number[]): Interval[] {
   return events.map((at) => ({ start: start + at * 60 * minute, end: start + at * 60 * minute + 90 * minute }));
 }
 
@@ -89,7 +89,7 @@ async function arrange(zone: string, start: number): Promise<Floor> {
       const body = { timezone, weekly: member.weekly, days_off };
       await expectStatus(200, 'PATCH', `/v1/users/${id}/working-hours`, { key: tenant.key, body });
       // Merged and ordered, like the job stores them.
-      const busy = union(eventsOf(start, events)).flatMap((event) => [event.start, event.end]);
+      const busy = unite(buildEvents(start, events)).flatMap((event) => [event.start, event.end]);
       await database()`
         insert into user_calendars (company_id, user_id, provider, checked_at, busy, looked_until, due_at, created_at, updated_at)
         values (${tenant.companyId}, ${id}, 'test', now(), ${database().json(busy)}, now() + interval '1 year',
@@ -102,7 +102,7 @@ async function arrange(zone: string, start: number): Promise<Floor> {
 
 const post = (path: string, body: object): Promise<Answer> =>
   call('POST', path, { key: tenant.key, body, idempotencyKey: true });
-const bookingOf = (floor: Floor, from: number, to: number, ids = floor.members.map(({ id }) => id)) =>
+const postBooking = (floor: Floor, from: number, to: number, ids = floor.members.map(({ id }) => id)) =>
   post('/v1/bookings', {
     member_ids: ids,
     policy_id: floor.policy.id,
@@ -123,7 +123,7 @@ async function live(floor: Floor, start: number): Promise<void> {
   const act = async (step: (typeof steps)[number]): Promise<Answer | undefined> => {
     const from = start + step.at * 60 * minute;
     if (step.do === 'book') {
-      const booked = await bookingOf(floor, from, from + day);
+      const booked = await postBooking(floor, from, from + day);
       if (booked.status === 201) done.push(booked.body.data.booking.id);
       return booked;
     }
@@ -158,7 +158,7 @@ async function membersNow(floor: Floor, start: number): Promise<Member[]> {
     const date = off === null ? null : new Date(start + off * day).toISOString().slice(0, 10);
     const busy: Busy[] = [
       ...own.map((row): Busy => ({ start: row.start, end: row.end, reason: row.held ? 'reservation' : 'booking' })),
-      ...eventsOf(start, events).map((event): Busy => ({ ...event, reason: 'external_event' })),
+      ...buildEvents(start, events).map((event): Busy => ({ ...event, reason: 'external_event' })),
     ];
     return {
       userId: id,
@@ -171,7 +171,7 @@ async function membersNow(floor: Floor, start: number): Promise<Member[]> {
   });
 }
 
-function rulesOf({ policy: made }: Floor, start: number): SlotRules {
+function toRules({ policy: made }: Floor, start: number): SlotRules {
   return {
     durationMinutes: made.duration_minutes,
     intervalMinutes: made.slot_interval_minutes,
@@ -200,7 +200,7 @@ describe(`a fortnight around a clock change, with FORTNIGHT_SEED=${seed}`, () =>
       end: Date.parse(end_at),
       userIds: user_ids,
     }));
-    const expected = slotsOf(await membersNow(floor, start), rulesOf(floor, start));
+    const expected = findReferenceSlots(await membersNow(floor, start), toRules(floor, start));
     expect(offered).toEqual(data.truncated ? expected.slice(0, 500) : expected);
     expect(offered.length).toBeGreaterThan(0);
 
@@ -210,7 +210,7 @@ describe(`a fortnight around a clock change, with FORTNIGHT_SEED=${seed}`, () =>
     const won = await Promise.all(
       chosen.map(async (slot) => {
         const ids = slot.userIds.slice(0, 1);
-        const tries = Array.from({ length: racers }, () => bookingOf(floor, slot.start, slot.end, ids));
+        const tries = Array.from({ length: racers }, () => postBooking(floor, slot.start, slot.end, ids));
         return (await Promise.all(tries)).map(({ status }) => status).toSorted();
       }),
     );

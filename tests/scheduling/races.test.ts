@@ -16,7 +16,7 @@ beforeAll(async () => {
 
 const post = (path: string, body: object): Promise<Answer> =>
   call('POST', path, { key: tenant.key, body, idempotencyKey: true });
-const reasonsOf = (answers: Answer[]): (string | undefined)[] =>
+const listReasons = (answers: Answer[]): (string | undefined)[] =>
   answers.map(({ status, body }) => (status < 300 ? undefined : `${status} ${body.error.details?.reason}`));
 
 /** Returns overlapping busy times of one user. */
@@ -40,7 +40,7 @@ describe(`each of ${slotCount} slots`, () => {
       const held = await Promise.all(
         Array.from({ length: racers }, () => post('/v1/scheduling/reservations', { slot_token })),
       );
-      const reasons = reasonsOf(held);
+      const reasons = listReasons(held);
       expect(reasons.filter((reason) => reason === undefined)).toHaveLength(1);
       expect(new Set(reasons.filter((reason) => reason !== undefined))).toEqual(new Set(['409 slot_reserved']));
     }
@@ -53,7 +53,7 @@ describe(`each of ${slotCount} slots`, () => {
     for (let index = 0; index < slotCount; index += 1) {
       const window = { from: halfHour(4 + index).toISOString(), to: halfHour(5 + index).toISOString() };
       const body = { member_ids: [id], policy_id, ...window, attendee, meeting };
-      const reasons = reasonsOf(await Promise.all(Array.from({ length: racers }, () => post('/v1/bookings', body))));
+      const reasons = listReasons(await Promise.all(Array.from({ length: racers }, () => post('/v1/bookings', body))));
       expect(reasons.filter((reason) => reason === undefined)).toHaveLength(1);
       expect(new Set(reasons.filter((reason) => reason !== undefined))).toEqual(new Set(['409 no_slot']));
     }
@@ -91,7 +91,7 @@ test('books two of many on a day with a maximum of two', async () => {
       return post('/v1/bookings', { member_ids: [id], policy_id, from, to, attendee, meeting });
     }),
   );
-  const reasons = reasonsOf(answers);
+  const reasons = listReasons(answers);
   expect(reasons.filter((reason) => reason === undefined)).toHaveLength(2);
   expect(new Set(reasons.filter((reason) => reason !== undefined))).toEqual(new Set(['409 no_slot']));
 });

@@ -31,7 +31,7 @@ function wall(timezone: string, moment: number): Wall {
   return found;
 }
 
-const minutesOf = (time: string): number => Number(time.slice(0, 2)) * 60 + Number(time.slice(3));
+const parseMinutes = (time: string): number => Number(time.slice(0, 2)) * 60 + Number(time.slice(3));
 
 /** Returns true if the local time is within the hours of its day. */
 function isWorking({ timezone, weekly }: Member['hours'], moment: number): boolean {
@@ -43,7 +43,10 @@ function isOnGrid({ timezone, weekly }: Member['hours'], moment: number, interva
   const { weekday, time } = wall(timezone, moment);
   return weekly.some(
     ({ weekday: itsDay, start, end }) =>
-      itsDay === weekday && start <= time && time < end && (minutesOf(time) - minutesOf(start)) % intervalMinutes === 0,
+      itsDay === weekday &&
+      start <= time &&
+      time < end &&
+      (parseMinutes(time) - parseMinutes(start)) % intervalMinutes === 0,
   );
 }
 
@@ -75,7 +78,7 @@ export function refusal(member: Member, rules: SlotRules, start: number): SlotRe
 }
 
 /** Returns all slots by start. */
-export function slotsOf(members: readonly Member[], rules: SlotRules) {
+export function findReferenceSlots(members: readonly Member[], rules: SlotRules) {
   const { within, intervalMinutes, durationMinutes } = rules;
   const slots = [];
   for (
@@ -92,7 +95,7 @@ export function slotsOf(members: readonly Member[], rules: SlotRules) {
 }
 
 /** Returns the times of offset changes in a year of UTC, to the minute. */
-export function changesOf(timezone: string, year: number): number[] {
+export function findOffsetChanges(timezone: string, year: number): number[] {
   const zone = IANAZone.create(timezone);
   const changes: number[] = [];
   for (let from = Date.UTC(year, 0, 1); from < Date.UTC(year + 1, 0, 1); from += day) {

@@ -11,11 +11,11 @@ beforeAll(async () => {
   tenant = await newTenant();
 });
 
-const slotsOf = async (query: Record<string, string>, key = tenant.key): Promise<Json> =>
+const readSlots = async (query: Record<string, string>, key = tenant.key): Promise<Json> =>
   (await expectStatus(200, 'GET', '/v1/scheduling/slots', { key, query })).body.data;
 const refused = async (status: 400 | 404 | 409, query: Record<string, string>): Promise<Json> =>
   (await expectStatus(status, 'GET', '/v1/scheduling/slots', { key: tenant.key, query })).body.error;
-const startsOf = (slots: Json[]): string[] => slots.map((slot) => slot.start_at);
+const listStarts = (slots: Json[]): string[] => slots.map((slot) => slot.start_at);
 
 describe('the slots of users', () => {
   test('lists slots of all free users on the grid of the policy, with their users', async () => {
@@ -23,7 +23,7 @@ describe('the slots of users', () => {
     const { id: policy_id } = await newPolicy(tenant);
     const [from, to] = [halfHour(4).toISOString(), halfHour(7).toISOString()];
     await book(tenant.key, [a.id], { policy_id, from: halfHour(5).toISOString(), to: halfHour(6).toISOString() });
-    const found = await slotsOf({ member_ids: `${b.id},${a.id}`, policy_id, from, to });
+    const found = await readSlots({ member_ids: `${b.id},${a.id}`, policy_id, from, to });
     expect(found).toEqual({
       policy_id,
       from,
@@ -46,19 +46,19 @@ describe('the slots of users', () => {
     const { id } = await newUser(tenant);
     const rules = { min_notice_minutes: 120, horizon_days: 1, buffer_before_minutes: 15, buffer_after_minutes: 30 };
     const { id: policy_id } = await newPolicy(tenant, rules);
-    const before = (await slotsOf({ member_ids: id, policy_id })).slots;
+    const before = (await readSlots({ member_ids: id, policy_id })).slots;
     expect(Date.parse(before[0].start_at)).toBeGreaterThanOrEqual(Date.now() + 119 * 60_000);
     expect(Date.parse(before.at(-1).end_at)).toBeLessThanOrEqual(Date.now() + day);
     const { start_at, end_at } = before[10];
     await book(tenant.key, [id], { policy_id, from: start_at, to: end_at });
-    const after = startsOf((await slotsOf({ member_ids: id, policy_id })).slots);
+    const after = listStarts((await readSlots({ member_ids: id, policy_id })).slots);
     // Half an hour after the previous meeting, a quarter before the next: two early slots and two
     // late ones.
-    const gone = startsOf(before).filter((start) => !after.includes(start));
-    expect(gone).toEqual(startsOf(before.slice(8, 13)).filter((start) => gone.includes(start)));
+    const gone = listStarts(before).filter((start) => !after.includes(start));
+    expect(gone).toEqual(listStarts(before.slice(8, 13)).filter((start) => gone.includes(start)));
     expect(gone).toContain(start_at);
     const { id: strict } = await newPolicy(tenant, { max_bookings_per_day: 1 });
-    const days = startsOf((await slotsOf({ member_ids: id, policy_id: strict })).slots).map((start) =>
+    const days = listStarts((await readSlots({ member_ids: id, policy_id: strict })).slots).map((start) =>
       start.slice(0, 10),
     );
     expect(days).not.toContain(start_at.slice(0, 10));
@@ -75,12 +75,12 @@ describe('the slots of users', () => {
       body: { timezone: 'UTC', weekly, days_off: [{ from: off, to: off }] },
     });
     const { id: open } = await newPolicy(tenant, { working_hours: null });
-    const theirs = startsOf((await slotsOf({ member_ids: own.id, policy_id: open })).slots);
+    const theirs = listStarts((await readSlots({ member_ids: own.id, policy_id: open })).slots);
     expect(new Set(theirs.map((start) => start.slice(11, 16)))).toEqual(new Set(['20:00', '20:30']));
     expect(theirs.map((start) => start.slice(0, 10))).not.toContain(off);
     expect(theirs.every((start) => start >= today)).toBe(true);
     // The default policy: Monday to Friday, nine to five in Berlin.
-    const standard = startsOf((await slotsOf({ member_ids: usual.id, policy_id: open })).slots);
+    const standard = listStarts((await readSlots({ member_ids: usual.id, policy_id: open })).slots);
     const local = new Intl.DateTimeFormat('en', {
       timeZone: 'Europe/Berlin',
       hour: 'numeric',
@@ -95,7 +95,7 @@ describe('the slots of users', () => {
       expect(['Sat', 'Sun']).not.toContain(parts.find(({ type }) => type === 'weekday')?.value);
     }
     const { id: all } = await newPolicy(tenant);
-    const days = startsOf((await slotsOf({ member_ids: own.id, policy_id: all })).slots).map((start) =>
+    const days = listStarts((await readSlots({ member_ids: own.id, policy_id: all })).slots).map((start) =>
       start.slice(0, 10),
     );
     expect(days).not.toContain(off);
@@ -104,7 +104,7 @@ describe('the slots of users', () => {
   test('lists at most 500 slots', async () => {
     const { id } = await newUser(tenant);
     const { id: policy_id } = await newPolicy(tenant, { duration_minutes: 5, slot_interval_minutes: 5 });
-    const { slots, truncated } = await slotsOf({ member_ids: id, policy_id });
+    const { slots, truncated } = await readSlots({ member_ids: id, policy_id });
     expect([slots.length, truncated]).toEqual([500, true]);
   });
 
@@ -157,7 +157,7 @@ describe('a search', () => {
     await book(tenant.key, pool.member_ids, { policy_id: pool.policy_id, from, to });
     const { slots, alternatives } = await search(tenant.key, pool, { from, to });
     expect(slots).toEqual([]);
-    expect(startsOf(alternatives)).toEqual([5, 6, 7, 8, 9].map((after) => halfHour(after).toISOString()));
+    expect(listStarts(alternatives)).toEqual([5, 6, 7, 8, 9].map((after) => halfHour(after).toISOString()));
     await hold(tenant.key, alternatives[0]);
   });
 

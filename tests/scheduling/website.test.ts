@@ -7,7 +7,7 @@ import type { Browser } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, inject, test, vi } from 'vitest';
 import { openBrowser, watchedPage } from '../support/browser.ts';
 import { document } from '../support/document.ts';
-import { freePort } from '../support/free-port.ts';
+import { findFreePort } from '../support/free-port.ts';
 import { findProgram, skipNote } from '../support/programs.ts';
 import { newPool } from '../support/scheduling.ts';
 import { database, newTenant, type Tenant } from '../support/tenants.ts';
@@ -34,7 +34,7 @@ describe.skipIf(!findProgram('chromium'))(`the page of the guide${skipNote('chro
     const element = '<script type="module" src="/booking.js"></script>';
     writeFileSync(join(folder, 'booking.html'), page.replace('</html>', `${element}\n</html>`));
     writeFileSync(join(folder, 'booking.js'), script);
-    const port = String(await freePort());
+    const port = String(await findFreePort());
     address = `http://127.0.0.1:${port}/`;
     proxy = spawn(process.execPath, ['proxy.mjs'], {
       cwd: folder,

@@ -10,7 +10,7 @@ beforeAll(async () => {
   tenant = await newTenant();
 });
 
-const pathOf = (id: string): string => `/v1/users/${id}/working-hours`;
+const buildPath = (id: string): string => `/v1/users/${id}/working-hours`;
 const good = {
   timezone: 'Asia/Tokyo',
   weekly: [{ weekday: 2, start: '10:00', end: '24:00' }],
@@ -21,12 +21,12 @@ describe('the hours of a user', () => {
   test('uses the hours of the default policy until a user has their own', async () => {
     const { id } = await newUser(tenant);
     const read = async (): Promise<Json> =>
-      (await expectStatus(200, 'GET', pathOf(id), { key: tenant.testKey })).body.data.working_hours;
+      (await expectStatus(200, 'GET', buildPath(id), { key: tenant.testKey })).body.data.working_hours;
     expect(await read()).toMatchObject({ user_id: id, timezone: 'Europe/Berlin', is_own: false, days_off: [] });
-    const { body } = await expectStatus(200, 'PATCH', pathOf(id), { key: tenant.key, body: good });
+    const { body } = await expectStatus(200, 'PATCH', buildPath(id), { key: tenant.key, body: good });
     expect(body.data.working_hours).toEqual({ user_id: id, ...good, is_own: true, updated_at: expect.any(String) });
     expect(await read()).toEqual(body.data.working_hours);
-    await expectStatus(200, 'PATCH', pathOf(id), { key: tenant.key, body: { timezone: 'UTC', weekly: [] } });
+    await expectStatus(200, 'PATCH', buildPath(id), { key: tenant.key, body: { timezone: 'UTC', weekly: [] } });
     expect(await read()).toMatchObject({ timezone: 'UTC', weekly: [], days_off: good.days_off });
     const audit = await database()`select action from audit_logs where record_id = ${id}`;
     expect(audit.map(({ action }) => action)).toEqual(['user.working_hours.update', 'user.working_hours.update']);
@@ -35,14 +35,14 @@ describe('the hours of a user', () => {
   test('keeps the parts of the hours that a change does not send', async () => {
     const { id } = await newUser(tenant);
     const change = async (body: object): Promise<Json> =>
-      (await expectStatus(200, 'PATCH', pathOf(id), { key: tenant.key, body })).body.data.working_hours;
-    const standard = (await expectStatus(200, 'GET', pathOf(id), { key: tenant.key })).body.data.working_hours;
+      (await expectStatus(200, 'PATCH', buildPath(id), { key: tenant.key, body })).body.data.working_hours;
+    const standard = (await expectStatus(200, 'GET', buildPath(id), { key: tenant.key })).body.data.working_hours;
     const { days_off, weekly } = good;
     expect(await change({ days_off })).toEqual({ ...standard, days_off, updated_at: expect.any(String) });
     expect(await change({ weekly })).toMatchObject({ timezone: standard.timezone, weekly, days_off, is_own: true });
     expect(await change({ timezone: 'Asia/Kolkata' })).toMatchObject({ timezone: 'Asia/Kolkata', weekly, days_off });
     expect(await change({ days_off: [] })).toMatchObject({ timezone: 'Asia/Kolkata', weekly, days_off: [] });
-    const { error } = (await expectStatus(400, 'PATCH', pathOf(id), { key: tenant.key, body: {} })).body;
+    const { error } = (await expectStatus(400, 'PATCH', buildPath(id), { key: tenant.key, body: {} })).body;
     expect(error.code).toBe('VALIDATION_ERROR');
   });
 
@@ -52,9 +52,9 @@ describe('the hours of a user', () => {
       const days_off = [{ from: `2031-01-0${round + 1}`, to: '2031-02-01', reason: 'holiday' }];
       const parts = [{ timezone: ['Asia/Tokyo', 'Asia/Kolkata'][round % 2] }, { weekly: good.weekly }, { days_off }];
       await Promise.all(
-        parts.map((body) => expectStatus(200, 'PATCH', pathOf(id), { key: tenant.key, body: { ...body } })),
+        parts.map((body) => expectStatus(200, 'PATCH', buildPath(id), { key: tenant.key, body: { ...body } })),
       );
-      const { body } = await expectStatus(200, 'GET', pathOf(id), { key: tenant.key });
+      const { body } = await expectStatus(200, 'GET', buildPath(id), { key: tenant.key });
       expect(body.data.working_hours).toMatchObject(Object.assign({}, ...parts));
     }
   });
@@ -76,23 +76,23 @@ describe('the hours of a user', () => {
   ])('rejects working hours with %s', async (_, more, field) => {
     const { id } = await newUser(tenant);
     const body = { ...good, ...more };
-    const { error } = (await expectStatus(400, 'PATCH', pathOf(id), { key: tenant.key, body })).body;
+    const { error } = (await expectStatus(400, 'PATCH', buildPath(id), { key: tenant.key, body })).body;
     expect(error.details.fields).toMatchObject([{ field }]);
   });
 
   test('lets the signed-in person or an administrator set working hours', async () => {
     const { id } = await newUser(tenant);
     const { access_token: admin } = await signIn(tenant);
-    await expectStatus(200, 'PATCH', pathOf(id), { token: admin, body: good });
-    await expectStatus(200, 'PATCH', pathOf(tenant.admin.id), { token: admin, body: good });
+    await expectStatus(200, 'PATCH', buildPath(id), { token: admin, body: good });
+    await expectStatus(200, 'PATCH', buildPath(tenant.admin.id), { token: admin, body: good });
     const sql = database();
     await sql`
       update user_roles set role_id = (select id from roles where name = 'Sales_Rep')
       where company_id = ${tenant.companyId} and user_id = ${tenant.admin.id}`;
     const { access_token: person } = await signIn(tenant);
-    const refused = await call('PATCH', pathOf(id), { token: person, body: good });
+    const refused = await call('PATCH', buildPath(id), { token: person, body: good });
     expect([refused.status, refused.body.error.details.required_scopes]).toEqual([403, ['Company_Admin']]);
-    await expectStatus(200, 'PATCH', pathOf(tenant.admin.id), { token: person, body: good });
-    await expectStatus(403, 'GET', pathOf(id), { token: person });
+    await expectStatus(200, 'PATCH', buildPath(tenant.admin.id), { token: person, body: good });
+    await expectStatus(403, 'GET', buildPath(id), { token: person });
   });
 });

@@ -1,7 +1,7 @@
 // Working time and slots on nights with clock changes.
 import { describe, expect, test } from 'vitest';
 import { canTake, findSlots, type Member } from '../../domain/scheduling/slots.ts';
-import { daysOff, type WorkingWindow, workingTime } from '../../domain/scheduling/working-time.ts';
+import { computeDaysOff, computeWorkingTime, type WorkingWindow } from '../../domain/scheduling/working-time.ts';
 import { ZoneClocks } from '../../domain/service/zone-clocks.ts';
 
 const everyDay = (...windows: [start: string, end: string][]): WorkingWindow[] =>
@@ -12,7 +12,7 @@ const shown = (list: readonly { start: number; end: number }[]): string[] =>
 
 /** Returns the working times in a stretch of UTC as start and length in minutes. */
 const working = (timezone: string, window: [string, string], from: string, to: string): string[] =>
-  shown(workingTime({ timezone, weekly: everyDay(window) }, { start: at(from), end: at(to) }));
+  shown(computeWorkingTime({ timezone, weekly: everyDay(window) }, { start: at(from), end: at(to) }));
 
 describe('working time', () => {
   test.each([
@@ -123,14 +123,14 @@ describe('working time', () => {
   test('merges windows that touch or overlap, also over midnight', () => {
     const weekly = everyDay(['00:00', '03:00'], ['20:00', '22:30'], ['22:00', '23:00'], ['23:00', '24:00']);
     expect(
-      shown(workingTime({ timezone: 'UTC', weekly }, { start: at('2026-01-05'), end: at('2026-01-06T12:00Z') })),
+      shown(computeWorkingTime({ timezone: 'UTC', weekly }, { start: at('2026-01-05'), end: at('2026-01-06T12:00Z') })),
     ).toEqual(['2026-01-05T00:00:00.000Z 180', '2026-01-05T20:00:00.000Z 420']);
   });
 
   test('uses the local weekday', () => {
     // In Kiritimati, Monday starts on Sunday at ten UTC.
     const hours = { timezone: 'Pacific/Kiritimati', weekly: [{ weekday: 1, start: '00:00', end: '24:00' }] };
-    expect(shown(workingTime(hours, { start: at('2026-01-01'), end: at('2026-01-12') }))).toEqual([
+    expect(shown(computeWorkingTime(hours, { start: at('2026-01-01'), end: at('2026-01-12') }))).toEqual([
       '2026-01-04T10:00:00.000Z 1440',
       '2026-01-11T10:00:00.000Z 840',
     ]);
@@ -138,7 +138,7 @@ describe('working time', () => {
 });
 
 test('keeps days off for the length of their dates, with their reasons', () => {
-  const off = daysOff(
+  const off = computeDaysOff(
     [
       { from: '2026-10-26', to: '2026-10-26', reason: 'holiday' },
       { from: '2026-10-24', to: '2026-10-25', reason: 'time_off' },

@@ -56,7 +56,7 @@ function newFile(): { file: Blob; mark: string } {
   return { file: new Blob([`name,city\n${rows.join('')}`]), mark: mark.slice(0, 13) };
 }
 
-async function countOf(mark: string): Promise<number> {
+async function countAccounts(mark: string): Promise<number> {
   const rows = await database()`
     select from accounts where company_id = ${tenant.companyId} and city = ${mark}`;
   return rows.length;
@@ -69,7 +69,7 @@ describe('run', () => {
     const progress: ImportProgress[] = [];
     const done = await crm.imports.run(file, { body, partBytes, onProgress: (each) => progress.push(each) });
     expect(done).toMatchObject({ status: 'completed', counts: { created: 200, failed: 0 }, percent: 100 });
-    expect(await countOf(mark)).toBe(200);
+    expect(await countAccounts(mark)).toBe(200);
     expect(numbers()).toEqual([1, 2, 3, 4, 5]);
     expect(progress[0]).toMatchObject({ import: { status: 'awaiting_file' }, uploadedBytes: 0, totalBytes: file.size });
     expect(progress.slice(1, 6).map(({ uploadedBytes }) => uploadedBytes)).toEqual([1000, 2000, 3000, 4000, file.size]);
@@ -93,7 +93,7 @@ describe('run', () => {
       await writeFile(path, Buffer.from(await file.arrayBuffer()));
       const { crm } = newClient();
       const done = await crm.imports.run(await openAsBlob(path, { type: 'application/vnd.ms-excel' }), { body });
-      expect([done.counts.created, await countOf(mark)]).toEqual([200, 200]);
+      expect([done.counts.created, await countAccounts(mark)]).toEqual([200, 200]);
     } finally {
       await rm(folder, { recursive: true });
     }
@@ -121,7 +121,7 @@ describe('run', () => {
     const done = await second.crm.imports.run(file, { body, importId: id });
     expect(done).toMatchObject({ id, status: 'completed', counts: { created: 200, failed: 0 } });
     expect(second.numbers()).toEqual([2, 3, 4, 5]);
-    expect(await countOf(mark)).toBe(200);
+    expect(await countAccounts(mark)).toBe(200);
     // It has ended, so there is nothing left to do.
     const third = newClient();
     expect((await third.crm.imports.run(file, { body, importId: id })).counts.created).toBe(200);
@@ -140,7 +140,7 @@ describe('run', () => {
     expect(second.numbers()).toEqual([]);
     const third = newClient();
     await third.crm.imports.run(file, options);
-    expect(await countOf(mark)).toBe(200);
+    expect(await countAccounts(mark)).toBe(200);
   });
 
   test('sends a part again if its response was lost', async () => {
@@ -155,7 +155,7 @@ describe('run', () => {
     });
     await crm.imports.run(file, { body, partBytes });
     expect(numbers()).toEqual([1, 2, 3, 3, 3, 4, 5]);
-    expect(await countOf(mark)).toBe(200);
+    expect(await countAccounts(mark)).toBe(200);
   });
 
   test('throws the reason if the import fails, and cancels one whose file cannot be imported', async () => {

@@ -6,7 +6,7 @@ import { computeWait, mayRetry } from '../../sdk/src/retries.ts';
 import { anyAddress, expectStatus } from '../support/client.ts';
 import { type DeclaredOperation, operations } from '../support/document.ts';
 import { FailingProxy, failure } from '../support/failing-proxy.ts';
-import { alternativesOf, goodRequest, newWideTenant, sharedToken } from '../support/requests.ts';
+import { goodRequest, listAlternatives, newWideTenant, sharedToken } from '../support/requests.ts';
 import { adminPassword, database, newKey, newTenant, type Tenant } from '../support/tenants.ts';
 
 let tenant: Tenant;
@@ -22,7 +22,7 @@ const newClient = (options: Partial<ClientOptions> = {}) =>
   createClient({ baseUrl: proxy.url, headers: { 'x-forwarded-for': anyAddress() }, ...options });
 
 /** Returns the error of a call. */
-async function failureOf(call: Promise<unknown>): Promise<CrmError> {
+async function catchError(call: Promise<unknown>): Promise<CrmError> {
   const error = await call.then(
     () => 'nothing',
     (thrown: unknown) => thrown,
@@ -48,14 +48,14 @@ describe('every operation', () => {
   type AnyMethod = (call: object) => Promise<unknown>;
 
   /** Returns the path parameters of a filled path. */
-  function valuesOf({ path }: DeclaredOperation, filled: string): Record<string, string> {
+  function parsePathValues({ path }: DeclaredOperation, filled: string): Record<string, string> {
     const pattern = path.replaceAll(/[.*+?^$()|[\]\\]/g, '\\$&').replaceAll(/\{(\w+)\}/g, '(?<$1>[^/]+)');
     const groups = new RegExp(`^${pattern}$`).exec(filled)?.groups ?? {};
     return Object.fromEntries(Object.entries(groups).map(([name, value]) => [name, decodeURIComponent(value)]));
   }
 
   // Gateways sign byte by byte.
-  const unsigned = operations.filter((each) => !alternativesOf(each).some(({ scheme }) => scheme === 'signature'));
+  const unsigned = operations.filter((each) => !listAlternatives(each).some(({ scheme }) => scheme === 'signature'));
   test.each(unsigned)('has $id as a method, with a result as in the OpenAPI document', async (operation) => {
     const { path, options } = await goodRequest(operation, wide);
     const statuses: number[] = [];
@@ -67,7 +67,7 @@ describe('every operation', () => {
     const { query, rawBody, headers = {} } = options;
     // Prepared raw bodies are forms with a file.
     const body = rawBody === undefined ? options.body : await new Response(rawBody, { headers }).formData();
-    const answer = await client[operation.id]?.({ path: valuesOf(operation, path), query, body });
+    const answer = await client[operation.id]?.({ path: parsePathValues(operation, path), query, body });
     expect(answer).toBeDefined();
     expect(operation.statuses.filter((status) => status.startsWith('2'))).toContain(statuses.join());
   });
@@ -130,8 +130,8 @@ describe('requests', () => {
   test('encodes paths and queries, so that no value changes the path', async () => {
     const crm = newClient({ apiKey: tenant.key });
     const email = `a+b&c=d%${randomUUID()}@bluelake.example`;
-    expect(await failureOf(crm.getCustomerByEmail({ query: { email } }))).toMatchObject({ code: 'NOT_FOUND' });
-    expect(await failureOf(crm.getUser({ path: { id: '../me?x#y' } }))).toMatchObject({ code: 'NOT_FOUND' });
+    expect(await catchError(crm.getCustomerByEmail({ query: { email } }))).toMatchObject({ code: 'NOT_FOUND' });
+    expect(await catchError(crm.getUser({ path: { id: '../me?x#y' } }))).toMatchObject({ code: 'NOT_FOUND' });
     proxy.failWith();
     for (const id of ['..', '.', '', undefined as never])
       await expect(crm.getUser({ path: { id } })).rejects.toThrow(TypeError);
@@ -155,7 +155,7 @@ describe('requests', () => {
 
   test('does not follow redirects, so that no key reaches another host', async () => {
     proxy.failWith({ status: 307, headers: { location: `${proxy.url}/v1/me` }, body: '' });
-    expect(await failureOf(newClient({ apiKey: tenant.key }).getMe())).toMatchObject({ code: 'UNREADABLE_ANSWER' });
+    expect(await catchError(newClient({ apiKey: tenant.key }).getMe())).toMatchObject({ code: 'UNREADABLE_ANSWER' });
     expect(proxy.seen).toHaveLength(1);
   });
 });
@@ -192,7 +192,7 @@ describe('a write with a lost request or response', () => {
       [failure(503, 'SERVICE_UNAVAILABLE'), 'SERVICE_UNAVAILABLE'],
     ] as const) {
       proxy.failWith(fault);
-      expect(await failureOf(crm.createApiKey({ body }))).toMatchObject({ code });
+      expect(await catchError(crm.createApiKey({ body }))).toMatchObject({ code });
       expect(proxy.seen).toHaveLength(1);
     }
   });
@@ -237,7 +237,7 @@ describe('a write with a lost request or response', () => {
 describe('a permanent failure', () => {
   test('throws the code, message and details of the API', async () => {
     const crm = newClient({ apiKey: tenant.key });
-    const error = await failureOf(crm.createLead({ body: { first_name: '', email: 'nobody' } }));
+    const error = await catchError(crm.createLead({ body: { first_name: '', email: 'nobody' } }));
     expect(error).toMatchObject({ name: 'CrmError', code: 'VALIDATION_ERROR', status: 400 });
     expect(error.fields.map(({ field, code }) => [field, code])).toEqual([
       ['email', 'INVALID_FORMAT'],
@@ -254,7 +254,7 @@ describe('a permanent failure', () => {
     const { email } = (await newTenant()).admin;
     const signIn = (password: string) =>
       newClient().createSession({ query: { grant_type: 'password' }, body: { email, password } });
-    expect(await failureOf(signIn('wrong'))).toMatchObject({ code: 'invalid_grant', status: 400, fields: [] });
+    expect(await catchError(signIn('wrong'))).toMatchObject({ code: 'invalid_grant', status: 400, fields: [] });
     expect((await signIn(adminPassword)).token_type).toBe('bearer');
   });
 
@@ -263,7 +263,7 @@ describe('a permanent failure', () => {
     const crm = newClient({ apiKey, longestWait: 0 });
     await crm.getMe();
     proxy.failWith();
-    const error = await failureOf(crm.getMe());
+    const error = await catchError(crm.getMe());
     expect(error).toMatchObject({ code: 'RATE_LIMIT_EXCEEDED', status: 429, details: { limit: 1, remaining: 0 } });
     expect(error.retryAfter).toBe(error.details.retry_after);
     expect(error.retryAfter).toBeGreaterThanOrEqual(1);
@@ -273,13 +273,13 @@ describe('a permanent failure', () => {
   test('retries exactly as often as configured', async () => {
     const overloaded = failure(503, 'SERVICE_UNAVAILABLE', { 'retry-after': '0' });
     proxy.failWith(...Array(6).fill(overloaded));
-    expect(await failureOf(newClient({ apiKey: tenant.key, retries: 2 }).getMe())).toMatchObject({ status: 503 });
+    expect(await catchError(newClient({ apiKey: tenant.key, retries: 2 }).getMe())).toMatchObject({ status: 503 });
     expect(proxy.seen).toHaveLength(3);
   });
 
   test('does not retry after an exceeded quota', async () => {
     proxy.failWith(failure(429, 'QUOTA_EXCEEDED', { 'retry-after': '0' }));
-    expect(await failureOf(newClient({ apiKey: tenant.key }).getMe())).toMatchObject({ code: 'QUOTA_EXCEEDED' });
+    expect(await catchError(newClient({ apiKey: tenant.key }).getMe())).toMatchObject({ code: 'QUOTA_EXCEEDED' });
     expect(proxy.seen).toHaveLength(1);
   });
 
@@ -290,7 +290,7 @@ describe('a permanent failure', () => {
     ['JSON without an error', { error: null }],
   ])('reports a proxy response with %s as not from the API', async (_, body) => {
     proxy.failWith({ status: 502, body });
-    expect(await failureOf(newClient({ retries: 0 }).getHealth())).toMatchObject({
+    expect(await catchError(newClient({ retries: 0 }).getHealth())).toMatchObject({
       code: 'UNREADABLE_ANSWER',
       status: 502,
     });
@@ -300,14 +300,14 @@ describe('a permanent failure', () => {
 
   test('reports an unreadable success', async () => {
     proxy.failWith({ status: 200, body: '<h1>Welcome</h1>' });
-    expect(await failureOf(newClient({ retries: 0 }).getHealth())).toMatchObject({ code: 'UNREADABLE_ANSWER' });
+    expect(await catchError(newClient({ retries: 0 }).getHealth())).toMatchObject({ code: 'UNREADABLE_ANSWER' });
   });
 });
 
 describe('timeouts and waits', () => {
   test('ends an attempt that times out, and the next one succeeds', async () => {
     proxy.failWith('silence', 'silence');
-    const unanswered = await failureOf(newClient({ retries: 0, timeout: 50 }).getHealth());
+    const unanswered = await catchError(newClient({ retries: 0, timeout: 50 }).getHealth());
     expect(unanswered).toMatchObject({ code: 'TIMED_OUT', status: undefined });
     expect((await newClient({ retries: 9, timeout: 1000 }).getHealth()).status).toBe('ok');
     expect(proxy.seen.length).toBeGreaterThan(2);
@@ -346,7 +346,7 @@ describe('timeouts and waits', () => {
     vi.useFakeTimers({ now: Date.parse('2026-01-01T00:00:00Z'), toFake: ['Date'] });
     try {
       proxy.failWith(failure(503, 'SERVICE_UNAVAILABLE', { 'retry-after': 'Thu, 01 Jan 2026 00:01:30 GMT' }));
-      expect((await failureOf(newClient({ apiKey: tenant.key }).getMe())).retryAfter).toBe(90);
+      expect((await catchError(newClient({ apiKey: tenant.key }).getMe())).retryAfter).toBe(90);
     } finally {
       vi.useRealTimers();
     }
@@ -407,7 +407,7 @@ describe('lists', () => {
 
   test('ends an iteration with the error of a page', async () => {
     const iterator = newClient({ apiKey: tenant.key }).listRecords.all({ path: { object: 'object:nowhere' } });
-    expect(await failureOf(iterator.next())).toMatchObject({ code: 'NOT_FOUND' });
+    expect(await catchError(iterator.next())).toMatchObject({ code: 'NOT_FOUND' });
   });
 });
 
@@ -465,7 +465,7 @@ describe('a feed', () => {
   test('stops following a feed on permanent failures, and when it is aborted', async () => {
     const crm = newClient({ apiKey: tenant.key });
     proxy.failWith();
-    expect(await failureOf(crm.listChanges.follow({ query: { cursor: 'junk' } }).next())).toMatchObject({
+    expect(await catchError(crm.listChanges.follow({ query: { cursor: 'junk' } }).next())).toMatchObject({
       code: 'VALIDATION_ERROR',
     });
     const recorded = new AbortController();

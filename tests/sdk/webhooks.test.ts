@@ -9,9 +9,9 @@ const body = '{"event":"record.created"}';
 
 const digest = (text: string | Buffer, key = secret, time: string | number = now): string =>
   createHmac('sha256', key).update(`${time}.`).update(text).digest('hex');
-const headerOf = (signature = digest(body), time: string | number = now): string => `t=${time},v1=${signature}`;
+const buildHeader = (signature = digest(body), time: string | number = now): string => `t=${time},v1=${signature}`;
 
-async function reasonOf(verified: Promise<unknown>): Promise<string> {
+async function catchReason(verified: Promise<unknown>): Promise<string> {
   const error = await verified.catch((thrown: unknown) => thrown);
   expect(error).toBeInstanceOf(WebhookSignatureError);
   return (error as WebhookSignatureError).reason;
@@ -35,7 +35,7 @@ describe('a genuine webhook', () => {
     const both = `t=${now},v1=${digest(body)},v1=${digest(body, old)}`;
     for (const secrets of [[secret], [old], [secret, old], ['whsec_another', old]])
       expect(await verifyWebhook(body, both, secrets)).toEqual({ event: 'record.created' });
-    expect(await verifyWebhook(body, headerOf(digest(body, old)), [secret, old])).toBeDefined();
+    expect(await verifyWebhook(body, buildHeader(digest(body, old)), [secret, old])).toBeDefined();
   });
 
   test('accepts any bytes, and ignores unknown signature schemes', async () => {
@@ -48,15 +48,15 @@ describe('a genuine webhook', () => {
 
   test.each([-300, -1, 0, 1, 300])('accepts a webhook signed %i seconds from now', async (seconds) => {
     const time = now + seconds;
-    expect(await verifyWebhook(body, headerOf(digest(body, secret, time), time), secret)).toBeDefined();
+    expect(await verifyWebhook(body, buildHeader(digest(body, secret, time), time), secret)).toBeDefined();
   });
 });
 
 describe('a rejected webhook', () => {
   test.each([-301, 301])('rejects a webhook signed %i seconds from now', async (seconds) => {
     const time = now + seconds;
-    const header = headerOf(digest(body, secret, time), time);
-    expect(await reasonOf(verifyWebhook(body, header, secret))).toBe('outside_tolerance');
+    const header = buildHeader(digest(body, secret, time), time);
+    expect(await catchReason(verifyWebhook(body, header, secret))).toBe('outside_tolerance');
     expect(await verifyWebhook(body, header, secret, 301)).toBeDefined();
   });
 
@@ -66,12 +66,12 @@ describe('a rejected webhook', () => {
     ['a body that was parsed and written again', JSON.stringify(JSON.parse(body), null, 1)],
     ['no body', ''],
   ])('rejects a webhook that came with %s', async (_, altered) => {
-    expect(await reasonOf(verifyWebhook(altered, headerOf(), secret))).toBe('no_match');
+    expect(await catchReason(verifyWebhook(altered, buildHeader(), secret))).toBe('no_match');
   });
 
   test('rejects a changed time and a signature of another secret', async () => {
-    expect(await reasonOf(verifyWebhook(body, headerOf(digest(body), now + 1), secret))).toBe('no_match');
-    expect(await reasonOf(verifyWebhook(body, headerOf(), ['whsec_another']))).toBe('no_match');
+    expect(await catchReason(verifyWebhook(body, buildHeader(digest(body), now + 1), secret))).toBe('no_match');
+    expect(await catchReason(verifyWebhook(body, buildHeader(), ['whsec_another']))).toBe('no_match');
   });
 
   test.each([
@@ -90,11 +90,11 @@ describe('a rejected webhook', () => {
     `t=${now},v1=${digest(body)}0`,
     `t=${now},v1=${'g'.repeat(64)}`,
   ])('rejects a webhook whose header is %s', async (header) => {
-    expect(await reasonOf(verifyWebhook(body, header, secret))).toBe('malformed_header');
+    expect(await catchReason(verifyWebhook(body, header, secret))).toBe('malformed_header');
   });
 
   test('rejects an empty secret, so that an unset variable opens nothing', async () => {
     for (const secrets of ['', [], [secret, ''], [undefined as unknown as string]])
-      await expect(verifyWebhook(body, headerOf(), secrets)).rejects.toThrow(TypeError);
+      await expect(verifyWebhook(body, buildHeader(), secrets)).rejects.toThrow(TypeError);
   });
 });

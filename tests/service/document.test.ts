@@ -3,7 +3,7 @@ import { spawnSync } from 'node:child_process';
 import type { OpenAPIV3_1 } from 'openapi-types';
 import { describe, expect, inject, test } from 'vitest';
 import { expectStatus } from '../support/client.ts';
-import { type DeclaredOperation, document, operationOf, operations, resolve } from '../support/document.ts';
+import { type DeclaredOperation, document, findOperation, operations, resolve } from '../support/document.ts';
 import type { Schema } from '../support/schemas.ts';
 
 describe('GET /v1/openapi.json', () => {
@@ -46,7 +46,7 @@ interface Sample {
   source: string;
 }
 
-const samplesOf = (operation: DeclaredOperation) =>
+const listSamples = (operation: DeclaredOperation) =>
   (operation.declared['x-codeSamples'] as Sample[]).filter(({ lang }) => lang === 'Shell');
 
 /** Returns the request that curl would send if a shell ran the sample. */
@@ -57,13 +57,13 @@ function readSample({ source }: Sample): { method: string; path: string; headers
   });
   expect(shell.stderr).toBe('');
   const words = shell.stdout.split('\0').slice(0, -1);
-  const valuesOf = (option: string) => words.filter((_, index) => words[index - 1] === option);
-  const body = valuesOf('-d')[0] ?? (valuesOf('--data-urlencode').join('&') || undefined);
+  const listValues = (option: string) => words.filter((_, index) => words[index - 1] === option);
+  const body = listValues('-d')[0] ?? (listValues('--data-urlencode').join('&') || undefined);
   const url = new URL(words.find((word) => word.startsWith('http://127.0.0.1:8080/')) ?? '');
   return {
-    method: valuesOf('-X')[0] ?? (body === undefined && valuesOf('-F').length === 0 ? 'GET' : 'POST'),
+    method: listValues('-X')[0] ?? (body === undefined && listValues('-F').length === 0 ? 'GET' : 'POST'),
     path: url.pathname,
-    headers: new Headers(valuesOf('-H').map((line) => line.split(': ') as [string, string])),
+    headers: new Headers(listValues('-H').map((line) => line.split(': ') as [string, string])),
     body,
   };
 }
@@ -72,13 +72,13 @@ describe('the curl samples', () => {
   test.each(operations.map((operation) => [operation.id, operation] as const))(
     'has a curl sample for %s that works when pasted',
     (id, operation) => {
-      expect(samplesOf(operation).length).toBeGreaterThan(0);
+      expect(listSamples(operation).length).toBeGreaterThan(0);
       const { security = [], requestBody } = operation.declared;
       const [scheme] = Object.keys(security[0] ?? {});
       const media = Object.entries((requestBody as OpenAPIV3_1.RequestBodyObject | undefined)?.content ?? {})[0];
-      for (const sample of samplesOf(operation)) {
+      for (const sample of listSamples(operation)) {
         const read = readSample(sample);
-        expect(operationOf(read.method, read.path)?.id).toBe(id);
+        expect(findOperation(read.method, read.path)?.id).toBe(id);
         expect(read.headers.get('x-api-key')).toBe(scheme === 'apiKey' ? 'the-key' : null);
         if (scheme === 'session') expect(read.headers.get('authorization')).toBe('Bearer the-token');
         if (media?.[0] === 'application/json') {
@@ -96,7 +96,7 @@ describe('the curl samples', () => {
   );
 
   test('signs up with the curl sample of the signup', async () => {
-    const [sample] = samplesOf(operations.find(({ id }) => id === 'createOnboarding') as DeclaredOperation);
+    const [sample] = listSamples(operations.find(({ id }) => id === 'createOnboarding') as DeclaredOperation);
     const { method, path, headers, body } = readSample(sample as Sample);
     const answer = await expectStatus(201, method, path, { headers: Object.fromEntries(headers), rawBody: body ?? '' });
     expect(answer.body.data.user.email).toBe('sara@bluelake.example');

@@ -1,7 +1,7 @@
 // Compares operations on intervals with the same operations on single points in time.
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { type Interval, intersect, Occupied, subtract, union, widen } from '../../domain/service/intervals.ts';
+import { type Interval, intersect, Occupied, subtract, unite, widen } from '../../domain/service/intervals.ts';
 import { readSeed } from '../support/seed.ts';
 
 const seed = readSeed('INTERVALS_SEED');
@@ -27,7 +27,7 @@ describe(`intervals compared with points in time, INTERVALS_SEED=${seed}`, () =>
   test('joins, intersects and subtracts intervals', () => {
     fc.assert(
       fc.property(list, list, (a, b) => {
-        expect(union(a)).toEqual(of((moment) => has(a, moment)));
+        expect(unite(a)).toEqual(of((moment) => has(a, moment)));
         expect(intersect(a, b)).toEqual(of((moment) => has(a, moment) && has(b, moment)));
         expect(subtract(a, b)).toEqual(of((moment) => has(a, moment) && !has(b, moment)));
       }),
@@ -57,7 +57,7 @@ test('leaves the given lists of intervals unchanged', () => {
     { start: 1, end: 6 },
   ];
   const copy = structuredClone(given);
-  union(given);
+  unite(given);
   subtract(given, given);
   new Occupied(given);
   expect(widen(given, 1, 2)).toEqual([

@@ -254,7 +254,7 @@ test('completes bookings a quarter of an hour after their end, and not before', 
 });
 
 test('returns the unused calls of a dead process to the quota of their month once', async () => {
-  const quotaOf = async ({ companyId }: Tenant) => {
+  const readQuota = async ({ companyId }: Tenant) => {
     const [row] = await database()`
       select (select calls::int from api_quota where company_id = ${companyId}) as calls,
         (select count(*)::int from api_quota_blocks where company_id = ${companyId}) as blocks`;
@@ -278,8 +278,8 @@ test('returns the unused calls of a dead process to the quota of their month onc
   await addBlock(second, 7, 31);
   for (let turn = 0; turn < 2; turn += 1) {
     await pool.use((sql) => sweepLeases(sql, 1000, new Date()));
-    expect(await quotaOf(first)).toEqual({ calls: 880, blocks: 1 });
-    expect(await quotaOf(second)).toEqual({ calls: 993, blocks: 0 });
+    expect(await readQuota(first)).toEqual({ calls: 880, blocks: 1 });
+    expect(await readQuota(second)).toEqual({ calls: 993, blocks: 0 });
   }
 });
 

@@ -1,6 +1,6 @@
 // Duplicate checks: their settings, and new records compared with stored ones by any field.
 import { describe, expect, test } from 'vitest';
-import { builtinObject } from '../../domain/objects/builtin.ts';
+import { findBuiltinObject } from '../../domain/objects/builtin.ts';
 import { type Answer, call, expectStatus, type Json } from '../support/client.ts';
 import {
   createRecord,
@@ -108,7 +108,7 @@ describe('rejected checks', () => {
 });
 
 /** Returns a value for each writable field that no other record of the tenant has. */
-async function valuesOf(tenant: Tenant, object: 'leads' | 'deals'): Promise<Record<string, unknown>> {
+async function buildValues(tenant: Tenant, object: 'leads' | 'deals'): Promise<Record<string, unknown>> {
   await database()`
     insert into sources (company_id, id, name, created_at, updated_at)
     values (${tenant.companyId}, gen_random_uuid(), 'Fair', now(), now()) on conflict do nothing`;
@@ -158,11 +158,13 @@ async function valuesOf(tenant: Tenant, object: 'leads' | 'deals'): Promise<Reco
 }
 
 describe.each(['leads', 'deals'] as const)('%s', (object) => {
-  const writable = (builtinObject(object)?.fields ?? []).filter((field) => !field.readOnly).map((field) => field.name);
+  const writable = (findBuiltinObject(object)?.fields ?? [])
+    .filter((field) => !field.readOnly)
+    .map((field) => field.name);
 
   test('compares new records with stored ones by each writable field', async () => {
     const tenant = await newTenant();
-    const values = await valuesOf(tenant, object);
+    const values = await buildValues(tenant, object);
     expect(Object.keys(values).toSorted()).toEqual(writable.toSorted());
     const stored = await createRecord(tenant.key, object, values);
     const basis = (index: number) =>

@@ -15,7 +15,7 @@ const create = (tenant: Tenant, body: object): Promise<Json> => createSetting(te
 const patch = (tenant: Tenant, id: string, body: object): Promise<Json> => changeSetting(tenant, path(id), body);
 const describeAll = async (tenant: Tenant): Promise<string[]> =>
   (await list(tenant)).map(({ order_position, name, is_default }) => `${order_position} ${name} ${is_default}`);
-const stagesOf = async (tenant: Tenant, pipelineId: string): Promise<Json[]> =>
+const listStages = async (tenant: Tenant, pipelineId: string): Promise<Json[]> =>
   (await listSettings(tenant.key, stagesPath)).filter(({ pipeline_id }) => pipeline_id === pipelineId);
 const refuse = (status: number, tenant: Tenant, method: string, to: string, body?: object) =>
   expectStatus(status, method, to, { key: tenant.key, ...(body ? { body } : {}) });
@@ -40,7 +40,7 @@ describe('a pipeline', () => {
     const tenant = await newTenant();
     expect(await describeAll(tenant)).toEqual(['1 Sales true']);
     const [sales] = await list(tenant);
-    expect(await stagesOf(tenant, sales.id)).toHaveLength(6);
+    expect(await listStages(tenant, sales.id)).toHaveLength(6);
     const leads = await listSettings(tenant.key, '/v1/settings/statuses/leads');
     expect(new Set(leads.map(({ pipeline_id }) => pipeline_id))).toEqual(new Set([null]));
   });
@@ -51,7 +51,7 @@ describe('a pipeline', () => {
     expect(pipeline).toMatchObject({ name: 'Renewals', is_default: false, order_position: 2 });
     const { body } = await expectStatus(200, 'GET', path(pipeline.id.toUpperCase()), { key: tenant.testKey });
     expect(body.data.pipeline).toEqual(pipeline);
-    const stages = await stagesOf(tenant, pipeline.id);
+    const stages = await listStages(tenant, pipeline.id);
     expect(stages.map(({ order_position, name, outcome }) => `${order_position} ${name} ${outcome}`)).toEqual([
       '1 New open',
       '2 Contacted open',
@@ -144,13 +144,13 @@ describe('the default pipeline', () => {
 describe('stages of several pipelines', () => {
   test('have names, positions and a last active one of their own', async () => {
     const { tenant, partners } = await newTenantWithPartners();
-    const [introduced] = await stagesOf(tenant, partners.id);
+    const [introduced] = await listStages(tenant, partners.id);
     const twin = await refuse(409, tenant, 'POST', stagesPath, { name: 'INTRODUCED', pipeline_id: partners.id });
     expect(twin.body.error).toMatchObject({ details: { existing_id: introduced.id } });
     expect(await createSetting(tenant, stagesPath, { name: 'Introduced' })).toMatchObject({ order_position: 7 });
-    for (const { id, name } of await stagesOf(tenant, partners.id))
+    for (const { id, name } of await listStages(tenant, partners.id))
       if (name !== 'Signed') await expectStatus(200, 'DELETE', `${stagesPath}/${id}`, { key: tenant.key });
-    const [signed] = await stagesOf(tenant, partners.id);
+    const [signed] = await listStages(tenant, partners.id);
     expect(signed).toMatchObject({ name: 'Signed', order_position: 1 });
     const last = await refuse(409, tenant, 'DELETE', `${stagesPath}/${signed.id}`);
     expect(last.body.error.details.reason).toBe('last_active');
@@ -178,7 +178,7 @@ describe('a deal', () => {
     });
     const own = { stage: 'New', pipeline: 'Partners', name: 'B' };
     expect(await createRecord(key, 'deals', own)).toMatchObject({
-      stage_id: (await stagesOf(tenant, partners.id)).find(({ name }) => name === 'New')?.id,
+      stage_id: (await listStages(tenant, partners.id)).find(({ name }) => name === 'New')?.id,
     });
     const post = (body: object) =>
       refusedFields(422, 'POST', '/v1/objects/deals/records', {
@@ -328,7 +328,7 @@ describe('deleting a pipeline', () => {
     await patchRecord(tenant.key, 'deals', deal.id, { pipeline: 'Sales', stage: 'Won' });
     await expectStatus(200, 'DELETE', dealPath(trial.id), { key: tenant.testKey });
     await expectStatus(200, 'DELETE', path(partners.id), { key: tenant.key });
-    expect(await stagesOf(tenant, partners.id)).toEqual([]);
+    expect(await listStages(tenant, partners.id)).toEqual([]);
     await refuse(404, tenant, 'DELETE', path(partners.id));
     const restored = await expectStatus(200, 'POST', `/v1/objects/deals/deleted-records/${trial.id}/restore`, {
       key: tenant.testKey,

@@ -6,9 +6,9 @@ import {
   createRecord,
   lead,
   leftBehind,
+  listProblems,
   newCustomField,
   patchRecord,
-  problemsOf,
   readRecord,
   recordsPath,
   refusedFields,
@@ -31,7 +31,7 @@ const log = (key: string, on: string, more: object = {}) =>
 async function unmet(key: string, id: string, body: object = { stage: 'Won' }): Promise<string[]> {
   const { error } = (await move(422, key, id, body)).body;
   expect(error).toMatchObject({ code: 'VALIDATION_ERROR', details: { reason: 'pre_conditions_not_met' } });
-  return problemsOf(error);
+  return listProblems(error);
 }
 
 describe('fields that must have a value', () => {

@@ -50,7 +50,7 @@ function slowDeadline(started: number, minutes: number, hours: BusinessHours): n
   return moment;
 }
 
-const timeOf = (minutes: number): string =>
+const formatTime = (minutes: number): string =>
   `${String(Math.floor(minutes / 60)).padStart(2, '0')}:${String(minutes % 60).padStart(2, '0')}`;
 
 /** Timestamps near clock changes of the zones, and others. */
@@ -83,14 +83,14 @@ const businessHours = fc
   })
   .map(({ timezone, times, days }): BusinessHours => {
     const [start = 0, end = 0] = times.toSorted((a, b) => a - b);
-    return { timezone, start: timeOf(start), end: timeOf(end), days };
+    return { timezone, start: formatTime(start), end: formatTime(end), days };
   });
 
 test('computes deadlines as a walk minute by minute does, including clock changes', () => {
   process.stdout.write(`\nsla: SLA_SEED=${seed}\n`);
   const property = fc.property(starts, businessHours, fc.integer({ min: 1, max: 2000 }), (started, hours, asked) => {
     // At most two weeks of work, so that the walk ends in time.
-    const length = hours.days.length * 2 * (minutesOf(hours.end) - minutesOf(hours.start));
+    const length = hours.days.length * 2 * (parseMinutes(hours.end) - parseMinutes(hours.start));
     const minutes = Math.min(asked, length);
     expect(computeDeadline(new Date(started), minutes, hours).toISOString()).toBe(
       new Date(slowDeadline(started, minutes, hours)).toISOString(),
@@ -99,7 +99,7 @@ test('computes deadlines as a walk minute by minute does, including clock change
   fc.assert(property, { seed, numRuns: Number(process.env.SLA_RUNS ?? 300) });
 });
 
-function minutesOf(time: string): number {
+function parseMinutes(time: string): number {
   const [hours = 0, minutes = 0] = time.split(':').map(Number);
   return hours * 60 + minutes;
 }

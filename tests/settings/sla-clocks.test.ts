@@ -10,7 +10,7 @@ import { handleSlaClocks } from '../../jobs/settings/sla.ts';
 import { expectStatus, type Json } from '../support/client.ts';
 import { recordedEvents } from '../support/events.ts';
 import { changesAfter, now } from '../support/feeds.ts';
-import { contextOf } from '../support/job-runs.ts';
+import { buildJobContext } from '../support/job-runs.ts';
 import { PausedJobs } from '../support/paused-jobs.ts';
 import { createRecord, createRecords, leftBehind, patchRecord, recordsPath } from '../support/records.ts';
 import { database, newTenant, newUser, type Tenant } from '../support/tenants.ts';
@@ -45,7 +45,7 @@ afterAll(async () => {
 const minute = 60_000;
 const later = (minutes: number): Date => new Date(Date.now() + minutes * minute);
 const roundAfter = (minutes: number, server = 0): Promise<number> =>
-  handleSlaClocks(contextOf('sla', servers[server] as JobPools, { now: () => later(minutes) }));
+  handleSlaClocks(buildJobContext('sla', servers[server] as JobPools, { now: () => later(minutes) }));
 
 const createPolicy = async (tenant: Tenant, body: object = {}): Promise<Json> => {
   const policy = { name: `Policy ${Math.random()}`, entity_type: 'lead', ...body };
@@ -58,11 +58,11 @@ const logActivity = (tenant: Tenant, entityId: string, more: object = {}): Promi
   const body = { entity_type: 'lead', entity_id: entityId, activity_type: 'Call', summary: 'Spoke', ...more };
   return expectStatus(201, 'POST', '/v1/activities', { key: tenant.key, body });
 };
-const clocksOf = async (recordId: string): Promise<Json[]> => [
+const readClocks = async (recordId: string): Promise<Json[]> => [
   ...(await database()`select * from sla_clocks where record_id = ${recordId} order by kind, started_at`),
 ];
 const open = async (recordId: string): Promise<string[]> =>
-  (await clocksOf(recordId)).filter((clock) => clock.ended_at === null).map((clock) => clock.kind);
+  (await readClocks(recordId)).filter((clock) => clock.ended_at === null).map((clock) => clock.kind);
 const breaches = async (recordId: string): Promise<Json[]> =>
   (await leftBehind(recordId)).events.filter((event) => event.event === 'sla.breached');
 const notifications = async (recordId: string): Promise<Json[]> => [
@@ -73,14 +73,14 @@ const all = { first_response_time: 60, every_response_time: 120, resolution_time
 test('starts clocks for every way of creating a record, with deadlines from its creation, only if policies exist', async () => {
   const tenant = await newTenant();
   const bare = await createLead(tenant);
-  expect(await clocksOf(bare.id)).toEqual([]);
+  expect(await readClocks(bare.id)).toEqual([]);
   const policy = await createPolicy(tenant, all);
   const lead = await createLead(tenant, { email: 'b@x.example' });
   const [batched] = await createRecords(tenant.key, 'leads', [{ first_name: 'C', email: 'c@x.example' }]);
   const body = { first_name: 'D', email: 'd@x.example' };
   const taken = (await expectStatus(201, 'POST', '/v1/leads', { key: tenant.key, body })).body.data.lead;
   for (const record of [lead, batched, taken]) {
-    const clocks = await clocksOf(record.id);
+    const clocks = await readClocks(record.id);
     expect(clocks.map((clock) => [clock.kind, (clock.due_at - clock.started_at) / minute])).toEqual([
       ['every_response', 120],
       ['first_response', 60],
@@ -90,7 +90,7 @@ test('starts clocks for every way of creating a record, with deadlines from its 
     expect(clocks[0].started_at.toISOString()).toBe(record.created_at);
   }
   const deal = await createRecord(tenant.key, 'deals', { name: 'Deal' });
-  expect(await clocksOf(deal.id)).toEqual([]);
+  expect(await readClocks(deal.id)).toEqual([]);
 });
 
 test('emits one breach with its body for any number of servers and runs', async () => {
@@ -101,7 +101,7 @@ test('emits one breach with its body for any number of servers and runs', async 
   expect(await breaches(lead.id)).toEqual([]);
   await Promise.all(Array.from({ length: 8 }, (_, index) => roundAfter(65.5, index % 2)));
   await roundAfter(600);
-  const [clock] = await clocksOf(lead.id);
+  const [clock] = await readClocks(lead.id);
   expect(await breaches(lead.id)).toMatchObject([
     {
       test_mode: false,
@@ -166,7 +166,7 @@ describe('contacts', () => {
     const lead = await createLead(tenant);
     const at = new Date(Date.parse(lead.created_at) + 2 * minute).toISOString();
     await logActivity(tenant, lead.id, { performed_at: at });
-    const clocks = await clocksOf(lead.id);
+    const clocks = await readClocks(lead.id);
     expect(clocks.map((clock) => [clock.kind, clock.satisfied_at?.toISOString() ?? null])).toEqual([
       ['every_response', at],
       ['every_response', null],
@@ -194,10 +194,10 @@ describe('contacts', () => {
     };
     const { body } = await expectStatus(201, 'POST', '/v1/activities', { key: tenant.key, body: note });
     expect(body.data.entity.last_contacted_at).toBe(at);
-    expect((await clocksOf(lead.id)).filter(({ satisfied_at }) => satisfied_at !== null)).toEqual([]);
+    expect((await readClocks(lead.id)).filter(({ satisfied_at }) => satisfied_at !== null)).toEqual([]);
     const change = { key: tenant.key, body: { activity_type: 'Call' } };
     await expectStatus(200, 'PATCH', `/v1/activities/${body.data.activity.id}`, change);
-    const satisfied = (await clocksOf(lead.id)).filter(({ satisfied_at }) => satisfied_at?.toISOString() === at);
+    const satisfied = (await readClocks(lead.id)).filter(({ satisfied_at }) => satisfied_at?.toISOString() === at);
     expect(satisfied.map(({ kind }) => kind)).toEqual(['every_response', 'first_response']);
   });
 
@@ -210,7 +210,7 @@ describe('contacts', () => {
     await roundAfter(3);
     await roundAfter(4);
     expect(await breaches(lead.id)).toHaveLength(1);
-    expect((await clocksOf(lead.id))[0].satisfied_at.toISOString()).toBe(at);
+    expect((await readClocks(lead.id))[0].satisfied_at.toISOString()).toBe(at);
   });
 });
 
@@ -219,7 +219,7 @@ test('ends clocks in a final status of a lead, and starts new ones when it leave
   await createPolicy(tenant, all);
   const lead = await createLead(tenant);
   await patchRecord(tenant.key, 'leads', lead.id, { lead_status: 'Disqualified' });
-  const ended = await clocksOf(lead.id);
+  const ended = await readClocks(lead.id);
   expect(ended.map((clock) => [clock.kind, clock.satisfied_at !== null, clock.ended_at !== null])).toEqual([
     ['every_response', false, true],
     ['first_response', false, true],
@@ -230,7 +230,7 @@ test('ends clocks in a final status of a lead, and starts new ones when it leave
   await patchRecord(tenant.key, 'leads', lead.id, { lead_status: 'Contacted' });
   expect(await open(lead.id)).toEqual(['every_response', 'first_response', 'resolution']);
   expect(
-    await clocksOf(
+    await readClocks(
       await createLead(tenant, { email: 'e@x.example', lead_status: 'Converted' }).then((made) => made.id),
     ),
   ).toEqual([]);
@@ -242,10 +242,10 @@ test('prefers the policy of the priority, and recomputes clocks from their start
   const urgent = await createPolicy(tenant, { first_response_time: 60, priority: 1 });
   await createPolicy(tenant, { first_response_time: 5, priority: 1 });
   const lead = await createLead(tenant, { priority: 3 });
-  const [before] = await clocksOf(lead.id);
+  const [before] = await readClocks(lead.id);
   expect(before.policy_id).toBe(general.id);
   await patchRecord(tenant.key, 'leads', lead.id, { priority: 1 });
-  const after = (await clocksOf(lead.id)).filter((clock) => clock.ended_at === null);
+  const after = (await readClocks(lead.id)).filter((clock) => clock.ended_at === null);
   expect(after).toMatchObject([{ policy_id: urgent.id, started_at: before.started_at }]);
   expect(after[0].due_at - after[0].started_at).toBe(60 * minute);
 });
@@ -375,7 +375,7 @@ test('loses and repeats nothing after a crash between taking clocks and the comm
   const escalation = { level: 1, type: 'first_response', minutes_after: 0, recipient_user_ids: [user.id] };
   await createPolicy(tenant, { first_response_time: 60, escalations: [{ ...escalation, message_template: 'x' }] });
   const lead = await createLead(tenant);
-  const [before] = await clocksOf(lead.id);
+  const [before] = await readClocks(lead.id);
   const sql = database();
   await sql.begin(async (holder) => {
     // The notification refers to its user, so the insert waits here while the job holds the clock.
@@ -391,7 +391,7 @@ test('loses and repeats nothing after a crash between taking clocks and the comm
     await sql`select pg_terminate_backend(${pid})`;
     await round;
   });
-  expect(await clocksOf(lead.id)).toEqual([before]);
+  expect(await readClocks(lead.id)).toEqual([before]);
   expect([await breaches(lead.id), await notifications(lead.id)]).toEqual([[], []]);
   await roundAfter(62);
   await roundAfter(63);
@@ -402,7 +402,7 @@ test('locks the clocks of a changed record in the order of the job, so they neve
   const tenant = await newTenant();
   await createPolicy(tenant, all);
   const lead = await createLead(tenant);
-  const [first, ...others] = (await clocksOf(lead.id)).map((clock) => clock.id).sort();
+  const [first, ...others] = (await readClocks(lead.id)).map((clock) => clock.id).sort();
   const sql = database();
   await sql
     .begin(async (holder) => {
@@ -432,7 +432,7 @@ test('names the policy and the clock of a breach in the feed, as in webhooks', a
   const lead = await createLead(tenant);
   await roundAfter(121);
   const changes = (await changesAfter(tenant.key, cursor)).filter(({ event }) => event === 'sla.breached');
-  const breachOf = (type: string, minutes: number) => ({
+  const buildBreach = (type: string, minutes: number) => ({
     event: 'sla.breached',
     object: 'leads',
     record_id: lead.id,
@@ -450,7 +450,7 @@ test('names the policy and the clock of a breach in the feed, as in webhooks', a
       },
     },
   });
-  expect(changes).toMatchObject([breachOf('first_response', 60), breachOf('every_response', 120)]);
+  expect(changes).toMatchObject([buildBreach('first_response', 60), buildBreach('every_response', 120)]);
 });
 
 test('handles each of 450 due clocks once across two servers', async () => {

@@ -10,7 +10,7 @@ const path = (object: string, id?: string): string => `/v1/settings/statuses/${o
 const list = (tenant: Tenant, object = 'leads'): Promise<Json[]> => listSettings(tenant.key, path(object));
 const names = async (tenant: Tenant, object = 'leads'): Promise<string[]> =>
   (await list(tenant, object)).map((status) => status.name);
-const idOf = async (tenant: Tenant, name: string, object = 'leads'): Promise<string> =>
+const findId = async (tenant: Tenant, name: string, object = 'leads'): Promise<string> =>
   (await list(tenant, object)).find((status) => status.name === name).id;
 const create = (tenant: Tenant, body: object, object = 'leads'): Promise<Json> =>
   createSetting(tenant, path(object), body);
@@ -115,15 +115,15 @@ describe('a status', () => {
 
   test('accepts a change of only the case of a status name', async () => {
     const tenant = await newTenant();
-    const id = await idOf(tenant, 'Contacted');
+    const id = await findId(tenant, 'Contacted');
     expect(await patch(tenant, id, { name: 'CONTACTED' })).toMatchObject({ name: 'CONTACTED' });
   });
 
   test('returns 404 for a status of the other object or of another tenant', async () => {
     const [tenant, other] = [await newTenant(), await newTenant()];
     for (const [object, id] of [
-      ['deals', await idOf(tenant, 'New')],
-      ['leads', await idOf(other, 'New')],
+      ['deals', await findId(tenant, 'New')],
+      ['leads', await findId(other, 'New')],
     ] as const) {
       for (const [method, body] of [['GET'], ['PATCH', { name: 'X' }], ['DELETE']] as const)
         await expectStatus(404, method, path(object, id), { key: tenant.key, ...(body ? { body } : {}) });
@@ -144,7 +144,7 @@ describe('the order', () => {
 
   test('moves a status to the front, to the back and between others', async () => {
     const tenant = await newTenant();
-    const id = await idOf(tenant, 'Qualified');
+    const id = await findId(tenant, 'Qualified');
     await patch(tenant, id, { order_position: 1 });
     expect(await names(tenant)).toEqual(['Qualified', 'New', 'Contacted', 'Converted', 'Disqualified']);
     await patch(tenant, id, { order_position: 5 });
@@ -157,7 +157,7 @@ describe('the order', () => {
 
   test('closes the gap of a deleted status, and starts new records in the first one', async () => {
     const tenant = await newTenant();
-    await expectStatus(200, 'DELETE', path('leads', await idOf(tenant, 'New')), { key: tenant.key });
+    await expectStatus(200, 'DELETE', path('leads', await findId(tenant, 'New')), { key: tenant.key });
     expect((await list(tenant)).map(({ order_position, name }) => `${order_position} ${name}`)).toEqual([
       '1 Contacted',
       '2 Qualified',
@@ -181,14 +181,14 @@ describe('the order', () => {
 describe('names', () => {
   test('keeps status names unique without case within one object, active or not', async () => {
     const tenant = await newTenant();
-    const id = await idOf(tenant, 'Contacted');
+    const id = await findId(tenant, 'Contacted');
     await patch(tenant, id, { is_active: false });
     const clash = await expectStatus(409, 'POST', path('leads'), { key: tenant.key, body: { name: ' cONTACTED' } });
     expect(clash.body.error).toMatchObject({
       code: 'ALREADY_EXISTS',
       details: { matched_fields: ['name'], existing_id: id },
     });
-    const renamed = await expectStatus(409, 'PATCH', path('leads', await idOf(tenant, 'New')), {
+    const renamed = await expectStatus(409, 'PATCH', path('leads', await findId(tenant, 'New')), {
       key: tenant.key,
       body: { name: 'contacted' },
     });
@@ -251,7 +251,7 @@ describe('rejected statuses', () => {
   test('rejects an empty change, and unknown and read-only fields', async () => {
     const tenant = await newTenant();
     const options = { key: tenant.key };
-    const target = path('leads', await idOf(tenant, 'New'));
+    const target = path('leads', await findId(tenant, 'New'));
     expect(await refusedFields(400, 'PATCH', target, { ...options, body: {} })).toEqual([' REQUIRED']);
     const body = { created_at: 'x', updated_at: 'x', id: 'x', object: 'deals', nmae: 'x' };
     expect(await refusedFields(422, 'PATCH', target, { ...options, body })).toEqual([
@@ -311,7 +311,7 @@ describe('pre-conditions', () => {
       { kind: 'activity', activity_type: 'call', min_count: 1 },
     ];
     const { id } = await create(tenant, { name: 'Asking', pre_condition_rules: rules });
-    await patch(tenant, await idOf(tenant, 'New'), { name: 'Fresh' });
+    await patch(tenant, await findId(tenant, 'New'), { name: 'Fresh' });
     await database()`update activity_types set name = 'Phone' where company_id = ${tenant.companyId} and name = 'Call'`;
     const { body } = await expectStatus(200, 'GET', path('leads', id), { key: tenant.key });
     expect(body.data.status.pre_condition_rules).toMatchObject([
@@ -409,7 +409,7 @@ describe('pre-conditions', () => {
 describe('a status in use', () => {
   test('rejects deleting a status while records of either mode have it, with their count', async () => {
     const tenant = await newTenant();
-    const id = await idOf(tenant, 'Contacted');
+    const id = await findId(tenant, 'Contacted');
     const lead = { first_name: 'A', email: 'a@x.example', lead_status: 'Contacted' };
     const live = await createRecord(tenant.key, 'leads', lead);
     await createRecord(tenant.testKey, 'leads', lead);
@@ -441,7 +441,7 @@ describe('a status in use', () => {
   test('counts deals of a stage as deals', async () => {
     const tenant = await newTenant();
     await createRecord(tenant.key, 'deals', { name: 'D', stage: 'Proposal' });
-    const { body } = await expectStatus(409, 'DELETE', path('deals', await idOf(tenant, 'Proposal', 'deals')), {
+    const { body } = await expectStatus(409, 'DELETE', path('deals', await findId(tenant, 'Proposal', 'deals')), {
       key: tenant.key,
     });
     expect(body.error.details).toEqual({ reason: 'in_use', references: { deals: 1 } });
@@ -449,7 +449,7 @@ describe('a status in use', () => {
 
   test('counts the records of a status up to 10,000', async () => {
     const tenant = await newTenant();
-    const id = await idOf(tenant, 'Contacted');
+    const id = await findId(tenant, 'Contacted');
     await database()`
       insert into leads (company_id, test_mode, id, lead_status_id, created_by_kind, created_by_id, created_at, updated_at)
       select ${tenant.companyId}, false, gen_random_uuid(), ${id}, 'system', 'test', now(), now() from generate_series(1, 10001)`;
@@ -461,7 +461,7 @@ describe('a status in use', () => {
     const tenant = await newTenant();
     const lead = { first_name: 'A', email: 'a@x.example', lead_status: 'Contacted' };
     const { id } = await createRecord(tenant.key, 'leads', lead);
-    await patch(tenant, await idOf(tenant, 'Contacted'), { is_active: false });
+    await patch(tenant, await findId(tenant, 'Contacted'), { is_active: false });
     expect((await patchRecord(tenant.key, 'leads', id, { first_name: 'B' })).lead_status).toBe('Contacted');
     const body = { ...lead, email: 'b@x.example' };
     expect(
@@ -515,7 +515,7 @@ describe('the last active status', () => {
 test('applies a changed outcome to records that enter the status afterwards', async () => {
   const tenant = await newTenant();
   const before = await createRecord(tenant.key, 'deals', { name: 'D', stage: 'Proposal' });
-  await patch(tenant, await idOf(tenant, 'Proposal', 'deals'), { outcome: 'won', name: 'Signed' }, 'deals');
+  await patch(tenant, await findId(tenant, 'Proposal', 'deals'), { outcome: 'won', name: 'Signed' }, 'deals');
   const { body } = await expectStatus(200, 'GET', `/v1/objects/deals/records/${before.id}`, { key: tenant.key });
   expect(body.data.record).toMatchObject({ stage: 'Signed', won_at: null });
   const after = await createRecord(tenant.key, 'deals', { name: 'E', stage: 'signed' });

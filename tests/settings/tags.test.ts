@@ -24,7 +24,7 @@ const refused = (status: number, tenant: Tenant, object: string, body: object): 
   refusedFields(status, 'POST', path(object), { key: tenant.key, body });
 
 /** Returns the names of a record's tags by priority and name, manual ones with a star. */
-async function tagsOf(recordId: string): Promise<string[]> {
+async function readTagNames(recordId: string): Promise<string[]> {
   const rows = await database()<{ name: string; is_manual: boolean }[]>`
     select t.name, r.is_manual from record_tags r join tags t on t.company_id = r.company_id and t.id = r.tag_id
     where r.record_id = ${recordId} order by t.priority, t.name`;
@@ -117,7 +117,7 @@ describe('a lead tag', () => {
       { field: 'source', operator: 'in', value: ['Trade fair'] },
     ]);
     const { id } = await createRecord(tenant.key, 'leads', { ...lead, source: 'trade fair' });
-    expect(await tagsOf(id)).toEqual(['Met']);
+    expect(await readTagNames(id)).toEqual(['Met']);
   });
 });
 
@@ -168,10 +168,10 @@ describe('a tag without conditions', () => {
       const tag = await create(tenant, object, { name: 'Fair', fields: [] });
       expect(tag.fields).toEqual([]);
       const { id } = await createRecord(tenant.key, object, { ...lead, email: `${object}@x.example` });
-      expect(await tagsOf(id)).toEqual([]);
+      expect(await readTagNames(id)).toEqual([]);
       await patchRecord(tenant.key, object, id, { tags: ['fair'] });
       await patchRecord(tenant.key, object, id, { last_name: 'L' });
-      expect(await tagsOf(id)).toEqual(['Fair*']);
+      expect(await readTagNames(id)).toEqual(['Fair*']);
     }
   });
 
@@ -185,10 +185,10 @@ describe('a tag without conditions', () => {
     expect((await patch(tenant, 'leads', tag.id, { fields: [] })).fields).toEqual([]);
     await patchRecord(tenant.key, 'leads', lost.id, { last_name: 'L' });
     await patchRecord(tenant.key, 'leads', kept.id, { tags: ['Urgent'] });
-    expect([await tagsOf(lost.id), await tagsOf(kept.id)]).toEqual([[], ['Urgent*']]);
+    expect([await readTagNames(lost.id), await readTagNames(kept.id)]).toEqual([[], ['Urgent*']]);
     await patch(tenant, 'leads', tag.id, { fields: [condition('priority', 'eq', 1)] });
     await patchRecord(tenant.key, 'leads', lost.id, { last_name: 'M' });
-    expect(await tagsOf(lost.id)).toEqual(['Urgent']);
+    expect(await readTagNames(lost.id)).toEqual(['Urgent']);
   });
 });
 
@@ -389,25 +389,25 @@ describe('automatic tags', () => {
     const body = { ...lead, priority: 1, tags: ['by hand'] };
     const { data } = (await expectStatus(201, 'POST', '/v1/leads', { key: tenant.key, body })).body;
     expect(data.lead.tags).toEqual(['By hand', 'Urgent']);
-    expect(await tagsOf(data.lead.id)).toEqual(['By hand*', 'Urgent']);
+    expect(await readTagNames(data.lead.id)).toEqual(['By hand*', 'Urgent']);
     const both = { ...lead, email: 'b@x.example', priority: 1, tags: ['Urgent'] };
     const again = (await expectStatus(201, 'POST', '/v1/leads', { key: tenant.key, body: both })).body.data.lead;
     expect(again.tags).toEqual(['Urgent']);
-    expect(await tagsOf(again.id)).toEqual(['Urgent*']);
+    expect(await readTagNames(again.id)).toEqual(['Urgent*']);
     await patchRecord(tenant.key, 'leads', again.id, { priority: 4 });
-    expect(await tagsOf(again.id)).toEqual(['Urgent*']);
+    expect(await readTagNames(again.id)).toEqual(['Urgent*']);
   });
 
   test('adds and removes automatic tags with each change of a record, and keeps manual ones', async () => {
     const { id } = await createRecord(tenant.key, 'leads', { ...lead, priority: 1, score: 9, city: 'Berlin' });
-    expect(await tagsOf(id)).toEqual(['Hot', 'Urgent']);
+    expect(await readTagNames(id)).toEqual(['Hot', 'Urgent']);
     await patchRecord(tenant.key, 'leads', id, { priority: 2 });
-    expect(await tagsOf(id)).toEqual(['Hot']);
+    expect(await readTagNames(id)).toEqual(['Hot']);
     await putOn(tenant, (await list(tenant, 'leads')).find((tag) => tag.name === 'Urgent').id, 'leads', id);
     await patchRecord(tenant.key, 'leads', id, { score: null, priority: 1 });
-    expect(await tagsOf(id)).toEqual(['Urgent*']);
+    expect(await readTagNames(id)).toEqual(['Urgent*']);
     await patchRecord(tenant.key, 'leads', id, { priority: 3, score: 9 });
-    expect(await tagsOf(id)).toEqual(['Hot', 'Urgent*']);
+    expect(await readTagNames(id)).toEqual(['Hot', 'Urgent*']);
   });
 
   test('adds automatic tags to each record of a batch by its own values', async () => {
@@ -416,7 +416,7 @@ describe('automatic tags', () => {
       { ...lead, score: '9', city: 'East Berlin' },
       { ...lead, priority: 2 },
     ]);
-    expect(await Promise.all(records.map((record) => tagsOf(record.id)))).toEqual([['Urgent'], ['Hot'], []]);
+    expect(await Promise.all(records.map((record) => readTagNames(record.id)))).toEqual([['Urgent'], ['Hot'], []]);
   });
 
   test('adds and removes automatic tags with each item of a batch update', async () => {
@@ -436,7 +436,11 @@ describe('automatic tags', () => {
     const batch = `${recordsPath('leads')}:batch-update`;
     const { data } = (await expectStatus(200, 'POST', batch, { key: tenant.key, body, idempotencyKey: true })).body;
     expect(data.failed.map((item: Json) => item.index)).toEqual([2]);
-    expect(await Promise.all(records.map((record) => tagsOf(record.id)))).toEqual([['Hot'], ['Urgent'], ['Urgent']]);
+    expect(await Promise.all(records.map((record) => readTagNames(record.id)))).toEqual([
+      ['Hot'],
+      ['Urgent'],
+      ['Urgent'],
+    ]);
   });
 
   test('adds and removes automatic tags in upserts', async () => {
@@ -447,9 +451,9 @@ describe('automatic tags', () => {
         idempotencyKey: true,
       });
     const { id } = (await upsert(201, { priority: 1 })).body.data.record;
-    expect(await tagsOf(id)).toEqual(['Urgent']);
+    expect(await readTagNames(id)).toEqual(['Urgent']);
     await upsert(200, { priority: 2, score: 9, city: 'Berlin' });
-    expect(await tagsOf(id)).toEqual(['Hot']);
+    expect(await readTagNames(id)).toEqual(['Hot']);
   });
 
   test('adds automatic tags in the mode of the record, and removes them with the record', async () => {
@@ -457,7 +461,7 @@ describe('automatic tags', () => {
     const rows = await database()`select test_mode, is_manual from record_tags where record_id = ${id}`;
     expect(rows).toEqual([{ test_mode: true, is_manual: false }]);
     await expectStatus(200, 'DELETE', recordsPath('leads', id), { key: tenant.testKey });
-    expect(await tagsOf(id)).toEqual([]);
+    expect(await readTagNames(id)).toEqual([]);
   });
 
   test('adds no automatic tags in a rejected or replayed write', async () => {
@@ -466,12 +470,12 @@ describe('automatic tags', () => {
     const first = await post({ ...lead, priority: 1 });
     await database()`delete from record_tags where record_id = ${first.body.data.record.id}`;
     expect((await post({ ...lead, priority: 1 })).headers.get('idempotent-replay')).toBe('true');
-    expect(await tagsOf(first.body.data.record.id)).toEqual([]);
+    expect(await readTagNames(first.body.data.record.id)).toEqual([]);
     await expectStatus(422, 'PATCH', recordsPath('leads', first.body.data.record.id), {
       key: tenant.key,
       body: { priority: 9, city: 'Berlin', score: 9 },
     });
-    expect(await tagsOf(first.body.data.record.id)).toEqual([]);
+    expect(await readTagNames(first.body.data.record.id)).toEqual([]);
   });
 
   test('applies changed conditions with the next write of each record', async () => {
@@ -479,11 +483,11 @@ describe('automatic tags', () => {
     const tag = await create(own, 'leads', urgent);
     const { id } = await createRecord(own.key, 'leads', { ...lead, priority: 1 });
     await patch(own, 'leads', tag.id, { fields: [condition('priority', 'eq', 2)] });
-    expect(await tagsOf(id)).toEqual(['Urgent']);
+    expect(await readTagNames(id)).toEqual(['Urgent']);
     await patchRecord(own.key, 'leads', id, { last_name: 'L' });
-    expect(await tagsOf(id)).toEqual([]);
+    expect(await readTagNames(id)).toEqual([]);
     await patchRecord(own.key, 'leads', id, { priority: 2 });
-    expect(await tagsOf(id)).toEqual(['Urgent']);
+    expect(await readTagNames(id)).toEqual(['Urgent']);
   });
 
   test('removes a deleted tag from all records of both modes', async () => {
@@ -493,7 +497,7 @@ describe('automatic tags', () => {
     const [live, trial] = await Promise.all(ids);
     const { body } = await expectStatus(200, 'DELETE', path('leads', tag.id), { key: own.key });
     expect(body.data).toEqual({ id: tag.id, deleted: true });
-    expect([await tagsOf(live.id), await tagsOf(trial.id)]).toEqual([[], []]);
+    expect([await readTagNames(live.id), await readTagNames(trial.id)]).toEqual([[], []]);
     await expectStatus(404, 'GET', path('leads', tag.id), { key: own.key });
     expect((await leftBehind(tag.id)).audit.at(-1)).toMatchObject({ action: 'settings.tag.delete', object: 'leads' });
     await patchRecord(own.key, 'leads', live.id, { last_name: 'L' });
@@ -507,11 +511,11 @@ describe('automatic tags', () => {
     await create(own, 'customers', { name: 'Any', fields, conditions, condition_logic: 'OR' });
     await create(own, 'customers', { name: 'Manual', fields });
     const { id } = await createRecord(own.key, 'customers', { first_name: 'C', city: 'York' });
-    expect(await tagsOf(id)).toEqual(['Any']);
+    expect(await readTagNames(id)).toEqual(['Any']);
     await patchRecord(own.key, 'customers', id, { country: 'GB' });
-    expect(await tagsOf(id)).toEqual(['All', 'Any']);
+    expect(await readTagNames(id)).toEqual(['All', 'Any']);
     await patchRecord(own.key, 'customers', id, { city: null, country: null });
-    expect(await tagsOf(id)).toEqual([]);
+    expect(await readTagNames(id)).toEqual([]);
   });
 
   test('updates automatic tags of a lead after changes of its activities', async () => {
@@ -520,26 +524,26 @@ describe('automatic tags', () => {
     await create(own, 'leads', { name: 'Planned', fields: [condition('next_followup_at', 'gt', '2020-01-01')] });
     const { id } = await createRecord(own.key, 'leads', lead);
     const batched = await createRecord(own.key, 'leads', { ...lead, email: 'b@x.example' });
-    expect(await tagsOf(id)).toEqual(['Untouched']);
+    expect(await readTagNames(id)).toEqual(['Untouched']);
     const activity = { activity_type: 'Call', entity_type: 'lead', entity_id: id, summary: 'Called' };
     const logged = await createRecord(own.key, 'activities', { ...activity, followup_at: '2031-01-01T00:00:00Z' });
-    expect(await tagsOf(id)).toEqual(['Planned']);
+    expect(await readTagNames(id)).toEqual(['Planned']);
     await patchRecord(own.key, 'activities', logged.id, { followup_at: null });
-    expect(await tagsOf(id)).toEqual([]);
+    expect(await readTagNames(id)).toEqual([]);
     await patchRecord(own.key, 'activities', logged.id, { followup_at: '2031-01-01T00:00:00Z' });
-    expect(await tagsOf(id)).toEqual(['Planned']);
+    expect(await readTagNames(id)).toEqual(['Planned']);
     await expectStatus(200, 'DELETE', recordsPath('activities', logged.id), { key: own.key });
-    expect(await tagsOf(id)).toEqual([]);
+    expect(await readTagNames(id)).toEqual([]);
     await createRecords(own.key, 'activities', [{ ...activity, entity_id: batched.id }]);
-    expect(await tagsOf(batched.id)).toEqual([]);
+    expect(await readTagNames(batched.id)).toEqual([]);
     const several = await createRecords(own.key, 'activities', [activity, { ...activity, entity_id: batched.id }]);
     const send = (verb: string, body: object) =>
       expectStatus(200, 'POST', `${recordsPath('activities')}:${verb}`, { key: own.key, body, idempotencyKey: true });
     const planned = several.map((each) => ({ id: each.id, followup_at: '2031-01-01T00:00:00Z' }));
     await send('batch-update', { records: planned });
-    expect([await tagsOf(id), await tagsOf(batched.id)]).toEqual([['Planned'], ['Planned']]);
+    expect([await readTagNames(id), await readTagNames(batched.id)]).toEqual([['Planned'], ['Planned']]);
     await send('batch-delete', { ids: planned.map((each) => each.id) });
-    expect([await tagsOf(id), await tagsOf(batched.id)]).toEqual([[], []]);
+    expect([await readTagNames(id), await readTagNames(batched.id)]).toEqual([[], []]);
   });
 
   test('ignores but still shows automatic tags on a disabled field', async () => {
@@ -549,11 +553,11 @@ describe('automatic tags', () => {
       expectStatus(200, 'PATCH', '/v1/objects/leads/fields/city', { key: own.key, body: { enabled } });
     await switchCity(false);
     const { id } = await createRecord(own.key, 'leads', lead);
-    expect(await tagsOf(id)).toEqual([]);
+    expect(await readTagNames(id)).toEqual([]);
     expect(await list(own, 'leads')).toEqual([tag]);
     await switchCity(true);
     await patchRecord(own.key, 'leads', id, { last_name: 'L' });
-    expect(await tagsOf(id)).toEqual(['Berliner']);
+    expect(await readTagNames(id)).toEqual(['Berliner']);
   });
 });
 
@@ -641,7 +645,7 @@ describe('a condition', () => {
       await patchRecord(tenant.key, 'leads', record.id, {
         notes: `${field} ${operator} ${JSON.stringify(value)} ${Math.random()}`,
       });
-      expect(await tagsOf(record.id)).toEqual(found.body.data.records.length === 1 ? ['Probe'] : []);
+      expect(await readTagNames(record.id)).toEqual(found.body.data.records.length === 1 ? ['Probe'] : []);
     } finally {
       await expectStatus(200, 'DELETE', path('leads', tag.id), { key: tenant.key });
     }
@@ -654,9 +658,9 @@ describe('a condition', () => {
     const contacted = statuses.find((status: Json) => status.name === 'Contacted');
     await create(own, 'leads', { name: 'Probe', fields: [condition('lead_status_id', 'eq', contacted.id)] });
     const { id } = await createRecord(own.key, 'leads', { ...lead, lead_status: 'contacted' });
-    expect(await tagsOf(id)).toEqual(['Probe']);
+    expect(await readTagNames(id)).toEqual(['Probe']);
     await patchRecord(own.key, 'leads', id, { lead_status: 'New' });
-    expect(await tagsOf(id)).toEqual([]);
+    expect(await readTagNames(id)).toEqual([]);
   });
 });
 
@@ -692,8 +696,8 @@ test('updates automatic tags of a lead after its activities change by their own 
     followup_at: '2031-01-01T00:00:00Z',
   };
   const logged = await expectStatus(201, 'POST', '/v1/activities', { key: tenant.key, body });
-  expect(await tagsOf(id)).toEqual(['Planned']);
+  expect(await readTagNames(id)).toEqual(['Planned']);
   const clear = { key: tenant.key, body: { followup_at: null } };
   await expectStatus(200, 'PATCH', `/v1/activities/${logged.body.data.activity.id}`, clear);
-  expect(await tagsOf(id)).toEqual([]);
+  expect(await readTagNames(id)).toEqual([]);
 });

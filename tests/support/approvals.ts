@@ -5,7 +5,7 @@ import { buildSystemAuditRow } from '../../db/client/change-log.ts';
 import { inTransaction } from '../../db/client/in-transaction.ts';
 import { Pool } from '../../db/client/pool.ts';
 import { parseGrants } from '../../domain/access/scopes.ts';
-import { moduleState, modulesOfWorkspace } from '../../domain/billing/plans.ts';
+import { computeModules, getModuleState } from '../../domain/billing/plans.ts';
 import type { Caller } from '../../runtime/caller.ts';
 import { requireScope } from '../../runtime/credentials/authorization.ts';
 import type { Change } from '../../runtime/handler.ts';
@@ -34,18 +34,18 @@ export function openPeople(url: string) {
       work: (call: Approving) => Promise<Result>,
       options: PersonOptions = {},
     ): Promise<Result> {
-      const caller = callerOf(tenant, options);
+      const caller = buildCaller(tenant, options);
       const now = new Date();
       return inTransaction(pool, caller, 5000, (sql, emit, note) =>
         work({
           caller,
           now,
-          authorize: (scope) => requireScope(scope, caller, moduleState),
+          authorize: (scope) => requireScope(scope, caller, getModuleState),
           db: {
             sql,
             record(change) {
-              note(auditOf(change, caller, now));
-              for (const event of eventsOf(change, caller, now)) emit(event);
+              note(buildAuditRow(change, caller, now));
+              for (const event of buildEvents(change, caller, now)) emit(event);
             },
           },
         }),
@@ -54,7 +54,7 @@ export function openPeople(url: string) {
   };
 }
 
-function callerOf(tenant: Tenant, { testMode = false, scopes, caller, packageCode }: PersonOptions): Caller {
+function buildCaller(tenant: Tenant, { testMode = false, scopes, caller, packageCode }: PersonOptions): Caller {
   return {
     kind: 'person',
     companyId: tenant.companyId,
@@ -68,7 +68,7 @@ function callerOf(tenant: Tenant, { testMode = false, scopes, caller, packageCod
     userId: tenant.admin.id,
     sessionId: randomUUID(),
     mustChangePassword: false,
-    modules: modulesOfWorkspace(packageCode ?? 'enterprise', [], []),
+    modules: computeModules(packageCode ?? 'enterprise', [], []),
     limits: { perMinute: 1, perHour: 1, tenantPerMinute: 1, tenantPerDay: null },
     ip: '127.0.0.1',
     userAgent: null,
@@ -77,11 +77,15 @@ function callerOf(tenant: Tenant, { testMode = false, scopes, caller, packageCod
   };
 }
 
-function auditOf({ action, object, recordId, changes, metadata }: Change, { actor, ...scope }: Caller, now: Date) {
+function buildAuditRow(
+  { action, object, recordId, changes, metadata }: Change,
+  { actor, ...scope }: Caller,
+  now: Date,
+) {
   const about = { object: object ?? null, recordId: recordId ?? null };
   const row: AuditRow = buildSystemAuditRow(scope, 'tests', action, { ...about, changes: changes ?? null }, now);
   return { ...row, metadata: metadata ?? null, actorKind: actor.kind, actorId: actor.id };
 }
 
-const eventsOf = ({ event }: Change, { companyId, testMode, actor, requestId }: Caller, now: Date): EventRow[] =>
+const buildEvents = ({ event }: Change, { companyId, testMode, actor, requestId }: Caller, now: Date): EventRow[] =>
   event ? [{ companyId, testMode, event: event.name, occurredAt: now, actor, requestId, data: event.data }] : [];

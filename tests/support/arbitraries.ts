@@ -326,7 +326,7 @@ function changed(values: fc.Arbitrary<unknown>): fc.Arbitrary<Make> {
   });
 }
 
-function bodyOf(operation: DeclaredOperation, fields: readonly PublishedField[]): fc.Arbitrary<Make> {
+function generateBody(operation: DeclaredOperation, fields: readonly PublishedField[]): fc.Arbitrary<Make> {
   const schema = bodySchema(operation);
   if (!schema) return fc.constant(() => undefined);
   const isRecord = schema.additionalProperties === true && !schema.properties;
@@ -363,7 +363,7 @@ function bodyOf(operation: DeclaredOperation, fields: readonly PublishedField[])
   );
 }
 
-function queryOf(
+function generateQuery(
   operation: DeclaredOperation,
   fields: readonly PublishedField[],
 ): fc.Arbitrary<Record<string, string>> {
@@ -388,7 +388,7 @@ function queryOf(
  * Generates requests for an operation.
  * @param fields the fields of the object that its path or body concerns
  */
-export function requestsOf(
+export function generateRequests(
   operation: DeclaredOperation,
   fields: readonly PublishedField[],
 ): fc.Arbitrary<GeneratedRequest> {
@@ -406,5 +406,10 @@ export function requestsOf(
     return text.slice(0, at) + other + text.slice(at + (cut % 3));
   });
   const rarely = fc.oneof({ weight: 15, arbitrary: fc.constant(undefined) }, { weight: 1, arbitrary: garble });
-  return fc.record({ query: queryOf(operation, fields), body: bodyOf(operation, fields), garble: rarely, path });
+  return fc.record({
+    query: generateQuery(operation, fields),
+    body: generateBody(operation, fields),
+    garble: rarely,
+    path,
+  });
 }

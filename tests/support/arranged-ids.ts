@@ -50,21 +50,21 @@ const onRecord: ArrangedPath = {
 const aDeletedAccount: ArrangedPath = {
   exists: async (tenant, mode) => {
     const id = await newRecord(tenant, mode, 'accounts');
-    await expectStatus(200, 'DELETE', `/v1/objects/accounts/records/${id}`, { key: keyOf(tenant, mode) });
+    await expectStatus(200, 'DELETE', `/v1/objects/accounts/records/${id}`, { key: getKey(tenant, mode) });
     return { object: 'accounts', id };
   },
 };
 const newMerge = async (tenant: Tenant, mode: Mode): Promise<string> => {
   const [source, target] = [await newRecord(tenant, mode, 'accounts'), await newRecord(tenant, mode, 'accounts')];
   const path = `/v1/objects/accounts/records/${source}/merge`;
-  const { body } = await expectStatus(200, 'POST', path, { key: keyOf(tenant, mode), body: { into_id: target } });
+  const { body } = await expectStatus(200, 'POST', path, { key: getKey(tenant, mode), body: { into_id: target } });
   return body.data.merge.id;
 };
 const aMerge: ArrangedPath = { exists: async (tenant, mode) => ({ id: await newMerge(tenant, mode) }) };
 /** @param content of its file, which is uploaded; null: it was cancelled */
 const anImport = (content?: string | null): ArrangedPath => ({
   exists: async (tenant, mode) => {
-    const key = keyOf(tenant, mode);
+    const key = getKey(tenant, mode);
     const { body } = await expectStatus(201, 'POST', '/v1/imports', { key, body: { object: 'accounts' } });
     const { id } = body.data.import;
     if (content === null) await expectStatus(202, 'POST', `/v1/imports/${id}/cancel`, { key });
@@ -86,7 +86,7 @@ const anEndedImport: ArrangedPath = {
 const aRevert: ArrangedPath = {
   exists: async (tenant, mode) => {
     const body = { request_id: randomUUID() };
-    const answer = await expectStatus(201, 'POST', '/v1/reverts', { key: keyOf(tenant, mode), body });
+    const answer = await expectStatus(201, 'POST', '/v1/reverts', { key: getKey(tenant, mode), body });
     return { id: answer.body.data.revert.id };
   },
 };
@@ -94,7 +94,7 @@ const aChangeSet: ArrangedPath = {
   exists: async (tenant, mode) => {
     const operations = [{ method: 'POST', path: '/v1/objects/accounts/records', body: { name: randomUUID() } }];
     const body = { title: 'Add an account', operations };
-    const answer = await expectStatus(201, 'POST', '/v1/change-sets', { key: keyOf(tenant, mode), body });
+    const answer = await expectStatus(201, 'POST', '/v1/change-sets', { key: getKey(tenant, mode), body });
     const { id } = answer.body.data.change_set;
     // The digest in the example of the OpenAPI document.
     await database()`
@@ -109,14 +109,14 @@ const aWebhook: ArrangedPath = {
 const aBooking: ArrangedPath = {
   exists: async (tenant, mode) => {
     const [member] = (await usualPool(tenant)).member_ids;
-    return { id: await newBooking(tenant, keyOf(tenant, mode), member) };
+    return { id: await newBooking(tenant, getKey(tenant, mode), member) };
   },
 };
 const aReservation: ArrangedPath = {
-  exists: async (tenant, mode) => ({ id: await newReservation(tenant, keyOf(tenant, mode)) }),
+  exists: async (tenant, mode) => ({ id: await newReservation(tenant, getKey(tenant, mode)) }),
 };
 const aDraft: ArrangedPath = {
-  exists: async (tenant, mode) => ({ id: (await newDraft(keyOf(tenant, mode))).id }),
+  exists: async (tenant, mode) => ({ id: (await newDraft(getKey(tenant, mode))).id }),
 };
 /**
  * A campaign without recipients, so that jobs find no work in it.
@@ -125,7 +125,7 @@ const aDraft: ArrangedPath = {
 const aCampaign = (status = 'draft'): ArrangedPath => ({
   exists: async (tenant, mode) => {
     const filter = { field: 'city', op: 'eq', value: 'Nowhere' };
-    const { id } = await newCampaign(keyOf(tenant, mode), { filter });
+    const { id } = await newCampaign(getKey(tenant, mode), { filter });
     await database()`update campaigns set status = ${status}, scheduled_at = '2036-01-01' where id = ${id}`;
     return { id };
   },
@@ -135,7 +135,7 @@ const anOpenedCampaign: ArrangedPath = {
   exists: async (tenant, mode) => {
     const campaign = await aCampaign().exists(tenant, mode);
     const email = { channel: 'email', to: 'sara@bluelake.example', subject: 'Offer' };
-    const { id } = await newDraft(keyOf(tenant, mode), email);
+    const { id } = await newDraft(getKey(tenant, mode), email);
     await database()`update message_drafts set status = 'sent', campaign_id = ${campaign.id ?? ''} where id = ${id}`;
     await database()`
       insert into messages (company_id, test_mode, id, channel, direction, body, status, campaign_id, draft_id, occurred_at)
@@ -169,7 +169,7 @@ const anExport: ArrangedPath = {
 const aPhoneNumber: ArrangedPath = {
   exists: async (tenant, mode) => {
     await releaseNumbers(tenant);
-    return { id: (await newPhoneNumber(keyOf(tenant, mode))).id };
+    return { id: (await newPhoneNumber(getKey(tenant, mode))).id };
   },
 };
 const aPool: ArrangedPath = {
@@ -284,8 +284,8 @@ export const arrangedPaths: Record<string, ArrangedPath> = {
     // Due in some years, so that no job has work with it.
     exists: async (tenant, mode) => ({ id: await newExport(tenant, mode, { claimed_until: new Date('2036-01-01') }) }),
   },
-  '/v1/exports/{id}/content': { exists: async (tenant) => ({ id: (await exportLinkOf(tenant)).id }), shared: true },
-  '/v1/attachments/{id}/content': { exists: async (tenant) => ({ id: (await linkOf(tenant)).id }), shared: true },
+  '/v1/exports/{id}/content': { exists: async (tenant) => ({ id: (await getExportLink(tenant)).id }), shared: true },
+  '/v1/attachments/{id}/content': { exists: async (tenant) => ({ id: (await getLink(tenant)).id }), shared: true },
   '/v1/customers/{id}': {
     exists: async (tenant, mode) => ({ id: await newRecord(tenant, mode, 'customers') }),
     recordsOf: 'customers',
@@ -419,7 +419,7 @@ export const arrangedPaths: Record<string, ArrangedPath> = {
   '/v1/org-nodes/{id}/users': { exists: async (tenant) => ({ id: await newBranch(tenant) }), shared: true },
 };
 
-const keyOf = (tenant: Tenant, mode: Mode): string => (mode === 'live' ? tenant.key : tenant.testKey);
+const getKey = (tenant: Tenant, mode: Mode): string => (mode === 'live' ? tenant.key : tenant.testKey);
 
 type Example = Record<string, unknown>;
 
@@ -431,7 +431,7 @@ export const arrangedBodies: Record<
   createOnboarding: newSignup,
   checkAccess: async (example, tenant, mode) => ({
     ...example,
-    ...('api_key_id' in example ? { api_key_id: await keyIdOf(tenant) } : {}),
+    ...('api_key_id' in example ? { api_key_id: await findKeyId(tenant) } : {}),
     ...('user_id' in example ? { user_id: tenant.admin.id } : {}),
     ...('record_id' in example ? { record_id: await newRecord(tenant, mode, 'leads') } : {}),
   }),
@@ -474,7 +474,7 @@ export const arrangedBodies: Record<
   createSlaPolicy: (example) => ({ ...example, name: randomUUID() }),
   searchSlots: async (_, tenant) => ({ pool_id: (await usualPool(tenant)).id, limit: 1, ...later() }),
   createReservation: async (_, tenant, mode) => {
-    const { slot_token } = await someSlot(tenant, keyOf(tenant, mode));
+    const { slot_token } = await someSlot(tenant, getKey(tenant, mode));
     return { slot_token };
   },
   createBooking: async (example, tenant, mode) => {
@@ -489,7 +489,7 @@ export const arrangedBodies: Record<
         ...later(),
         record_id: await newRecord(tenant, mode, 'leads'),
       };
-    return { attendee, meeting, ...(await holdSome(tenant, keyOf(tenant, mode))) };
+    return { attendee, meeting, ...(await holdSome(tenant, getKey(tenant, mode))) };
   },
   rescheduleBooking: (example) => {
     // A time without other bookings, long enough for those of the usual pool.
@@ -533,7 +533,7 @@ export const arrangedBodies: Record<
   }),
 };
 
-async function keyIdOf({ companyId }: Tenant): Promise<string> {
+async function findKeyId({ companyId }: Tenant): Promise<string> {
   const [key] = await database()<{ id: string }[]>`
     select id from api_keys where company_id = ${companyId} order by created_at, id limit 1`;
   return key?.id ?? '';
@@ -597,9 +597,9 @@ export const arrangedQueries: Record<
     to: '2036-01-08',
   }),
   getSlots: async (_, tenant) => ({ member_ids: (await usualPool(tenant)).member_ids[0], ...later() }),
-  getAttachmentContent: async (_, tenant) => (await linkOf(tenant)).query,
-  getPipeline: async (_, tenant) => ({ object: 'deals', pipeline_id: await defaultPipelineOf(tenant) }),
-  getExportContent: async (_, tenant) => (await exportLinkOf(tenant)).query,
+  getAttachmentContent: async (_, tenant) => (await getLink(tenant)).query,
+  getPipeline: async (_, tenant) => ({ object: 'deals', pipeline_id: await findDefaultPipeline(tenant) }),
+  getExportContent: async (_, tenant) => (await getExportLink(tenant)).query,
   getCustomerByEmail: async (_, tenant, mode) => ({
     email: `${await newRecord(tenant, mode, 'customers')}@example.com`,
   }),
@@ -623,7 +623,7 @@ async function someOtherPipeline(tenant: Tenant): Promise<string> {
   return known?.id ?? newListItem(tenant, 'pipelines', { order_position: 9 });
 }
 
-async function defaultPipelineOf({ companyId }: Tenant): Promise<string> {
+async function findDefaultPipeline({ companyId }: Tenant): Promise<string> {
   const [row] = await database()<{ id: string }[]>`
     select id from pipelines where company_id = ${companyId} and is_default`;
   return row?.id ?? '';
@@ -632,7 +632,7 @@ async function defaultPipelineOf({ companyId }: Tenant): Promise<string> {
 const links = new WeakMap<Tenant, Promise<{ id: string; query: Record<string, string> }>>();
 
 /** Returns the download link of an attachment of the tenant. */
-function linkOf(tenant: Tenant): Promise<{ id: string; query: Record<string, string> }> {
+function getLink(tenant: Tenant): Promise<{ id: string; query: Record<string, string> }> {
   const known = links.get(tenant);
   if (known) return known;
   const made = newAttachment(tenant, 'live').then(async (id) => {
@@ -646,7 +646,7 @@ function linkOf(tenant: Tenant): Promise<{ id: string; query: Record<string, str
 const exportLinks = new WeakMap<Tenant, Promise<{ id: string; query: Record<string, string> }>>();
 
 /** The download link of an export that a tenant has. */
-function exportLinkOf(tenant: Tenant): Promise<{ id: string; query: Record<string, string> }> {
+function getExportLink(tenant: Tenant): Promise<{ id: string; query: Record<string, string> }> {
   const known = exportLinks.get(tenant);
   if (known) return known;
   // An attachment has its file, so that no job has to write one.

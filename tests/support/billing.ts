@@ -8,7 +8,7 @@ const day = 86_400_000;
 export const goodCard = { brand: 'visa', last4: '4242', exp_month: 12, exp_year: 2035 };
 export const declinedCard = { ...goodCard, last4: '0002' };
 
-const tableOf = (mode: 'live' | 'test'): string => (mode === 'test' ? 'test_subscriptions' : 'subscriptions');
+const getTable = (mode: 'live' | 'test'): string => (mode === 'test' ? 'test_subscriptions' : 'subscriptions');
 
 /**
  * Puts a subscription into a state: by default active on starter, in the middle of a month of 30
@@ -46,7 +46,7 @@ export async function subscribed(
     ...more,
   };
   const row = { company_id: tenant.companyId, created_at: new Date(now), ...state };
-  await sql`insert into ${sql(tableOf(mode))} ${sql(row as never)} on conflict (company_id) do update set ${sql(state as never)}`;
+  await sql`insert into ${sql(getTable(mode))} ${sql(row as never)} on conflict (company_id) do update set ${sql(state as never)}`;
 }
 
 /** Returns the stored subscription. */
@@ -55,7 +55,7 @@ export async function storedSubscription(
   mode: 'live' | 'test' = 'live',
 ): Promise<Json> {
   const sql = database();
-  const [row] = await sql`select * from ${sql(tableOf(mode))} where company_id = ${companyId}`;
+  const [row] = await sql`select * from ${sql(getTable(mode))} where company_id = ${companyId}`;
   return row;
 }
 

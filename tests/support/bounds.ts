@@ -43,7 +43,7 @@ function sampleObject({ properties = {}, required = [] }: Schema): Record<string
  * Returns values below, at and above each bound of a schema, except those that another bound
  * rejects.
  */
-export function boundsOf(schema: Schema, field: string): Bound[] {
+export function listBounds(schema: Schema, field: string): Bound[] {
   const found: Bound[] = [];
   const add = (
     code: Bound['code'],
@@ -93,7 +93,7 @@ export function bodyBounds(operation: DeclaredOperation, example: unknown): Body
     const schema = plain(given);
     // In a choice, the server names the choice and not the bound inside it.
     if (depth > 5 || schema.anyOf || schema.oneOf || schema.readOnly || schema['x-immutable']) return;
-    for (const bound of boundsOf(schema, fieldOf(path)))
+    for (const bound of listBounds(schema, toFieldName(path)))
       found.push({ ...bound, body: withValue(example, path, bound.value) });
     for (const [name, property] of Object.entries(schema.properties ?? {})) visit(property, [...path, name], depth + 1);
     if (typeof schema.additionalProperties === 'object') visit(schema.additionalProperties, [...path, 'k'], depth + 1);
@@ -121,7 +121,7 @@ export function bodyBounds(operation: DeclaredOperation, example: unknown): Body
 }
 
 /** Returns a path as the server names fields. */
-function fieldOf(path: Path): string {
+function toFieldName(path: Path): string {
   return path.reduce<string>((field, step) => {
     if (typeof step === 'number') return `${field}[${step}]`;
     return field === '' ? step : `${field}.${step}`;

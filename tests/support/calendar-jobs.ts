@@ -9,7 +9,7 @@ import type { JobContext, JobPools, TenantJobContext } from '../../jobs/runner.t
 import type { CalendarServices } from '../../jobs/scheduling/calendars.ts';
 import { Secrets } from '../../runtime/credentials/secrets.ts';
 import { OutgoingClient } from '../../runtime/outbound/client.ts';
-import { contextOf } from './job-runs.ts';
+import { buildJobContext } from './job-runs.ts';
 import type { TestCalendar } from './radicale.ts';
 import { newUser, rowDatabase, type Tenant } from './tenants.ts';
 
@@ -34,7 +34,7 @@ export function openCalendarServer(url: string): CalendarServer {
   return {
     pools,
     services: { calendars, decrypt },
-    context: (more) => contextOf('calendars', pools, more),
+    context: (more) => buildJobContext('calendars', pools, more),
     close: async () => void (await Promise.all([platform.close(1), tenants.close(1)])),
   };
 }

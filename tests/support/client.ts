@@ -4,8 +4,8 @@ import { Agent, request } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { inject } from 'vitest';
 import { noteAnswer } from './coverage.ts';
-import { checkAnswer, operationOf } from './document.ts';
-import { signatureOf } from './inbound.ts';
+import { checkAnswer, findOperation } from './document.ts';
+import { signBody } from './inbound.ts';
 
 export interface CallOptions {
   /** An API key. */
@@ -144,7 +144,7 @@ async function callOnce(method: string, path: string, options: CallOptions): Pro
     headers['idempotency-key'] = options.idempotencyKey === true ? randomUUID() : options.idempotencyKey;
   let body: string | Buffer | undefined = options.rawBody;
   if (options.body !== undefined) body = JSON.stringify(options.body);
-  if (options.signedWith !== undefined) headers['service-signature'] = signatureOf(options.signedWith, body ?? '');
+  if (options.signedWith !== undefined) headers['service-signature'] = signBody(options.signedWith, body ?? '');
   if (body !== undefined && !headers['content-type']) headers['content-type'] = 'application/json';
   const query = options.query ? `?${new URLSearchParams(options.query as Record<string, string>)}` : '';
   // Set for every body, because node:http omits it for methods that rarely have one.
@@ -157,7 +157,7 @@ async function callOnce(method: string, path: string, options: CallOptions): Pro
     ...received,
     body: isJson && received.text !== '' ? JSON.parse(received.text) : undefined,
   };
-  const operation = operationOf(method, path.split('?')[0] ?? path);
+  const operation = findOperation(method, path.split('?')[0] ?? path);
   if (operation && method !== 'OPTIONS') {
     noteAnswer(inject('coverageFolder'), operation.id, answer.status);
     checkAnswer(operation, answer.status, answer.body);

@@ -20,7 +20,7 @@ export interface Furnished {
 }
 
 /** Returns the paths of all pages that a signed-in user may see, by content. */
-export const pagesOf = (of: Omit<Furnished, 'tenant'>): Readonly<Record<string, string>> => ({
+export const listPages = (of: Omit<Furnished, 'tenant'>): Readonly<Record<string, string>> => ({
   overview: '/console',
   messages: '/console/messages',
   run: `/console/campaigns/${of.campaign}/runs/${of.run}`,

@@ -7,7 +7,7 @@ import { templateBeside } from './migrated-template.ts';
 const made = new Set<string>();
 let count = 0;
 
-function urlOf(name: string): string {
+function buildUrl(name: string): string {
   const url = new URL(inject('databaseUrl'));
   url.pathname = `/${name}`;
   return url.href;
@@ -46,7 +46,7 @@ export async function inDatabase<T>(url: string, work: (sql: Sql) => Promise<T>)
  * @returns its address
  */
 export function newDatabase(template = templateBeside(inject('databaseUrl'))): Promise<string> {
-  return copyOf(new URL(template).pathname.slice(1));
+  return createCopy(new URL(template).pathname.slice(1));
 }
 
 /**
@@ -54,15 +54,15 @@ export function newDatabase(template = templateBeside(inject('databaseUrl'))): P
  * @returns its address
  */
 export function emptyDatabase(): Promise<string> {
-  return copyOf('template0');
+  return createCopy('template0');
 }
 
-async function copyOf(template: string): Promise<string> {
+async function createCopy(template: string): Promise<string> {
   count += 1;
   const name = `test_${process.pid}_${count}`;
   await asOwner((sql) => sql`create database ${sql(name)} template ${sql(template)}`);
   made.add(name);
-  return urlOf(name);
+  return buildUrl(name);
 }
 
 export async function dropDatabase(url: string): Promise<void> {
@@ -72,5 +72,5 @@ export async function dropDatabase(url: string): Promise<void> {
 }
 
 export async function dropAllDatabases(): Promise<void> {
-  for (const name of made) await dropDatabase(urlOf(name));
+  for (const name of made) await dropDatabase(buildUrl(name));
 }

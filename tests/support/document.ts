@@ -43,7 +43,7 @@ const matchers = operations.map((operation) => ({
 }));
 
 /** Returns the operation of a request. The path with the fewest parameters wins. */
-export function operationOf(method: string, path: string): DeclaredOperation | undefined {
+export function findOperation(method: string, path: string): DeclaredOperation | undefined {
   const wanted = method === 'HEAD' ? 'GET' : method;
   return matchers
     .filter((matcher) => matcher.operation.method === wanted && matcher.pattern.test(path))
@@ -56,7 +56,7 @@ ajv.addSchema({ $id: 'document', ...document });
 /** By schema, because most error responses share one. */
 const validators = new Map<string, ValidateFunction>();
 
-function validatorOf(operation: DeclaredOperation, status: number): ValidateFunction | undefined {
+function getValidator(operation: DeclaredOperation, status: number): ValidateFunction | undefined {
   const declared = operation.declared.responses?.[status] as
     | OpenAPIV3_1.ResponseObject
     | OpenAPIV3_1.ReferenceObject
@@ -95,7 +95,7 @@ const isProposal = ({ declared }: DeclaredOperation, status: number, body: unkno
 export function checkAnswer(operation: DeclaredOperation, status: number, body: unknown): void {
   const validate = isProposal(operation, status, body)
     ? validatorFor('#/components/schemas/ProposalAnswer')
-    : validatorOf(operation, status);
+    : getValidator(operation, status);
   if (validate && body !== undefined && !validate(body)) {
     throw new Error(
       `${operation.id} ${status} does not fit the document: ${ajv.errorsText(validate.errors)}\n${JSON.stringify(body).slice(0, 2000)}`,

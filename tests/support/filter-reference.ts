@@ -19,7 +19,7 @@ export type ReferenceFilter =
 type Fields = ReadonlyMap<string, ReferenceField>;
 
 /** The fields of the records that a relation leads to, and those that the caller sees of a record's. */
-export type ReferenceRelations = ReadonlyMap<string, { fields: Fields; recordsOf(record: Json): readonly Json[] }>;
+export type ReferenceRelations = ReadonlyMap<string, { fields: Fields; listRecords(record: Json): readonly Json[] }>;
 
 const noRelations: ReferenceRelations = new Map();
 
@@ -45,13 +45,13 @@ export function passes(
     const relation = relations.get(filter.link);
     if (!relation) throw new Error(`no relation ${filter.link}`);
     const isOne = (inner: ReferenceFilter) =>
-      relation.recordsOf(record).some((other) => passes(other, inner, relation.fields, clock));
+      relation.listRecords(record).some((other) => passes(other, inner, relation.fields, clock));
     return 'any' in filter ? isOne(filter.any) : !isOne(filter.none);
   }
   const [name = '', ownField] = filter.field.split('.');
   const relation = ownField === undefined ? undefined : relations.get(name);
   if (relation && ownField !== undefined) {
-    const [related] = relation.recordsOf(record);
+    const [related] = relation.listRecords(record);
     if (related) return passes(related, { ...filter, field: ownField }, relation.fields, clock);
     return filter.op === 'neq' || (filter.op === 'is_null' && filter.value !== false);
   }
@@ -117,7 +117,7 @@ function holds(field: ReferenceField, stored: Json, op: string, value: unknown, 
   if (op === 'ends_with') return whole.endsWith(part);
   const order =
     typeof value === 'object' && value !== null && 'relative' in value
-      ? comparePeriod(dateOf(field, stored, clock.timezone), periodOf(String(value.relative), clock))
+      ? comparePeriod(toLocalDate(field, stored, clock.timezone), computePeriod(String(value.relative), clock))
       : compareValues(field, stored, meant(field, value));
   switch (op) {
     case 'eq':
@@ -175,7 +175,7 @@ function text(value: unknown): string {
 }
 
 /** Returns the date of a stored value in the time zone of the workspace. */
-function dateOf(field: ReferenceField, stored: unknown, timezone: string): string {
+function toLocalDate(field: ReferenceField, stored: unknown, timezone: string): string {
   return field.kind === 'date' ? String(stored) : localDate(new Date(String(stored)), timezone);
 }
 
@@ -188,7 +188,7 @@ export function localDate(time: Date, timezone: string): string {
 }
 
 /** Returns the first and the last date of a relative date. */
-function periodOf(name: string, { now, timezone }: ReferenceClock): [string, string] {
+function computePeriod(name: string, { now, timezone }: ReferenceClock): [string, string] {
   const today = localDate(now, timezone);
   const [year = 0, month = 0, day = 0] = today.split('-').map(Number);
   const date = (...parts: [number, number, number]) => new Date(Date.UTC(...parts)).toISOString().slice(0, 10);

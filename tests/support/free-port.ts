@@ -1,2 +1,2 @@
 // A free port for programs that tests start.
-export { freePort } from '../../app/embedded-postgres/free-port.ts';
+export { findFreePort } from '../../app/embedded-postgres/free-port.ts';

@@ -9,7 +9,7 @@ import { database, type Tenant } from './tenants.ts';
  * Returns the signature header of a body.
  * @param time unix seconds, by default now
  */
-export function signatureOf(secret: string, body: string | Buffer, time = Math.floor(Date.now() / 1000)): string {
+export function signBody(secret: string, body: string | Buffer, time = Math.floor(Date.now() / 1000)): string {
   return `t=${time},v1=${createHmac('sha256', secret).update(`${time}.`).update(body).digest('hex')}`;
 }
 

@@ -40,16 +40,17 @@ async function newKey(algorithm: 'ES256' | 'RS256'): Promise<JWK> {
 function newMemory(): AdapterFactory {
   const kept = new Map<string, AdapterPayload>();
   return (model) => {
-    const keyOf = (id: string): string => `${model}:${id}`;
+    const buildKey = (id: string): string => `${model}:${id}`;
     const findBy = async (name: 'uid' | 'userCode', value: string) =>
       [...kept].find(([key, payload]) => key.startsWith(`${model}:`) && payload[name] === value)?.[1];
     return {
-      upsert: async (id, payload) => void kept.set(keyOf(id), payload),
-      find: async (id) => kept.get(keyOf(id)),
+      upsert: async (id, payload) => void kept.set(buildKey(id), payload),
+      find: async (id) => kept.get(buildKey(id)),
       findByUid: (uid) => findBy('uid', uid),
       findByUserCode: (code) => findBy('userCode', code),
-      consume: async (id) => void Object.assign(kept.get(keyOf(id)) ?? {}, { consumed: Math.floor(Date.now() / 1000) }),
-      destroy: async (id) => void kept.delete(keyOf(id)),
+      consume: async (id) =>
+        void Object.assign(kept.get(buildKey(id)) ?? {}, { consumed: Math.floor(Date.now() / 1000) }),
+      destroy: async (id) => void kept.delete(buildKey(id)),
       revokeByGrantId: async (grantId) => {
         for (const [key, payload] of kept) if (payload.grantId === grantId) kept.delete(key);
       },

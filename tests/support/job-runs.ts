@@ -1,12 +1,12 @@
 // Runs of background jobs without a server, with the sizes and timeouts of their table.
 import { type BackgroundServices, backgroundJobs, servingJobs } from '../../jobs/index.ts';
 import {
+  buildTenantContext,
   type JobContext,
   type JobPools,
   type RunningJobs,
   startJobs,
   type TenantJobContext,
-  tenantContext,
 } from '../../jobs/runner.ts';
 import { openLog } from '../../runtime/telemetry/log.ts';
 
@@ -18,7 +18,7 @@ export const { log: silentLog } = openLog('silent');
  * @param name of the job
  * @param more replaces the silent log, the system clock, or the signal that never aborts
  */
-export function contextOf(
+export function buildJobContext(
   name: string,
   pools: JobPools,
   more: Partial<Pick<JobContext, 'log' | 'now' | 'signal'>> = {},
@@ -27,7 +27,7 @@ export function contextOf(
   if (!job) throw new Error(`there is no job ${name}`);
   const usual = { log: silentLog, now: () => new Date(), signal: new AbortController().signal };
   const timeoutMs = 'timeoutMs' in job ? job.timeoutMs : 0;
-  return tenantContext({ batchSize: job.batchSize, ...usual, ...more }, pools, timeoutMs);
+  return buildTenantContext({ batchSize: job.batchSize, ...usual, ...more }, pools, timeoutMs);
 }
 
 /**

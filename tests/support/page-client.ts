@@ -78,7 +78,7 @@ export class Visitor {
   }
 
   /** Returns the hidden fields of the form on a page that posts to an action. */
-  async formOf(path: string, action: string): Promise<Record<string, string>> {
+  async readForm(path: string, action: string): Promise<Record<string, string>> {
     return hiddenFields((await this.ask(path)).text, action);
   }
 
@@ -87,7 +87,7 @@ export class Visitor {
    * @param action the page's own path by default
    */
   async send(path: string, fields: Record<string, string> = {}, action = path.split('?')[0] ?? ''): Promise<Seen> {
-    return this.ask(action, { ...(await this.formOf(path, action)), ...fields });
+    return this.ask(action, { ...(await this.readForm(path, action)), ...fields });
   }
 
   /** Sends a form like `send`, and follows the redirect. */

@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Connection } from '../../domain/scheduling/calendars.ts';
-import { freePort } from './free-port.ts';
+import { findFreePort } from './free-port.ts';
 import { findProgram } from './programs.ts';
 
 const user = { username: 'omar', password: 'pass:word é' };
@@ -20,7 +20,7 @@ export class TestRadicale {
   }
 
   static async start(): Promise<TestRadicale> {
-    const radicale = new TestRadicale(await freePort());
+    const radicale = new TestRadicale(await findFreePort());
     const users = join(radicale.#folder, 'users');
     writeFileSync(users, `${user.username}:${user.password}\n`);
     radicale.#process = spawn(

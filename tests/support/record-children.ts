@@ -42,7 +42,7 @@ export async function walkChildren(
   do {
     const query = { limit, ...(cursor === null ? {} : { cursor }) };
     const data: Json = await listChildren(key, object, id, child, query);
-    seen.push(...idsOf(data[child]));
+    seen.push(...listIds(data[child]));
     expect(data.has_more).toBe(data.next_cursor !== null);
     cursor = data.next_cursor;
     await between();
@@ -50,7 +50,7 @@ export async function walkChildren(
   return seen;
 }
 
-export function idsOf(items: readonly Json[]): string[] {
+export function listIds(items: readonly Json[]): string[] {
   return items.map((item) => item.id);
 }
 

@@ -117,11 +117,11 @@ export async function refusedFields(
 ): Promise<string[]> {
   const { body } = await expectStatus(status, method, path, options);
   if (body.error.code !== 'VALIDATION_ERROR') throw new Error(`refused with ${body.error.code}`);
-  return problemsOf(body.error);
+  return listProblems(body.error);
 }
 
 /** Returns the problems of an error as `field CODE`. */
-export function problemsOf(error: Json): string[] {
+export function listProblems(error: Json): string[] {
   return error.details.fields.map((each: Json) => `${each.field} ${each.code}`);
 }
 

@@ -1,6 +1,6 @@
 // A separate Redis without persistence on a free port, ended by its process id.
 import { type ChildProcess, spawn } from 'node:child_process';
-import { freePort } from './free-port.ts';
+import { findFreePort } from './free-port.ts';
 import { findProgram } from './programs.ts';
 
 export class TestRedis {
@@ -12,7 +12,7 @@ export class TestRedis {
   }
 
   static async start(): Promise<TestRedis> {
-    const redis = new TestRedis(await freePort());
+    const redis = new TestRedis(await findFreePort());
     await redis.restart();
     return redis;
   }

@@ -21,7 +21,7 @@ export interface PreparedRequest {
 /**
  * Returns the security alternatives of an operation, one scheme each. Empty for public operations.
  */
-export function alternativesOf(operation: DeclaredOperation): Alternative[] {
+export function listAlternatives(operation: DeclaredOperation): Alternative[] {
   const listed = (operation.declared.security ?? []) as Record<string, string[]>[];
   if (listed.some((alternative) => Object.keys(alternative).length === 0)) return [];
   return listed.flatMap((alternative) =>
@@ -31,7 +31,7 @@ export function alternativesOf(operation: DeclaredOperation): Alternative[] {
 
 /** Returns true for operations of the platform's operator, which reject workspace keys. */
 export function isForPlatform(operation: DeclaredOperation): boolean {
-  return alternativesOf(operation).some((alternative) => alternative.scopes.includes('onboarding'));
+  return listAlternatives(operation).some((alternative) => alternative.scopes.includes('onboarding'));
 }
 
 /**
@@ -75,7 +75,7 @@ export async function credentialFor(
   tenant: Tenant,
   mode: Mode = 'live',
 ): Promise<Pick<CallOptions, 'key' | 'token' | 'signedWith' | 'query'>> {
-  const alternatives = alternativesOf(operation);
+  const alternatives = listAlternatives(operation);
   if (alternatives.length === 0) return {};
   if (alternatives.some(({ scheme }) => scheme === 'signature'))
     return {

@@ -56,12 +56,12 @@ async function arrange(url: string): Promise<void> {
  */
 async function reportStatements(url: string): Promise<boolean> {
   // Loaded here, because every file that starts a server loads this one.
-  const { catalogueOf, unboundIn, unsentOf } = await import('../isolation/sent-statements.ts');
+  const { readCatalogue, unboundIn, findUnsent } = await import('../isolation/sent-statements.ts');
   const { byServers, byAnybody } = await sentStatements(url);
   const sql = postgres(url, { max: 1 });
-  const problems = await unboundIn(byServers, await catalogueOf(sql));
+  const problems = await unboundIn(byServers, await readCatalogue(sql));
   await sql.end();
-  if (isWholeRun()) problems.push(...unsentOf(byAnybody).map((id) => `no test sends ${id}`));
+  if (isWholeRun()) problems.push(...findUnsent(byAnybody).map((id) => `no test sends ${id}`));
   process.stdout.write(
     `\n${byServers.length} statements of servers; ${problems.length} problems of whose rows they are about\n`,
   );

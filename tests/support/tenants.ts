@@ -12,7 +12,7 @@ import {
   pipelineName,
   taskTypes,
 } from '../../domain/onboarding/defaults.ts';
-import { standardPolicy } from '../../domain/scheduling/policies.ts';
+import { buildStandardPolicy } from '../../domain/scheduling/policies.ts';
 import { newApiKey, sha256 } from '../../runtime/credentials/secrets.ts';
 
 export const adminPassword = 'correct horse battery staple';
@@ -100,7 +100,7 @@ export async function newTenant(name = 'Tenant'): Promise<Tenant> {
         taskTypes,
         sources: [],
         trial,
-        policy: standardPolicy(company.timezone),
+        policy: buildStandardPolicy(company.timezone),
       },
       now,
     ),

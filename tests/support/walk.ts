@@ -4,7 +4,7 @@ import { expect } from 'vitest';
 import { plausible } from './arranged-ids.ts';
 import type { Answer } from './client.ts';
 import { type DeclaredOperation, operations } from './document.ts';
-import { alternativesOf, fillPath, pathParameters } from './requests.ts';
+import { fillPath, listAlternatives, pathParameters } from './requests.ts';
 import { bodySchema } from './schemas.ts';
 import { database } from './tenants.ts';
 
@@ -19,15 +19,15 @@ export const exempt: Record<'envelope' | 'naming', readonly string[]> = {
   naming: ['createOnboarding', 'createOnboardingAsPlatform'],
 };
 
-export const guarded = operations.filter((operation) => alternativesOf(operation).length > 0);
+export const guarded = operations.filter((operation) => listAlternatives(operation).length > 0);
 export const openedByKey = guarded.filter((operation) =>
-  alternativesOf(operation).some(({ scheme }) => scheme === 'apiKey'),
+  listAlternatives(operation).some(({ scheme }) => scheme === 'apiKey'),
 );
 export const openedByOAuth = guarded.filter((operation) =>
-  alternativesOf(operation).some(({ scheme }) => scheme === 'oauth'),
+  listAlternatives(operation).some(({ scheme }) => scheme === 'oauth'),
 );
 export const openedBySession = guarded.filter((operation) =>
-  alternativesOf(operation).some(({ scheme }) => scheme === 'session'),
+  listAlternatives(operation).some(({ scheme }) => scheme === 'session'),
 );
 export const withBody = operations.filter((operation) => bodySchema(operation) !== undefined);
 export const withIds = operations.filter((operation) => pathParameters(operation.path).length > 0);
@@ -61,9 +61,9 @@ export function expectFailure(
  */
 export function oneOfEach(
   all: readonly DeclaredOperation[],
-  kindOf: (operation: DeclaredOperation) => unknown,
+  getKind: (operation: DeclaredOperation) => unknown,
 ): DeclaredOperation[] {
-  const kinds = Map.groupBy(all, (operation) => JSON.stringify(kindOf(operation)));
+  const kinds = Map.groupBy(all, (operation) => JSON.stringify(getKind(operation)));
   return [...kinds.values()].flatMap((operations) => operations.slice(0, 1));
 }
 

@@ -16,7 +16,7 @@ import { openLog } from '../../runtime/telemetry/log.ts';
 import type { Mode } from './arranged-ids.ts';
 import type { Json } from './client.ts';
 import { dropDatabase, newDatabase } from './databases.ts';
-import { contextOf } from './job-runs.ts';
+import { buildJobContext } from './job-runs.ts';
 import { database, type Tenant, useDatabase } from './tenants.ts';
 
 /** Shared, like the silent log. */
@@ -56,7 +56,7 @@ export class SenderWorld {
 
   /** The context of a run, under this clock. */
   get context(): TenantJobContext {
-    return contextOf('webhooks', this.#pools, { log: warnings, now: () => this.now });
+    return buildJobContext('webhooks', this.#pools, { log: warnings, now: () => this.now });
   }
 
   get platform(): Pool {
@@ -126,9 +126,9 @@ export class SenderWorld {
   }
 }
 
-export const deliveriesOf = async (subscriptionId: string): Promise<Json[]> => [
+export const readDeliveries = async (subscriptionId: string): Promise<Json[]> => [
   ...(await database()`select * from webhook_deliveries where subscription_id = ${subscriptionId} order by created_at, id`),
 ];
 
-export const webhookOf = async (id: string): Promise<Json> =>
+export const readWebhook = async (id: string): Promise<Json> =>
   (await database()`select * from webhook_subscriptions where id = ${id}`)[0];

@@ -5,12 +5,12 @@ import { resolve } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { Pool } from '../../db/client/pool.ts';
-import { testProvider } from '../../integrations/test-mode/payments.ts';
+import { createTestProvider } from '../../integrations/test-mode/payments.ts';
 import { runBilling } from '../../jobs/billing/subscriptions.ts';
 import { type Client, createClient, isCrmError, type Schemas } from '../../sdk/src/index.ts';
 import { ageBill } from '../support/billing.ts';
 import { dropDatabase, newDatabase } from '../support/databases.ts';
-import { contextOf } from '../support/job-runs.ts';
+import { buildJobContext } from '../support/job-runs.ts';
 import { startServer } from '../support/servers.ts';
 import { StripeWorld } from '../support/stripe/world.ts';
 import { database, useDatabase } from '../support/tenants.ts';
@@ -40,13 +40,13 @@ async function openTestWorld(): Promise<World> {
     tenants: new Pool({ ...shared, role: 'crm_app' }),
     purges: new Pool({ ...shared, role: 'crm_purge' }),
   };
-  const provider = testProvider(pools.tenants, () => server.url);
+  const provider = createTestProvider(pools.tenants, () => server.url);
   return {
     url: server.url,
     async pass(days) {
       for (let passed = 0; passed < days; passed += 1) {
         await ageBill(1);
-        await runBilling(contextOf('billing', pools), { ...pools, provider, removeFile: async () => undefined });
+        await runBilling(buildJobContext('billing', pools), { ...pools, provider, removeFile: async () => undefined });
       }
     },
     async fillIn(url, number) {
@@ -88,7 +88,7 @@ const providers = [
 /** The invoices of each year. */
 const years: Schemas['Invoice'][][] = [];
 
-const reasonOf = async (call: Promise<unknown>): Promise<unknown> =>
+const catchReason = async (call: Promise<unknown>): Promise<unknown> =>
   call.then(
     () => 'done',
     (error: unknown) => (isCrmError(error) ? (error.details?.reason ?? error.code) : error),
@@ -144,7 +144,9 @@ describe.each(providers)('a year of one company that pays through $provider', ({
     crm = createClient({ baseUrl: world.url, apiKey: key });
     await world.pass(10);
     expect(await status()).toEqual(['TRIALING', 'growth']);
-    expect(await reasonOf(crm.upgradeSubscription({ body: { package_code: 'scale' } }))).toBe('NO_ACTIVE_SUBSCRIPTION');
+    expect(await catchReason(crm.upgradeSubscription({ body: { package_code: 'scale' } }))).toBe(
+      'NO_ACTIVE_SUBSCRIPTION',
+    );
     expect(await checkOut({ kind: 'subscribe', package_code: 'starter' }, '4000000000000002')).toBe('open');
     expect(await checkOut({ kind: 'subscribe', package_code: 'starter' })).toBe('complete');
     expect(await status()).toEqual(['ACTIVE', 'starter']);
@@ -160,7 +162,7 @@ describe.each(providers)('a year of one company that pays through $provider', ({
       users.push((await crm.createUser({ body })).user);
     }
     const one = { email: 'late@solar.example', full_name: 'Late', role: 'Sales_Rep', password };
-    expect(await reasonOf(crm.createUser({ body: one }))).toBe('SEAT_LIMIT_REACHED');
+    expect(await catchReason(crm.createUser({ body: one }))).toBe('SEAT_LIMIT_REACHED');
   });
 
   test('adds a module, and tops up the wallet (March)', async () => {
@@ -175,7 +177,7 @@ describe.each(providers)('a year of one company that pays through $provider', ({
 
   test('downgrades at the end of the month, and removes the module (April)', async () => {
     await passPeriod();
-    expect(await reasonOf(crm.downgradeSubscription({ body: { package_code: 'starter' } }))).toBe(
+    expect(await catchReason(crm.downgradeSubscription({ body: { package_code: 'starter' } }))).toBe(
       'seats_exceed_target',
     );
     for (const { id } of users.slice(0, 10)) await crm.updateUser({ path: { id }, body: { status: 'inactive' } });
@@ -209,7 +211,7 @@ describe.each(providers)('a year of one company that pays through $provider', ({
   test('cancels, and is dormant for a month (June)', async () => {
     await crm.cancelSubscription();
     await passPeriod();
-    expect(await reasonOf(crm.getMe())).toBe('subscription_ended');
+    expect(await catchReason(crm.getMe())).toBe('subscription_ended');
     expect(await status()).toEqual(['CANCELED', 'starter']);
     await world.pass(30);
     expect((await crm.getSubscription()).subscription.dormant?.days_left).toBeLessThanOrEqual(60);

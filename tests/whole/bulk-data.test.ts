@@ -11,7 +11,7 @@ import { createSetting } from '../support/settings.ts';
 import { database, newKey, newTenant, newUser, type Tenant } from '../support/tenants.ts';
 
 /** A client of the common server that counts its calls. */
-async function clientOf(tenant: Tenant): Promise<{ crm: Client; calls: () => number }> {
+async function createCountedClient(tenant: Tenant): Promise<{ crm: Client; calls: () => number }> {
   let calls = 0;
   const crm = createClient({
     baseUrl: inject('baseUrl'),
@@ -45,7 +45,7 @@ describe('the demo workspace', () => {
   /** The ID of a record in the workspace that it came from. */
   const sourceId = 'source_id_text';
 
-  const exportOf = async (crm: Client, object: string): Promise<Json[]> => {
+  const readExport = async (crm: Client, object: string): Promise<Json[]> => {
     const { stream } = await crm.exports.download({ body: { object } });
     const text = await new Response(stream).text();
     return text
@@ -54,7 +54,7 @@ describe('the demo workspace', () => {
       .map((line) => JSON.parse(line));
   };
 
-  const customOf = ({ fields }: AnswerOf<'getObjectSchema'>['schema']) =>
+  const listCustomFields = ({ fields }: AnswerOf<'getObjectSchema'>['schema']) =>
     fields
       .filter(({ custom }) => custom)
       .map(({ name, label, type, required, options }) => ({
@@ -79,13 +79,13 @@ describe('the demo workspace', () => {
       if (!pipelines.has(name)) pipelines.set(name, (await target.createDealPipeline({ body: { name } })).pipeline.id);
     }
     for (const object of ['leads', 'deals'] as const) {
-      const keyOf = (pipeline: string | null | undefined, name: string) => `${pipeline ?? ''} ${name.toLowerCase()}`;
+      const buildKey = (pipeline: string | null | undefined, name: string) => `${pipeline ?? ''} ${name.toLowerCase()}`;
       const present = new Set<string>();
       for await (const { name, pipeline_id } of target.listStatuses.all({ path: { object } }))
-        present.add(keyOf(pipeline_id, name));
+        present.add(buildKey(pipeline_id, name));
       for await (const { name, pipeline_id, outcome } of source.listStatuses.all({ path: { object } })) {
         const pipeline = pipeline_id ? pipelines.get(pipelineNames.get(pipeline_id) ?? '') : undefined;
-        if (present.has(keyOf(pipeline, name))) continue;
+        if (present.has(buildKey(pipeline, name))) continue;
         await target.createStatus({
           path: { object },
           body: { name, outcome, ...(pipeline ? { pipeline_id: pipeline } : {}) },
@@ -97,16 +97,18 @@ describe('the demo workspace', () => {
       if (object.startsWith('object:')) {
         const [, slug = ''] = object.split(':');
         await target.createObject({
-          body: { slug, label: schema.label, plural: schema.plural, fields: customOf(schema) as never },
+          body: { slug, label: schema.label, plural: schema.plural, fields: listCustomFields(schema) as never },
         });
-      } else for (const body of customOf(schema)) await target.createField({ path: { object }, body: body as never });
+      } else
+        for (const body of listCustomFields(schema))
+          await target.createField({ path: { object }, body: body as never });
       const body = { name: sourceId, label: 'Source ID', type: 'text', unique: true } as const;
       await target.createField({ path: { object }, body });
     }
   }
 
   test('arrives in another workspace as it was, by exports and imports', { timeout: 120_000 }, async () => {
-    const { crm: target } = await clientOf(await newTenant());
+    const { crm: target } = await createCountedClient(await newTenant());
     await configure(target);
     /** The IDs of the copies, by the IDs of the originals. */
     const copies = new Map<string, string>();
@@ -121,7 +123,7 @@ describe('the demo workspace', () => {
         for (const name of references) if (record[name]) translated[name] = copies.get(record[name]);
         return translated;
       };
-      const originals = (await exportOf(source, object)).map(translate);
+      const originals = (await readExport(source, object)).map(translate);
       expect(originals.length).toBeGreaterThan(20);
       const done = await target.imports.run(new Blob(originals.map((record) => `${JSON.stringify(record)}\n`)), {
         body: {
@@ -140,12 +142,13 @@ describe('the demo workspace', () => {
       expect(errors.slice(0, 3), object).toEqual([]);
       expect(done.counts).toMatchObject({ created: originals.length, failed: 0 });
       const copied = new Map<string, Json>();
-      for (const record of await exportOf(target, object)) {
+      for (const record of await readExport(target, object)) {
         copied.set(record[sourceId], record);
         copies.set(record[sourceId], record.id);
       }
-      const valuesOf = (record: Json | undefined) => Object.fromEntries(writable.map((name) => [name, record?.[name]]));
-      for (const record of originals) expect(valuesOf(copied.get(record.id)), object).toEqual(valuesOf(record));
+      const pickValues = (record: Json | undefined) =>
+        Object.fromEntries(writable.map((name) => [name, record?.[name]]));
+      for (const record of originals) expect(pickValues(copied.get(record.id)), object).toEqual(pickValues(record));
     }
   });
 });
@@ -160,7 +163,7 @@ test('5,000 contacts with tags, owners and external IDs arrive in at most 60 cal
     const tags = row % 2 === 0 ? '"VIP, Fair"' : 'Fair';
     return `X-${row},C${row},${mark}-${row}@contacts.example,${tags},${owners[row % 2]?.email}\n`;
   });
-  const { crm, calls } = await clientOf(tenant);
+  const { crm, calls } = await createCountedClient(tenant);
   const done = await crm.imports.run(
     new Blob([`external_id,First name,email,tags,assigned_to_email\n${lines.join('')}`]),
     { body: { object: 'customers', mode: 'upsert', match_on: ['external_id'] } },

@@ -1,10 +1,10 @@
 // Deprecated forms: their headers on every response to a call that uses one, and on no other.
 import { beforeAll, describe, expect, inject, test } from 'vitest';
 import {
-  deprecationHeaders,
+  buildDeprecationHeaders,
+  findUsedInBody,
+  findUsedInQuery,
   type DeprecatedUse as ReadUse,
-  usedInBody,
-  usedInQuery,
 } from '../../runtime/openapi/deprecation.ts';
 import { type Answer, call } from '../support/client.ts';
 import { type DeclaredOperation, operations } from '../support/document.ts';
@@ -21,12 +21,12 @@ interface DeprecatedUse {
   note: string;
 }
 
-const usesOf = (operation: DeclaredOperation) => (operation.declared['x-deprecated-use'] ?? []) as DeprecatedUse[];
+const listUses = (operation: DeclaredOperation) => (operation.declared['x-deprecated-use'] ?? []) as DeprecatedUse[];
 const cases = operations.flatMap((operation) =>
-  usesOf(operation).map((use) => ({ id: operation.id, name: use.parameter ?? use.field ?? '', operation, use })),
+  listUses(operation).map((use) => ({ id: operation.id, name: use.parameter ?? use.field ?? '', operation, use })),
 );
 const names = ['deprecation', 'sunset', 'link'];
-const headersOf = (answer: Answer) => names.map((name) => answer.headers.get(name));
+const readHeaders = (answer: Answer) => names.map((name) => answer.headers.get(name));
 const none = [null, null, null];
 
 function promised(use: DeprecatedUse) {
@@ -69,31 +69,31 @@ describe('deprecation headers', () => {
       };
       for (const [status, answer] of Object.entries(answers)) {
         expect(answer.status).toBe(Number(status));
-        expect(headersOf(answer)).toEqual(promised(use));
+        expect(readHeaders(answer)).toEqual(promised(use));
       }
       const busy = { key: await newKey(tenant, { perMinute: 1 }) };
       await ask(busy);
       const limited = await ask(busy);
-      expect([limited.status, headersOf(limited)]).toEqual([429, promised(use)]);
+      expect([limited.status, readHeaders(limited)]).toEqual([429, promised(use)]);
       const { [name]: _, ...query } = options.query;
       for (const unused of [{ query }, { query: { ...query, zzz: name } }, { query: { ...query, [`${name}s`]: '1' } }])
-        expect(headersOf(await ask(unused))).toEqual(none);
-      expect(headersOf(await ask({ query: { ...query, [name]: '' } }))).toEqual(promised(use));
+        expect(readHeaders(await ask(unused))).toEqual(none);
+      expect(readHeaders(await ask({ query: { ...query, [name]: '' } }))).toEqual(promised(use));
     },
   );
 
   test.each(operations)('sends no deprecation headers for $id without a deprecated form', async (operation) => {
     const { path, options } = await goodRequest(operation, await newWideTenant());
-    expect(headersOf(await call(operation.method, path, options))).toEqual(none);
-    expect(headersOf(await call(operation.method, anyPath(operation)))).toEqual(none);
-    expect(headersOf(await call('OPTIONS', anyPath(operation)))).toEqual(none);
+    expect(readHeaders(await call(operation.method, path, options))).toEqual(none);
+    expect(readHeaders(await call(operation.method, anyPath(operation)))).toEqual(none);
+    expect(readHeaders(await call('OPTIONS', anyPath(operation)))).toEqual(none);
   });
 
   test('sends no deprecation headers before a route matches', async () => {
     for (const { use } of cases) {
       const query = { [use.parameter ?? '']: '1' };
-      expect(headersOf(await call('GET', '/v1/nothing', { query }))).toEqual(none);
-      expect(headersOf(await call('PUT', '/v1/activities', { query }))).toEqual(none);
+      expect(readHeaders(await call('GET', '/v1/nothing', { query }))).toEqual(none);
+      expect(readHeaders(await call('PUT', '/v1/activities', { query }))).toEqual(none);
     }
   });
 });
@@ -130,10 +130,11 @@ test('counts a body field with any value as used, and merges several forms into 
   const old: ReadUse = { in: 'body', name: 'old', ...dates, link: `${site}#old` };
   const page: ReadUse = { in: 'query', name: 'page', ...dates, since: day('2026-01-02'), link: `${site}#page` };
   const uses = [old, page];
-  expect(usedInBody(uses, { old: null, page: 1 })).toEqual([old]);
-  for (const body of [{ older: 1 }, [], ['old'], null, 'old', undefined]) expect(usedInBody(uses, body)).toEqual([]);
-  expect(usedInQuery(uses, 'old=1&p%61ge')).toEqual([page]);
-  expect(deprecationHeaders(uses)).toEqual([
+  expect(findUsedInBody(uses, { old: null, page: 1 })).toEqual([old]);
+  for (const body of [{ older: 1 }, [], ['old'], null, 'old', undefined])
+    expect(findUsedInBody(uses, body)).toEqual([]);
+  expect(findUsedInQuery(uses, 'old=1&p%61ge')).toEqual([page]);
+  expect(buildDeprecationHeaders(uses)).toEqual([
     'Deprecation',
     'Fri, 02 Jan 2026 00:00:00 GMT',
     'Sunset',
@@ -141,5 +142,5 @@ test('counts a body field with any value as used, and merges several forms into 
     'Link',
     `<${site}#old>; rel="deprecation", <${site}#page>; rel="deprecation"`,
   ]);
-  expect(deprecationHeaders([])).toEqual([]);
+  expect(buildDeprecationHeaders([])).toEqual([]);
 });

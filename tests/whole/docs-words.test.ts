@@ -2,7 +2,7 @@
 
 import { describe, expect, test } from 'vitest';
 import { document, operations, resolve } from '../support/document.ts';
-import { alternativesOf } from '../support/requests.ts';
+import { listAlternatives } from '../support/requests.ts';
 import { bodySchema } from '../support/schemas.ts';
 
 interface Described {
@@ -12,8 +12,8 @@ interface Described {
 }
 
 /** Returns its description, here or where it is defined. */
-function wordsOf(described: Described): string {
-  return described.description ?? (described.$ref ? wordsOf(resolve(described.$ref) as Described) : '');
+function readDescription(described: Described): string {
+  return described.description ?? (described.$ref ? readDescription(resolve(described.$ref) as Described) : '');
 }
 
 /** The beginning of summaries, by the verb of the operationId if the verb determines it. */
@@ -25,18 +25,18 @@ const beginnings: Record<string, RegExp> = {
   revoke: /^Revoke /,
 };
 
-const verbOf = (id: string): string => /^[a-z]+/.exec(id)?.[0] ?? '';
+const getVerb = (id: string): string => /^[a-z]+/.exec(id)?.[0] ?? '';
 
 describe('every operation', () => {
   test.each(operations)(
     'begins the summary of $id with the verb of its kind, without a full stop',
     ({ id, declared }) => {
-      expect(declared.summary).toMatch(beginnings[verbOf(id)] ?? /^[A-Z]/);
+      expect(declared.summary).toMatch(beginnings[getVerb(id)] ?? /^[A-Z]/);
       expect(declared.summary).not.toMatch(/\.$/);
     },
   );
 
-  const guarded = operations.filter((operation) => alternativesOf(operation).length > 0);
+  const guarded = operations.filter((operation) => listAlternatives(operation).length > 0);
   test.each(guarded)('describes the scopes or credentials of $id in words', ({ declared }) => {
     const scopes = (declared.security ?? []).flatMap(({ apiKey = [] }) => apiKey);
     // Scopes of the object in the path are described as the view scope of the object.
@@ -49,9 +49,9 @@ describe('every operation', () => {
     const shared = (document.paths?.[path]?.parameters ?? []) as Described[];
     const parameters = [...shared, ...((declared.parameters ?? []) as Described[])];
     const fields = Object.entries((bodySchema(operation)?.properties ?? {}) as Record<string, Described>)
-      .filter(([, field]) => !field.readOnly && wordsOf(field) === '')
+      .filter(([, field]) => !field.readOnly && readDescription(field) === '')
       .map(([name]) => name);
-    expect(parameters.filter((parameter) => wordsOf(parameter) === '')).toEqual([]);
+    expect(parameters.filter((parameter) => readDescription(parameter) === '')).toEqual([]);
     expect(fields).toEqual([]);
   });
 });
@@ -63,15 +63,15 @@ test('puts every tag into one group, with a description', () => {
 });
 
 test('links only to existing operations, tags and guides in descriptions', () => {
-  const anchorOf = (title: string): string => title.trim().replaceAll(/\s+/g, '-');
-  const sectionsOf = (text = ''): string[] =>
-    [...text.matchAll(/^## (.+)$/gm)].map(([, title = '']) => anchorOf(title));
+  const toAnchor = (title: string): string => title.trim().replaceAll(/\s+/g, '-');
+  const listSections = (text = ''): string[] =>
+    [...text.matchAll(/^## (.+)$/gm)].map(([, title = '']) => toAnchor(title));
   const targets = new Set([
     ...operations.map(({ id }) => `operation/${id}`),
     ...(document.tags ?? []).flatMap(({ name, description }) =>
-      ['', ...sectionsOf(description).map((section) => `/${section}`)].map((end) => `tag/${anchorOf(name)}${end}`),
+      ['', ...listSections(description).map((section) => `/${section}`)].map((end) => `tag/${toAnchor(name)}${end}`),
     ),
-    ...sectionsOf(document.info.description).map((section) => `section/${section}`),
+    ...listSections(document.info.description).map((section) => `section/${section}`),
   ]);
   const links = [...JSON.stringify(document).matchAll(/\]\(#([^)]+)\)/g)].map(([, target = '']) => target);
   expect(links.length).toBeGreaterThan(50);

@@ -57,7 +57,7 @@ function comparable({ status, body }: Answer): object {
 }
 
 /** Returns what a call recorded, in the format of meta.would. */
-async function effectsOf(answer: Answer): Promise<{ events: string[]; audit: string[] }> {
+async function readEffects(answer: Answer): Promise<{ events: string[]; audit: string[] }> {
   const requestId = answer.headers.get('x-request-id');
   const audit = await database()<{ name: string }[]>`
     select action as name from audit_logs where company_id = ${tenant.companyId} and request_id = ${requestId} order by seq`;
@@ -91,7 +91,7 @@ test.each(examples)(
     expect(tried.headers.get('etag')).toBe(real.headers.get('etag'));
     expect([real.body.meta.dry_run, real.body.meta.would]).toEqual([undefined, undefined]);
     expect(tried.body.meta.dry_run).toBe(true);
-    expect(tried.body.meta.would).toEqual(await effectsOf(real));
+    expect(tried.body.meta.would).toEqual(await readEffects(real));
   },
 );
 

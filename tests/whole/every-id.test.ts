@@ -94,11 +94,11 @@ describe.skipIf(withIds.length === 0)('ids that this caller cannot see', () => {
     });
   }
 
-  const modesOf = (operation: DeclaredOperation): Mode[] =>
+  const listModes = (operation: DeclaredOperation): Mode[] =>
     operation.declared['x-live-only'] === true || !openedByKey.includes(operation) ? ['live'] : ['live', 'test'];
 
   test.each(withIds)('returns the same 404 from $id for every invisible id', async (operation) => {
-    for (const mode of modesOf(operation)) {
+    for (const mode of listModes(operation)) {
       const legacyKey = await newKey(tenant, { environment: mode, legacy: true });
       await inLanes(4, await hiddenPaths(operation, mode), async ({ what, values, isMalformed }) => {
         const { path, options } = await goodRequest(operation, tenant, { mode, values });
@@ -118,7 +118,7 @@ describe.skipIf(withIds.length === 0)('ids that this caller cannot see', () => {
   const withRecords = withIds.filter((operation) => arrangedPaths[operation.path]?.recordsOf);
   test.each(withRecords)('returns the same 404 from $id for a record outside the visibility', async (operation) => {
     const branch = await newBranch(tenant);
-    for (const mode of modesOf(operation)) {
+    for (const mode of listModes(operation)) {
       const key = await newKey(tenant, { environment: mode, reach: { kind: 'branch', id: branch } });
       const { path, options } = await goodRequest(operation, tenant, { mode });
       expectHidden('out of reach', mode, await call(operation.method, path, { ...options, key }));

@@ -112,7 +112,7 @@ async function fill({ key, companyId, branchId }: Tenant, number: number): Promi
 }
 
 /** Returns the path parameters of lists that belong to something. */
-function valuesOf({ path }: DeclaredOperation): Record<string, string> {
+function buildPathValues({ path }: DeclaredOperation): Record<string, string> {
   if (path.startsWith('/v1/settings/')) return { object: 'leads' };
   if (path.startsWith('/v1/org-nodes/')) return { id: tenant.branchId };
   if (path.startsWith('/v1/webhooks/')) return { id: webhook };
@@ -134,7 +134,7 @@ const bounds: Record<string, CallOptions['query']> = {
 type Ask = (query: CallOptions['query']) => Promise<Json>;
 
 async function open(operation: DeclaredOperation): Promise<{ path: string; options: CallOptions; ask: Ask }> {
-  const { path, options: sent } = await goodRequest(operation, tenant, { values: valuesOf(operation) });
+  const { path, options: sent } = await goodRequest(operation, tenant, { values: buildPathValues(operation) });
   const options = { ...sent, query: { ...sent.query, ...bounds[operation.id] } };
   const ask: Ask = async (query) =>
     (await expectStatus(200, 'GET', path, { ...options, query: { ...options.query, ...query } })).body.data;
@@ -142,22 +142,22 @@ async function open(operation: DeclaredOperation): Promise<{ path: string; optio
 }
 
 describe.each(lists)('$id', (operation) => {
-  const itemsOf = (data: Json): Json[] => {
+  const getItems = (data: Json): Json[] => {
     const { items = '' } = (descriptions as Record<string, { items?: string }>)[operation.id] ?? {};
     return data[items];
   };
 
   test('returns the same items in pages of one as on one page', async () => {
     const { ask } = await open(operation);
-    const all = itemsOf(await ask({ limit: 100 }));
+    const all = getItems(await ask({ limit: 100 }));
     expect(all.length).toBeGreaterThanOrEqual(fewest[operation.id] ?? 3);
     const paged: Json[] = [];
     let cursor: string | null = null;
     do {
       const data: Json = await ask({ limit: 1, ...(cursor === null ? {} : { cursor }) });
-      expect(itemsOf(data)).toHaveLength(1);
+      expect(getItems(data)).toHaveLength(1);
       expect(data.has_more).toBe(data.next_cursor !== null);
-      paged.push(...itemsOf(data));
+      paged.push(...getItems(data));
       cursor = data.next_cursor;
     } while (cursor !== null && paged.length <= all.length);
     expect(paged.map(withoutUse)).toEqual(all.map(withoutUse));
@@ -165,18 +165,18 @@ describe.each(lists)('$id', (operation) => {
 
   test('clamps the limit, and ends a list that ends with its page', async () => {
     const { ask } = await open(operation);
-    const all = itemsOf(await ask({ limit: 1000 }));
+    const all = getItems(await ask({ limit: 1000 }));
     for (const limit of [0, -5])
-      expect(itemsOf(await ask({ limit })).map(withoutUse)).toEqual(all.slice(0, 1).map(withoutUse));
+      expect(getItems(await ask({ limit })).map(withoutUse)).toEqual(all.slice(0, 1).map(withoutUse));
     const exact = await ask({ limit: all.length });
-    expect({ ...exact, items: itemsOf(exact) }).toMatchObject({
+    expect({ ...exact, items: getItems(exact) }).toMatchObject({
       items: all.map(withoutUse),
       next_cursor: null,
       has_more: false,
     });
     const first = await ask({ limit: all.length - 1 });
     const rest = await ask({ cursor: first.next_cursor, limit: 1000 });
-    expect({ ...rest, items: itemsOf(rest) }).toMatchObject({
+    expect({ ...rest, items: getItems(rest) }).toMatchObject({
       items: all.slice(-1).map(withoutUse),
       next_cursor: null,
     });
@@ -199,7 +199,7 @@ describe.each(lists)('$id', (operation) => {
 });
 
 describe('a list that is returned whole without a limit', () => {
-  const namesOf = (data: Json): string[] => data.sources.map((source: Json) => source.name);
+  const listNames = (data: Json): string[] => data.sources.map((source: Json) => source.name);
   const read = async (key: string, query: CallOptions['query']): Promise<Json> =>
     (await expectStatus(200, 'GET', '/v1/settings/sources', { key, query })).body.data;
 
@@ -222,17 +222,17 @@ describe('a list that is returned whole without a limit', () => {
     const { key } = await newWideTenant();
     const create = async (name: string): Promise<string> =>
       (await expectStatus(201, 'POST', '/v1/settings/sources', { key, body: { name } })).body.data.source.id;
-    expect(namesOf(await read(key, {}))).toEqual([]);
+    expect(listNames(await read(key, {}))).toEqual([]);
     for (const name of ['B', 'F', 'H']) await create(name);
     const last = await create('D');
     const { next_cursor: early } = await read(key, { limit: 2 });
     await create('A');
-    expect(namesOf(await read(key, { cursor: early }))).toEqual(['F', 'H']);
+    expect(listNames(await read(key, { cursor: early }))).toEqual(['F', 'H']);
     const { next_cursor: cursor } = await read(key, { limit: 3 });
     await create('E');
-    expect(namesOf(await read(key, { cursor }))).toEqual(['E', 'F', 'H']);
+    expect(listNames(await read(key, { cursor }))).toEqual(['E', 'F', 'H']);
     await expectStatus(200, 'DELETE', `/v1/settings/sources/${last}`, { key });
-    expect(namesOf(await read(key, { cursor }))).toEqual(['E', 'F', 'H']);
+    expect(listNames(await read(key, { cursor }))).toEqual(['E', 'F', 'H']);
   });
 
   test('binds cursors to one object, mode and workspace', async () => {

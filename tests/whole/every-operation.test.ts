@@ -6,7 +6,7 @@ import { type Answer, anyAddress, type CallOptions, call } from '../support/clie
 import { inLanes } from '../support/concurrency.ts';
 import { type DeclaredOperation, document, operations } from '../support/document.ts';
 import { exchange, requestText } from '../support/raw-connection.ts';
-import { alternativesOf, credentialFor, goodRequest, isForPlatform, newWideTenant } from '../support/requests.ts';
+import { credentialFor, goodRequest, isForPlatform, listAlternatives, newWideTenant } from '../support/requests.ts';
 import { bodyExamples, queryParameters } from '../support/schemas.ts';
 import { database, newKey, newPlatformKey, type Tenant } from '../support/tenants.ts';
 import {
@@ -53,7 +53,7 @@ test.each(examples)(
 
 /** True if a gateway signs its requests. */
 const isSigned = (operation: DeclaredOperation): boolean =>
-  alternativesOf(operation).some(({ scheme }) => scheme === 'signature');
+  listAlternatives(operation).some(({ scheme }) => scheme === 'signature');
 
 /** The API generates these, so another example would break the signature. */
 const givenOut = ['company_id', 'environment', 'exp', 'sig'];
@@ -93,7 +93,7 @@ describe('without a valid credential', () => {
   // Authentication precedes everything else. All spellings run for one operation of each kind of
   // authentication, and one for the others.
   const thorough = oneOfEach(guarded, (operation) => [
-    alternativesOf(operation).map(({ scheme }) => scheme),
+    listAlternatives(operation).map(({ scheme }) => scheme),
     isForPlatform(operation),
     ['x-answer', 'x-test-only', 'x-live-only', 'x-unpaid'].map((extension) => operation.declared[extension]),
   ]);
@@ -260,7 +260,7 @@ describe('scopes', () => {
   };
 
   test('covers every module that an operation names', () => {
-    const named = openedByKey.flatMap((operation) => alternativesOf(operation).flatMap(({ scopes }) => scopes));
+    const named = openedByKey.flatMap((operation) => listAlternatives(operation).flatMap(({ scopes }) => scopes));
     const modules = named.filter((scope) => /^\w+:/.test(scope)).map((scope) => scope.split(':')[0]);
     expect(modules.filter((module) => !everyModule.includes(module ?? ''))).toEqual([]);
   });
@@ -272,7 +272,7 @@ describe('scopes', () => {
   )(
     'admits the smallest sets of scopes of $what to $id, and rejects the largest insufficient ones',
     async ({ operation, scheme: wanted, credential, holds }) => {
-      const listed = alternativesOf(operation)
+      const listed = listAlternatives(operation)
         .filter(({ scheme }) => scheme === wanted)
         .map(({ scopes }) => scopes);
       const isOfObject = listed.some((scopes) => scopes.some((scope) => scope.startsWith('{')));
@@ -296,7 +296,7 @@ describe('scopes', () => {
           expectFailure(operation, answer, 403, 'FORBIDDEN_SCOPE');
           expect(answer.body.error.details.required_scopes.toSorted()).toEqual([...new Set(required)].toSorted());
         };
-        const lackingOf = (scopes: string[]): string[] =>
+        const findLacking = (scopes: string[]): string[] =>
           alternatives.flat().filter((scope) => !scopes.some((each) => holds(each) && grants(each, scope)));
         const closed = largest(alternatives, all.filter(holds)).map((scopes) => [
           ...scopes,
@@ -310,15 +310,15 @@ describe('scopes', () => {
         ];
         for (const scopes of closed) {
           const isHidden = view.some((scope) => !scopes.some((each) => holds(each) && grants(each, scope)));
-          tries.push([scopes, isHidden ? 404 : 403, lackingOf(scopes)]);
+          tries.push([scopes, isHidden ? 404 : 403, findLacking(scopes)]);
         }
         // Without the view scope, the object does not exist for the caller, even with other scopes.
         if (isOfObject) tries.push([all.filter((each) => !holds(each) || !grants(each, `${object}:view`)), 404, []]);
-        const isNeeded = alternatives.every((needed) => lackingOf(nothing).some((scope) => needed.includes(scope)));
-        if (isNeeded) tries.push([nothing, 403, lackingOf(nothing)]);
+        const isNeeded = alternatives.every((needed) => findLacking(nothing).some((scope) => needed.includes(scope)));
+        if (isNeeded) tries.push([nothing, 403, findLacking(nothing)]);
         // The platform key has no workspace, even with all scopes.
         if (wanted === 'apiKey' && !isForOperator) tries.push([[...all, 'onboarding'], 403, []]);
-        if (wanted === 'oauth') tries.push([['*', 'onboarding', ...view], isNeeded ? 403 : 400, lackingOf(view)]);
+        if (wanted === 'oauth') tries.push([['*', 'onboarding', ...view], isNeeded ? 403 : 400, findLacking(view)]);
         await inLanes(4, tries, (each) => ask(...each));
       }
     },
@@ -331,12 +331,12 @@ describe('scopes', () => {
     return made;
   };
   const ofModule = openedByKey.filter((operation) =>
-    alternativesOf(operation).some(({ scopes }) => scopes.some((scope) => scope.includes(':'))),
+    listAlternatives(operation).some(({ scopes }) => scopes.some((scope) => scope.includes(':'))),
   );
   test.each(ofModule)(
     'returns 403 MODULE_DISABLED from $id while an administrator has disabled its module',
     async (operation) => {
-      const [scope = ''] = alternativesOf(operation).find(({ scheme }) => scheme === 'apiKey')?.scopes ?? [];
+      const [scope = ''] = listAlternatives(operation).find(({ scheme }) => scheme === 'apiKey')?.scopes ?? [];
       const module = scope.replace('{object}', 'accounts').split(':')[0] ?? '';
       const without = switchedOff.get(module) ?? tenantWithout(module);
       switchedOff.set(module, without);

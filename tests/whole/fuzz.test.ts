@@ -3,7 +3,7 @@
 import { readFileSync } from 'node:fs';
 import fc from 'fast-check';
 import { afterAll, beforeAll, expect, inject, test } from 'vitest';
-import { type GeneratedRequest, type PublishedField, requestsOf } from '../support/arbitraries.ts';
+import { type GeneratedRequest, generateRequests, type PublishedField } from '../support/arbitraries.ts';
 import { newObject, newRecord } from '../support/arranged-ids.ts';
 import { call, expectStatus } from '../support/client.ts';
 import { type DeclaredOperation, operations } from '../support/document.ts';
@@ -81,7 +81,7 @@ function leavesAll(operation: DeclaredOperation, status: number): boolean {
 }
 
 /** Sends a generated request. @returns a description of the fault, or undefined if there is none */
-async function faultOf(
+async function findFault(
   operation: DeclaredOperation,
   tenant: Tenant,
   { request, object }: { request: GeneratedRequest; object: string },
@@ -109,14 +109,14 @@ async function faultOf(
     if (leavesAll(operation, status)) spare.set(whose, [...(spare.get(whose) ?? []), good]);
     const counts = seen.get(operation.id) ?? new Map<number, number>();
     seen.set(operation.id, counts.set(status, (counts.get(status) ?? 0) + 1));
-    return status < 500 ? undefined : `${described}\nanswered ${text}\n${logOf(headers.get('x-request-id') ?? '')}`;
+    return status < 500 ? undefined : `${described}\nanswered ${text}\n${findLog(headers.get('x-request-id') ?? '')}`;
   } catch (error) {
     return `${described}\n${(error as Error).message}`;
   }
 }
 
 /** Returns the error that the server logged for a request. */
-function logOf(requestId: string): string {
+function findLog(requestId: string): string {
   const lines = readFileSync(inject('logFile'), 'utf8').split('\n');
   return lines.find((line) => line.includes(requestId) && line.includes('"err"'))?.slice(0, 1500) ?? '';
 }
@@ -138,7 +138,7 @@ test.each(operations)(
     const isAboutRecords = operation.path.startsWith('/v1/objects/{object}/records');
     const objects = isAboutRecords ? [...fields.keys()] : ['leads'];
     const work = objects.flatMap((object, index) => {
-      const requests = requestsOf(operation, fields.get(object) ?? []);
+      const requests = generateRequests(operation, fields.get(object) ?? []);
       const numRuns = Math.ceil(count / objects.length);
       return fc.sample(requests, { numRuns, seed: seed + index }).map((request) => ({ request, object }));
     });
@@ -146,7 +146,7 @@ test.each(operations)(
     const faults: string[] = [];
     const client = async (): Promise<void> => {
       for (let next = work.pop(); next; next = work.pop()) {
-        const fault = await faultOf(operation, tenants[work.length % tenants.length] as Tenant, next, spare);
+        const fault = await findFault(operation, tenants[work.length % tenants.length] as Tenant, next, spare);
         if (fault) faults.push(fault);
       }
     };

@@ -74,7 +74,7 @@ const isTags = (name: string, object: string): boolean =>
   name === 'tags' && (object === 'leads' || object === 'customers');
 
 /** Returns every way to write records of the object, and this record. */
-function writesOf(object: string, body: Json, id: string): Record<string, Write> {
+function buildWrites(object: string, body: Json, id: string): Record<string, Write> {
   const path = recordsPath(object);
   const [match] = Object.keys(body).filter((name) => name !== 'activity_type' && name !== 'entity_type');
   const failed = (answer: Json) => answer.data.failed[0].details.fields;
@@ -164,7 +164,7 @@ test.each(objects)('rejects every read-only and unknown field of %s in every wri
     ...names.map((name) => [name, 'READ_ONLY'] as const),
   ]);
   const before = await leftBy(tenant);
-  for (const [what, write] of Object.entries(writesOf(object, body, record.id))) {
+  for (const [what, write] of Object.entries(buildWrites(object, body, record.id))) {
     for (const [name, code] of codes) {
       if (write.namesId && name === 'id') continue;
       const { status, method = 'POST', path, inside = '' } = write;

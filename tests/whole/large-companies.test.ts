@@ -52,7 +52,7 @@ afterAll(async () => {
 });
 
 /** Sends a statement. @returns the generic plan of the prepared statement that begins so */
-async function planOf(beginning: string, send: (sql: Sql) => Promise<unknown>): Promise<string> {
+async function readPlan(beginning: string, send: (sql: Sql) => Promise<unknown>): Promise<string> {
   return pool.use(async (sql) => {
     await sql`
       select set_config('plan_cache_mode', 'force_generic_plan', false), set_config('app.company_id', ${scope.companyId}, false),
@@ -82,7 +82,7 @@ const newRecord = () => ({
 
 test.each([1, 3])('finds %i updated records by key', async (count) => {
   const records = Array.from({ length: count }, newRecord);
-  const plan = await planOf('update "leads"', (sql) =>
+  const plan = await readPlan('update "leads"', (sql) =>
     updateRecords(sql, scope, 'leads', records, true).stored.catch((error) =>
       expect(error).toHaveProperty('message', 'a record of leads no longer exists'),
     ),
@@ -92,12 +92,14 @@ test.each([1, 3])('finds %i updated records by key', async (count) => {
 
 test('finds the tasks of deleted records and of their activities by record', async () => {
   const [lead] = await database()<{ id: string }[]>`select id from leads where company_id = ${scope.companyId}`;
-  const plan = await planOf('with gone_activities as', (sql) => deleteRecords(sql, scope, 'leads', [String(lead?.id)]));
+  const plan = await readPlan('with gone_activities as', (sql) =>
+    deleteRecords(sql, scope, 'leads', [String(lead?.id)]),
+  );
   expect(plan.match(/ on tasks\b.*\n\s+Index Cond: .*\(record_id = ANY/g), plan).toHaveLength(2);
 });
 
 test('finds suppressed addresses by email', async () => {
-  const plan = await planOf('select email from email_suppressions', (sql) =>
+  const plan = await readPlan('select email from email_suppressions', (sql) =>
     findSuppressedEmails(sql, scope, ['one@example.com', 'other@example.com']),
   );
   expect(plan).toMatch(/Index Cond: .*\(email = ANY/);
@@ -110,7 +112,7 @@ test('finds the record of a logged activity by key', async () => {
     contactedAt: new Date().toISOString(),
     followupAt: null,
   };
-  const plan = await planOf('with contact as', (sql) => noteContacts(sql, scope, [contact], new Date()));
+  const plan = await readPlan('with contact as', (sql) => noteContacts(sql, scope, [contact], new Date()));
   expect(plan.match(byKey), plan).toHaveLength(2);
 });
 

@@ -1,7 +1,7 @@
 // Limits of requests, fields and parameters, tested one below, at and one above each.
 import { randomUUID } from 'node:crypto';
 import { beforeAll, describe, expect, test } from 'vitest';
-import { type BodyBound, type Bound, bodyBounds, boundsOf } from '../support/bounds.ts';
+import { type BodyBound, type Bound, bodyBounds, listBounds } from '../support/bounds.ts';
 import { type Answer, anyAddress, call } from '../support/client.ts';
 import { type DeclaredOperation, operations } from '../support/document.ts';
 import { tellSomething } from '../support/feeds.ts';
@@ -218,11 +218,11 @@ describe('fields of the spec', () => {
   });
 
   const asked = operations.filter((operation) =>
-    queryParameters(operation).some(({ name, schema }) => boundsOf(schema, name).length > 0),
+    queryParameters(operation).some(({ name, schema }) => listBounds(schema, name).length > 0),
   );
   test.skipIf(asked.length === 0).each(asked)('enforces the bounds of the query of $id exactly', async (operation) => {
     for (const { name, schema } of queryParameters(operation)) {
-      for (const bound of boundsOf(schema, name)) {
+      for (const bound of listBounds(schema, name)) {
         const { path, options } = await goodRequest(operation, tenant);
         const query = { ...options.query, [name]: String(bound.value) };
         expect(mistakeIn(operation, bound, await call(operation.method, path, { ...options, query }))).toBeUndefined();

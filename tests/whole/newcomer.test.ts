@@ -2,7 +2,7 @@
 import { randomUUID } from 'node:crypto';
 import { expect, test } from 'vitest';
 import { expectStatus, type Json } from '../support/client.ts';
-import { problemsOf } from '../support/records.ts';
+import { listProblems } from '../support/records.ts';
 
 const pageSize = 100;
 const recordCount = 10_000;
@@ -148,7 +148,7 @@ test('signs up, creates a key and an object, loads 10,000 records, and reads the
 test('says what to change after a mistake at every step', async () => {
   const { key, token } = await newcomer();
   await makeVisits(key);
-  const fields = (answer: Json) => problemsOf(answer.body.error);
+  const fields = (answer: Json) => listProblems(answer.body.error);
   const mint = await expectStatus(400, 'POST', '/v1/api-keys', {
     token,
     body: { name: 'Import', scopes: ['leads:fly'] },
@@ -176,7 +176,7 @@ test('says what to change after a mistake at every step', async () => {
     failed_count: 1,
     failed: [{ index: 1, code: 'VALIDATION_ERROR' }],
   });
-  expect(problemsOf(batch.body.data.failed[0]).sort()).toEqual(['city REQUIRED', 'scores UNKNOWN_FIELD']);
+  expect(listProblems(batch.body.data.failed[0]).sort()).toEqual(['city REQUIRED', 'scores UNKNOWN_FIELD']);
   const list = (query: Record<string, string>) => expectStatus(400, 'GET', records, { key, query });
   expect((await list({ sort: 'town' })).body.error.message).toContain('town');
   expect((await list({ filter: '{"field":"town","op":"eq","value":"Cork"}' })).body.error.message).toContain('town');

@@ -34,11 +34,11 @@ const refused: Record<string, string> = {
 /** Reads first, deletions last, and then the reset, so that each sample finds what it names. */
 const order = ['GET', 'POST', 'PUT', 'PATCH', 'DELETE'];
 
-const placeOf = ({ id, method }: { id: string; method: string }): number =>
+const getPlace = ({ id, method }: { id: string; method: string }): number =>
   id === 'resetTestMode' ? order.length : order.indexOf(method);
 
 const samples: Sample[] = operations
-  .toSorted((a, b) => placeOf(a) - placeOf(b))
+  .toSorted((a, b) => getPlace(a) - getPlace(b))
   .flatMap(({ id, method, statuses, declared }) => {
     const scopes = (declared.security as { apiKey?: string[] }[]).flatMap(({ apiKey = [] }) => apiKey);
     const shell = (declared['x-codeSamples'] as { lang: string; label: string; source: string }[]).filter(
@@ -158,7 +158,7 @@ const empty: Record<string, string> = {
 };
 
 /** Returns the list in a response. */
-function itemsOf(answer: string): unknown {
+function readItems(answer: string): unknown {
   return Object.values(JSON.parse(answer).data as object).find((value) => Array.isArray(value));
 }
 
@@ -226,7 +226,7 @@ describe('the curl sample', () => {
       const results = sample.id === 'updateLinkBatch' ? [created, deleted] : [data];
       for (const result of results) expect(result.failed_count).toBe(failures[sample.id] ?? 0);
     }
-    if (/^list/.test(sample.id) && !(sample.id in empty)) expect(itemsOf(answer), answer).not.toEqual([]);
+    if (/^list/.test(sample.id) && !(sample.id in empty)) expect(readItems(answer), answer).not.toEqual([]);
   });
 
   test.each(samples.filter(({ name }) => name in refused))('$name names what is gone by now', async (sample) => {

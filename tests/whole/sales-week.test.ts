@@ -9,7 +9,7 @@ import { handleSlaClocks } from '../../jobs/settings/sla.ts';
 import { type Client, type CrmError, createClient, isCrmError, type Schemas } from '../../sdk/src/index.ts';
 import { dropAllDatabases, newDatabase } from '../support/databases.ts';
 import { recordedEvents } from '../support/events.ts';
-import { contextOf } from '../support/job-runs.ts';
+import { buildJobContext } from '../support/job-runs.ts';
 import { startServer, type TestServer } from '../support/servers.ts';
 import { database, useDatabase } from '../support/tenants.ts';
 
@@ -32,7 +32,7 @@ afterAll(async () => {
 });
 
 /** Returns the error of a failing call. */
-async function failureOf(call: Promise<unknown>): Promise<CrmError> {
+async function catchError(call: Promise<unknown>): Promise<CrmError> {
   try {
     await call;
   } catch (error) {
@@ -43,7 +43,7 @@ async function failureOf(call: Promise<unknown>): Promise<CrmError> {
 }
 
 /** Returns the data of a record's events of one name, as webhooks send it. */
-async function eventsOf(name: string, recordId: string): Promise<Record<string, unknown>[]> {
+async function readEvents(name: string, recordId: string): Promise<Record<string, unknown>[]> {
   const rows = await database()`
     select data from ${recordedEvents(database())} where event = ${name} and data ->> 'record_id' = ${recordId} order by id`;
   return rows.map((row) => row.data);
@@ -141,7 +141,7 @@ describe('a sales week', () => {
     expect(asked).toMatchObject({ matches: [{ id: ids.sara, matched_fields: ['email'] }] });
 
     const again = { first_name: 'Sara', email: 'Sara@Visitors.example', source: 'website' };
-    const refusal = await failureOf(crm.createLead({ body: again }));
+    const refusal = await catchError(crm.createLead({ body: again }));
     expect(refusal).toMatchObject({ status: 409, code: 'ALREADY_EXISTS' });
     expect(refusal.details).toMatchObject({ existing_id: ids.sara, matched_fields: ['email'] });
 
@@ -177,7 +177,7 @@ describe('a sales week', () => {
     ids.customer = converted.customer.id;
     ids.account = converted.account?.id ?? '';
     ids.deal = (converted.deal as { id: string }).id;
-    const twice = await failureOf(crm.convertLead({ path: { id: ids.sara }, body: {} }));
+    const twice = await catchError(crm.convertLead({ path: { id: ids.sara }, body: {} }));
     expect(twice.details).toMatchObject({ reason: 'already_converted', customer_id: ids.customer, deal_id: ids.deal });
 
     const { customer } = await crm.getCustomerByEmail({ query: { email: 'sara@visitors.example' } });
@@ -205,7 +205,7 @@ describe('a sales week', () => {
     });
 
     const move = { path: { id: ids.deal }, body: { stage: 'Won', fields: { amount_minor: 12_600_000 } } };
-    const early = await failureOf(crm.updateDealStage({ ...move, body: { stage: 'Won' } }));
+    const early = await catchError(crm.updateDealStage({ ...move, body: { stage: 'Won' } }));
     expect(early).toMatchObject({
       status: 422,
       code: 'VALIDATION_ERROR',
@@ -290,13 +290,13 @@ describe('a sales week', () => {
       type: 'first_response',
       overdue_minutes: 1,
     };
-    expect(await eventsOf('sla.breached', lead.id)).toMatchObject([
+    expect(await readEvents('sla.breached', lead.id)).toMatchObject([
       { object: 'leads', record_id: lead.id, level: 0, sla },
     ]);
     const notifications = await database()`select user_id, kind, text from notifications where record_id = ${lead.id}`;
     expect([...notifications]).toEqual([{ user_id: omar.id, kind: 'sla_escalation', text: 'Vera still waits.' }]);
     // Monday's leads are older than the policy.
-    expect(await eventsOf('sla.breached', ids.karim)).toEqual([]);
+    expect(await readEvents('sla.breached', ids.karim)).toEqual([]);
   });
 
   test('deactivates a user, which frees the seat, ends the session and keeps the records (the week after)', async () => {
@@ -312,17 +312,17 @@ describe('a sales week', () => {
     await database()`update subscriptions set package_code = 'starter'`;
     const person = (name: string) => ({ email: `${name}@solar.example`, full_name: name, role: 'Sales_Rep' });
     await crm.createUser({ body: person('nora') });
-    const full = await failureOf(crm.createUser({ body: person('hugo') }));
+    const full = await catchError(crm.createUser({ body: person('hugo') }));
     expect(full).toMatchObject({ status: 409, code: 'SEAT_LIMIT_REACHED', details: { seats_used: 3, set_seats: 4 } });
 
     await crm.updateUser({ path: { id: omar.id }, body: { status: 'inactive' } });
-    expect(await failureOf(own.getMe())).toMatchObject({ status: 401 });
-    expect(await failureOf(signIn())).toMatchObject({ code: 'invalid_grant' });
+    expect(await catchError(own.getMe())).toMatchObject({ status: 401 });
+    expect(await catchError(signIn())).toMatchObject({ code: 'invalid_grant' });
     const renewal = createClient({ baseUrl: server.url }).createSession({
       query: { grant_type: 'refresh_token' },
       body: { refresh_token: session.refresh_token },
     });
-    expect(await failureOf(renewal)).toMatchObject({ code: 'invalid_grant' });
+    expect(await catchError(renewal)).toMatchObject({ code: 'invalid_grant' });
     expect((await crm.createUser({ body: person('hugo') })).user.status).toBe('active');
     const { record } = await crm.getRecord({ path: { object: 'deals', id: ids.deal } });
     expect(record).toMatchObject({ assigned_to: omar.id, stage: 'Won' });
@@ -337,7 +337,7 @@ describe('a sales week', () => {
     expect(await names()).not.toContain('fair_badge');
     const lead = { path: { object: 'leads', id: ids.karim } };
     expect((await crm.getRecord(lead)).record).not.toHaveProperty('fair_badge');
-    const refused = await failureOf(crm.updateRecord({ ...lead, body: { fair_badge: 'B-9' } }));
+    const refused = await catchError(crm.updateRecord({ ...lead, body: { fair_badge: 'B-9' } }));
     expect(refused).toMatchObject({ status: 422, fields: [{ field: 'fair_badge', code: 'UNKNOWN_FIELD' }] });
     await crm.updateField({ ...field, body: { enabled: true } });
     expect((await crm.getRecord(lead)).record).toMatchObject({ fair_badge: 'B-2' });
@@ -398,7 +398,7 @@ async function twoServersLookAfter(minutes: number): Promise<void> {
     tenants: new Pool({ ...shared, role: 'crm_app' }),
   };
   const later = () => new Date(Date.now() + minutes * 60_000);
-  const look = () => handleSlaClocks(contextOf('sla', pools, { now: later }));
+  const look = () => handleSlaClocks(buildJobContext('sla', pools, { now: later }));
   await Promise.all([look(), look()]);
   await Promise.all([pools.platform.close(1), pools.tenants.close(1)]);
 }

@@ -9,10 +9,10 @@ import type { Pool } from '../../db/client/pool.ts';
 import type { TenantScope } from '../../db/client/tenant.ts';
 import { type CardForm, readCard } from '../../domain/billing/cards.ts';
 import { addOns, plans } from '../../domain/billing/catalogue.ts';
-import { money } from '../../domain/billing/money.ts';
-import { extraSeats } from '../../domain/billing/proration.ts';
+import { formatMoney } from '../../domain/billing/money.ts';
+import { countExtraSeats } from '../../domain/billing/proration.ts';
 import type { PaymentProvider } from '../../domain/billing/provider.ts';
-import { type Change, shadowSubscription } from '../../domain/billing/subscription.ts';
+import { buildShadowSubscription, type Change } from '../../domain/billing/subscription.ts';
 import type { PageRequest, PageResponse, PageRoute } from '../../runtime/http/page-routes.ts';
 import { type Html, html, page } from '../../runtime/pages/html.ts';
 import {
@@ -38,7 +38,7 @@ const pagePath = (name: string, modes: string, prefix: string): RegExp =>
  * @param modes the modes for which the test provider takes payments; other modes must not accept
  * test cards
  */
-export function testPages(services: TestPageServices, modes: 'live|test' | 'test'): PageRoute[] {
+export function createTestPages(services: TestPageServices, modes: 'live|test' | 'test'): PageRoute[] {
   return [
     { name: 'checkout', path: pagePath('checkout', modes, 'cs'), show: (request) => showCheckout(services, request) },
     { name: 'portal', path: pagePath('portal', modes, 'ps'), show: (request) => showPortal(services, request) },
@@ -79,23 +79,23 @@ async function showCheckout(services: TestPageServices, request: PageRequest): P
           status: 200,
           html: page('Cancelled', html`<p role="status">Nothing was charged. You can close this page.</p>`),
         };
-  const { card, problems } = readCard(fieldsOf(form), now);
+  const { card, problems } = readCard(readCardForm(form), now);
   if (!card) return checkoutForm(session, 400, problems);
   const { tenants, provider } = services;
   const transaction: OperationServices['transaction'] = (of, work) => inTransaction(tenants, of, timeoutMs, work);
-  const submitted = await submitOperation({ transaction, provider }, scope, uuidv7(), changeOf(session, card), now);
+  const submitted = await submitOperation({ transaction, provider }, scope, uuidv7(), toChange(session, card), now);
   if (submitted.kind === 'done' || submitted.kind === 'closed')
     return session.successUrl ? { redirect: session.successUrl } : completed(session);
   return checkoutForm(session, submitted.kind === 'declined' ? 402 : 409, [whyNot(submitted)]);
 }
 
-const fieldsOf = (form: URLSearchParams): CardForm => ({
+const readCardForm = (form: URLSearchParams): CardForm => ({
   number: form.get('card_number') ?? '',
   expiry: form.get('expiry') ?? '',
   code: form.get('code') ?? '',
 });
 
-function changeOf(session: CheckoutSession, card: Extract<Change, { action: 'top_up' }>['card']): Change {
+function toChange(session: CheckoutSession, card: Extract<Change, { action: 'top_up' }>['card']): Change {
   const paid = { card, checkout_session: session.id };
   if (session.kind === 'wallet_topup') return { action: 'top_up', amount_minor: session.amountMinor ?? 0, ...paid };
   const { packageCode, billingCycle, seats } = session;
@@ -119,19 +119,19 @@ function completed({ kind }: CheckoutSession): PageResponse {
   return { status: 200, html: page('Paid', html`<p role="status">${what} You can close this page.</p>`) };
 }
 
-function summaryOf({ kind, packageCode, billingCycle, seats, amountMinor, currency }: CheckoutSession): Html {
+function renderSummary({ kind, packageCode, billingCycle, seats, amountMinor, currency }: CheckoutSession): Html {
   if (kind === 'wallet_topup')
-    return html`<p>Top up the wallet by <strong>${money(amountMinor ?? 0, currency)}</strong>.</p>`;
+    return html`<p>Top up the wallet by <strong>${formatMoney(amountMinor ?? 0, currency)}</strong>.</p>`;
   const plan = plans[packageCode ?? ''];
   const cycle = billingCycle ?? 'monthly';
-  const extra = extraSeats({ packageCode: packageCode ?? '', seats });
+  const extra = countExtraSeats({ packageCode: packageCode ?? '', seats });
   const seatPrice = (plan?.seatPrices?.[currency] ?? 0) * (cycle === 'yearly' ? 10 : 1);
   const total = (plan?.prices?.[cycle][currency] ?? 0) + extra * seatPrice;
   const seatsLine = extra > 0 ? html`, with ${extra} extra seats` : null;
-  return html`<p>${plan?.name ?? ''}, ${cycle}${seatsLine}: <strong>${money(total, currency)}</strong> per ${cycle === 'yearly' ? 'year' : 'month'} until you cancel.</p>`;
+  return html`<p>${plan?.name ?? ''}, ${cycle}${seatsLine}: <strong>${formatMoney(total, currency)}</strong> per ${cycle === 'yearly' ? 'year' : 'month'} until you cancel.</p>`;
 }
 
-function originsOf(...urls: readonly (string | null)[]): string[] {
+function listOrigins(...urls: readonly (string | null)[]): string[] {
   return urls.flatMap((url) => (url === null ? [] : [new URL(url).origin]));
 }
 
@@ -150,23 +150,23 @@ const cardFields = html`<label for="card_number">Card number</label>
 
 function checkoutForm(session: CheckoutSession, status: number, problems: readonly string[]): PageResponse {
   const body = html`${alerts(problems)}
-${summaryOf(session)}
+${renderSummary(session)}
 <form method="post">
 ${cardFields}
 <button name="action" value="pay">Pay</button>
 <button class="quiet" name="action" value="cancel" formnovalidate>Cancel</button>
 </form>`;
-  return { status, html: page('Checkout', body), leadsTo: originsOf(session.successUrl, session.cancelUrl) };
+  return { status, html: page('Checkout', body), leadsTo: listOrigins(session.successUrl, session.cancelUrl) };
 }
 
 async function showPortal(services: TestPageServices, request: PageRequest): Promise<PageResponse> {
   const { path, form, now } = request;
   const scope = readScope(request);
-  const { card, problems } = form ? readCard(fieldsOf(form), now) : { card: undefined, problems: [] };
+  const { card, problems } = form ? readCard(readCardForm(form), now) : { card: undefined, problems: [] };
   const found = await inTransaction(services.tenants, scope, timeoutMs, async (sql) => {
     const session = await findPortalSession(sql, scope, path.id ?? '');
     if (!session || session.expiresAt <= now) return undefined;
-    const subscription = await openSubscription(sql, scope, (since) => shadowSubscription(since, now), now);
+    const subscription = await openSubscription(sql, scope, (since) => buildShadowSubscription(since, now), now);
     if (card) await savePaymentMethod(sql, scope, card, now);
     return { session, subscription, invoices: await listInvoices(sql, scope, 24) };
   });
@@ -189,7 +189,7 @@ ${
   invoices.length === 0
     ? null
     : html`<table><thead><tr><th scope="col">Number</th><th scope="col">Date</th><th scope="col">Amount</th><th scope="col">Status</th></tr></thead><tbody>
-${invoices.map((each) => html`<tr><td>${each.number}</td><td>${each.issuedAt.toISOString().slice(0, 10)}</td><td>${money(each.totalMinor, each.currency)}</td><td>${each.status}</td></tr>`)}
+${invoices.map((each) => html`<tr><td>${each.number}</td><td>${each.issuedAt.toISOString().slice(0, 10)}</td><td>${formatMoney(each.totalMinor, each.currency)}</td><td>${each.status}</td></tr>`)}
 </tbody></table>`
 }
 ${session.returnUrl ? html`<p><a href="${session.returnUrl}">Back</a></p>` : null}`;

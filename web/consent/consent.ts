@@ -7,9 +7,14 @@ import {
   type OAuthGrantRow,
   saveGrant,
 } from '../../db/access/oauth-grants.ts';
-import { type ConsentGroup, findUncovered, groupsFor, parseRequestedScopes } from '../../domain/access/oauth-groups.ts';
+import {
+  type ConsentGroup,
+  findUncovered,
+  parseRequestedScopes,
+  selectConsentGroups,
+} from '../../domain/access/oauth-groups.ts';
 import type { PageResponse } from '../../runtime/http/page-routes.ts';
-import { type Html, html, isolated, page, renderHost } from '../../runtime/pages/html.ts';
+import { type Html, html, isolateText, page, renderHost } from '../../runtime/pages/html.ts';
 import { type AskedConsent, type ConsoleParts, type PersonalRequest, plainPage, toSignIn } from '../pages/requests.ts';
 
 interface GroupText {
@@ -36,7 +41,11 @@ const groupTexts: Readonly<Record<ConsentGroup, GroupText>> = {
 const purposeOf = { api: 'for the API', mcp: 'for AI assistants (MCP)' };
 
 /** @param recently milliseconds after a sign-in until the password is required again */
-export async function consent(parts: ConsoleParts, request: PersonalRequest, recently: number): Promise<PageResponse> {
+export async function showConsent(
+  parts: ConsoleParts,
+  request: PersonalRequest,
+  recently: number,
+): Promise<PageResponse> {
   const { people, consents } = parts;
   const { person, now, form, address } = request;
   const asked = await consents?.find(request);
@@ -104,7 +113,7 @@ const mustAsk = (asked: AskedConsent, { groups, extraScopes }: OAuthGrantRow): b
  * ticked group contains.
  */
 const buildOffer = ({ audience, scope }: AskedConsent, known: OAuthGrantRow | undefined) => ({
-  groups: groupsFor(audience),
+  groups: selectConsentGroups(audience),
   scopes: [...new Set([...(known?.extraScopes ?? []), ...parseRequestedScopes(scope, audience)])],
 });
 
@@ -143,10 +152,10 @@ ${checkbox('write_mode', 'propose', 'Ask me before each change', known?.writeMod
 <button name="action" value="allow">Allow</button>
 <button class="quiet" name="action" value="deny">Deny</button>
 </form>
-<p class="note">${isolated(person.caller.actor.name ?? '')}, ${isolated(person.caller.companyName)}. You can revoke this at any time under <a href="/console/apps">Apps</a>.</p>`;
+<p class="note">${isolateText(person.caller.actor.name ?? '')}, ${isolateText(person.caller.companyName)}. You can revoke this at any time under <a href="/console/apps">Apps</a>.</p>`;
   return {
     status: 200,
-    html: page(html`Allow ${isolated(asked.clientName)}?`, body),
+    html: page(html`Allow ${isolateText(asked.clientName)}?`, body),
     leadsTo: [toPolicySource(asked.redirectUri)],
   };
 }
@@ -161,7 +170,7 @@ const isLoopback = (address: string): boolean =>
 /** Describes the app. Its name is not verified, but the host of its redirect is. */
 function describeApp({ clientName, redirectUri, audience }: AskedConsent): Html {
   const isLocal = isLoopback(redirectUri);
-  return html`<p><strong>${isolated(clientName)}</strong> requests access <strong>${purposeOf[audience]}</strong>. You will be redirected to ${renderHost(redirectUri)}.</p>
+  return html`<p><strong>${isolateText(clientName)}</strong> requests access <strong>${purposeOf[audience]}</strong>. You will be redirected to ${renderHost(redirectUri)}.</p>
 ${isLocal ? html`<p role="alert">This app runs on your own computer, so its name cannot be verified. Continue only if you have just started it yourself.</p>` : null}`;
 }
 
@@ -176,7 +185,7 @@ async function showNotAllowed(
     listAdminNames(sql, person.caller.companyId, 5),
   );
   const body = html`${describeApp(asked)}
-<p role="alert">Only an administrator of ${isolated(person.caller.companyName)} can allow this. Ask ${names.map((name, index) => html`${index === 0 ? null : ', '}${isolated(name)}`)}.</p>
+<p role="alert">Only an administrator of ${isolateText(person.caller.companyName)} can allow this. Ask ${names.map((name, index) => html`${index === 0 ? null : ', '}${isolateText(name)}`)}.</p>
 <form method="post" action="${address}">
 <input type="hidden" name="token" value="${person.formToken}">
 <button class="quiet" name="action" value="deny">Back</button>
@@ -187,7 +196,7 @@ async function showNotAllowed(
 const continueToApp = ({ clientName }: AskedConsent, address: string): PageResponse => ({
   status: 200,
   html: page(
-    html`Back to ${isolated(clientName)}`,
+    html`Back to ${isolateText(clientName)}`,
     html`<meta http-equiv="refresh" content="0; url=${address}"><p>You have already allowed this app. <a href="${address}">Continue</a></p>`,
   ),
 });

@@ -1,7 +1,7 @@
 // API keys of the workspace. A key is shown once, after it is created.
 import { moduleActions } from '../../domain/access/scopes.ts';
 import type { PageResponse } from '../../runtime/http/page-routes.ts';
-import { type Html, html, isolated } from '../../runtime/pages/html.ts';
+import { type Html, html, isolateText } from '../../runtime/pages/html.ts';
 import {
   doneMessage,
   errorSummary,
@@ -17,7 +17,7 @@ import {
   table,
 } from '../pages/forms.ts';
 import { consolePage } from '../pages/layout.ts';
-import { ask, type ConsoleParts, type Data, inMode, type PersonalRequest, type Show } from '../pages/requests.ts';
+import { ask, buildAddress, type ConsoleParts, type Data, type PersonalRequest, type Show } from '../pages/requests.ts';
 import { formKey, type Made, makeOnce, showOnce } from '../pages/shown-once.ts';
 
 type ApiKey = Data<'getApiKey'>['api_key'];
@@ -40,17 +40,17 @@ export const showKeys: Show = async (parts, request) => {
     query: { status, cursor, limit: '50' },
   });
   const rows = keys.map((key) => [
-    html`<a href="${inMode(`${home}/${key.id}`, request.testMode)}">${isolated(key.name)}</a>`,
+    html`<a href="${buildAddress(`${home}/${key.id}`, request.testMode)}">${isolateText(key.name)}</a>`,
     html`<code>${key.prefix}…${key.last4}</code>`,
     key.status,
     formatTime(key.last_used_at, 'never'),
     formatTime(key.expires_at, 'never'),
   ]);
   const body = html`${doneMessage(request, doneMessages)}
-<p><a href="${inMode(`${home}/new`, request.testMode)}">Create API key</a></p>
+<p><a href="${buildAddress(`${home}/new`, request.testMode)}">Create API key</a></p>
 ${filter(request, status)}
 ${keys.length === 0 ? html`<p>No API keys.</p>` : table('API keys', ['Name', 'Key', 'Status', 'Last used', 'Expires'], rows)}
-${nextPageLink(inMode(home, request.testMode, { status, cursor: next ?? '' }), next)}`;
+${nextPageLink(buildAddress(home, request.testMode, { status, cursor: next ?? '' }), next)}`;
   return consolePage(request, 200, 'API keys', body);
 };
 
@@ -120,16 +120,16 @@ export const showNewKey = showOnce(async (parts, request, { id, secret }) => {
   const { api_key: key } = await ask(parts, inLiveMode(request), 'getApiKey', { path: { id } });
   const body = html`<p role="status">Copy this API key now. It is shown only once.</p>
 <p><code class="secret" tabindex="0">${secret}</code></p>
-${factsOf(key)}
-<p><a href="${inMode(home, request.testMode)}">Back to API keys</a></p>`;
-  return consolePage(request, 200, html`API key ${isolated(key.name)}`, body);
+${renderFacts(key)}
+<p><a href="${buildAddress(home, request.testMode)}">Back to API keys</a></p>`;
+  return consolePage(request, 200, html`API key ${isolateText(key.name)}`, body);
 }, secretGone);
 
 function secretGone(request: PersonalRequest, id: string | null): PageResponse {
   const where =
     id === null
-      ? html`See the <a href="${inMode(home, request.testMode)}">list of API keys</a> for the keys that exist.`
-      : html`If you did not copy it, rotate or revoke <a href="${inMode(`${home}/${id}`, request.testMode)}">the API key</a>.`;
+      ? html`See the <a href="${buildAddress(home, request.testMode)}">list of API keys</a> for the keys that exist.`
+      : html`If you did not copy it, rotate or revoke <a href="${buildAddress(`${home}/${id}`, request.testMode)}">the API key</a>.`;
   const body = html`<p role="alert">An API key is shown only once, right after it is created. ${where}</p>`;
   return consolePage(request, 410, 'The API key is no longer shown', body);
 }
@@ -153,14 +153,14 @@ ${form(request, `${home}/${id}/rotate`, html`${formKey()}${field('overlap_hours'
 <p>Requests with this API key are rejected immediately. This cannot be undone.</p>
 ${form(request, `${home}/${id}/revoke`, html`${field('reason', 'Reason', typed, { maxlength: 200 })}<button class="danger">Revoke</button>`)}`;
   const body = html`${doneMessage(request, doneMessages)}${errorSummary(typed)}
-${factsOf(key)}
+${renderFacts(key)}
 ${key.status === 'revoked' ? null : mode}
 ${key.status === 'active' ? rotate : null}
 ${key.status === 'revoked' ? null : revoke}`;
-  return consolePage(request, status, html`API key ${isolated(key.name)}`, body);
+  return consolePage(request, status, html`API key ${isolateText(key.name)}`, body);
 }
 
-const factsOf = (key: ApiKey): Html =>
+const renderFacts = (key: ApiKey): Html =>
   factList({
     Key: html`<code>${key.prefix}…${key.last4}</code>`,
     Status: key.status,
@@ -170,13 +170,13 @@ const factsOf = (key: ApiKey): Html =>
     Reach: key.reach.kind,
     'Write mode': writeModes[key.write_mode],
     'Rate limits': `${key.rate_limit_per_minute} requests per minute and endpoint, ${key.rate_limit_per_hour} per hour`,
-    Created: html`${formatTime(key.created_at)}${key.created_by.full_name === null ? null : html` by ${isolated(key.created_by.full_name)}`}`,
+    Created: html`${formatTime(key.created_at)}${key.created_by.full_name === null ? null : html` by ${isolateText(key.created_by.full_name)}`}`,
     Expires: formatTime(key.expires_at, 'never'),
     'Last used': formatTime(key.last_used_at, 'never'),
     'Total requests': `${key.total_requests}`,
     Revoked: formatTime(key.revoked_at),
-    Reason: key.revoke_reason === null ? null : isolated(key.revoke_reason),
-    Description: key.description === null ? null : isolated(key.description),
+    Reason: key.revoke_reason === null ? null : isolateText(key.revoke_reason),
+    Description: key.description === null ? null : isolateText(key.description),
   });
 
 export const rotateKey: Show = (parts, request) => {
@@ -199,7 +199,7 @@ export const saveWriteMode: Show = (parts, request) => {
     async () => {
       const body = { write_mode: given.get('write_mode') ?? '' };
       await ask(parts, inLiveMode(request), 'updateApiKey', { path: { id }, body });
-      return { redirect: inMode(`${home}/${id}`, request.testMode, { done: 'saved' }) };
+      return { redirect: buildAddress(`${home}/${id}`, request.testMode, { done: 'saved' }) };
     },
     (refused) => keyPage(parts, request, refused.status, { form: given, refused }),
   );
@@ -212,7 +212,7 @@ export const revokeKey: Show = (parts, request) => {
     async () => {
       const body = { reason: given.get('reason') || null };
       await ask(parts, inLiveMode(request), 'revokeApiKey', { path: { id }, body });
-      return { redirect: inMode(home, request.testMode, { done: 'revoked' }) };
+      return { redirect: buildAddress(home, request.testMode, { done: 'revoked' }) };
     },
     (refused) => keyPage(parts, request, refused.status, { form: given, refused }),
   );

@@ -1,7 +1,7 @@
 // Lists the apps that act for people of the workspace, and revokes their access.
 
 import type { PageResponse } from '../../runtime/http/page-routes.ts';
-import { html, isolated } from '../../runtime/pages/html.ts';
+import { html, isolateText } from '../../runtime/pages/html.ts';
 import { consolePage } from '../pages/layout.ts';
 import { ask, type ConsoleParts, type PersonalRequest } from '../pages/requests.ts';
 
@@ -27,9 +27,9 @@ export async function showApps(parts: ConsoleParts, request: PersonalRequest): P
 ${active.length === 0 ? html`<p>No apps have access.</p>` : null}
 ${active.map(
   (grant) => html`<article aria-label="${grant.client_name}">
-<h2>${isolated(grant.client_name)}</h2>
+<h2>${isolateText(grant.client_name)}</h2>
 <dl>
-<dt>User</dt><dd>${isolated(grant.user.full_name)}</dd>
+<dt>User</dt><dd>${isolateText(grant.user.full_name)}</dd>
 <dt>Permissions</dt><dd>${[...grant.groups, ...grant.extra_scopes].join(', ') || 'none'}</dd>
 <dt>Changes</dt><dd>${grant.write_mode === 'propose' ? 'proposed, and you approve them' : 'made by the app'}</dd>
 <dt>Access to</dt><dd>${describeAudience(grant.audience)}</dd>

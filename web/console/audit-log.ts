@@ -1,8 +1,8 @@
 // The audit log: who did what and when, and everything that one request did.
-import { type Html, html, isolated } from '../../runtime/pages/html.ts';
+import { type Html, html, isolateText } from '../../runtime/pages/html.ts';
 import { errorSummary, field, formatTime, nextPageLink, submitOrShowAgain, type Typed, table } from '../pages/forms.ts';
 import { consolePage } from '../pages/layout.ts';
-import { ask, type ConsoleParts, type Data, inMode, type PersonalRequest, type Show } from '../pages/requests.ts';
+import { ask, buildAddress, type ConsoleParts, type Data, type PersonalRequest, type Show } from '../pages/requests.ts';
 
 type AuditLog = Data<'listAuditLogs'>['audit_logs'][number];
 
@@ -32,25 +32,25 @@ async function auditPage(parts: ConsoleParts, request: PersonalRequest) {
   });
   const rows = logs.map((log) => [
     formatTime(log.occurred_at),
-    isolated(log.actor.name ?? log.actor.id),
-    html`<code>${log.action}</code>${detailsOf(log, testMode)}`,
+    isolateText(log.actor.name ?? log.actor.id),
+    html`<code>${log.action}</code>${renderDetails(log, testMode)}`,
     log.record_id === null
       ? log.object
-      : html`${log.object} <a class="id" href="${inMode(home, testMode, { record_id: log.record_id })}"><code>${log.record_id}</code></a>`,
+      : html`${log.object} <a class="id" href="${buildAddress(home, testMode, { record_id: log.record_id })}"><code>${log.record_id}</code></a>`,
   ]);
   const nothing = next === null ? 'No matching entries.' : 'No matching entries so far. There are older entries.';
   const body = html`${filterForm(request, { form: query })}
 ${rows.length === 0 ? html`<p>${nothing}</p>` : table('Audit log', ['Time', 'Actor', 'Action', 'Record'], rows)}
-${nextPageLink(inMode(home, testMode, { ...wanted, cursor: next ?? '' }), next)}`;
+${nextPageLink(buildAddress(home, testMode, { ...wanted, cursor: next ?? '' }), next)}`;
   return consolePage(request, 200, 'Audit log', body);
 }
 
-function detailsOf({ changes, metadata, request_id: request, ip }: AuditLog, testMode: boolean): Html {
+function renderDetails({ changes, metadata, request_id: request, ip }: AuditLog, testMode: boolean): Html {
   const shown = (given: unknown): Html | null =>
     given === null ? null : html`<pre tabindex="0">${JSON.stringify(given, null, 1)}</pre>`;
   return html`<details><summary>Details</summary>
 ${shown(changes)}${shown(metadata)}
-<p class="note">From ${ip || 'this server'}, request <a href="${inMode(home, testMode, { request_id: request })}">${request}</a></p></details>`;
+<p class="note">From ${ip || 'this server'}, request <a href="${buildAddress(home, testMode, { request_id: request })}">${request}</a></p></details>`;
 }
 
 function filterForm({ testMode }: PersonalRequest, typed: Typed): Html {
@@ -67,7 +67,7 @@ ${field('from', 'From', typed, { type: 'date', hint: 'First day, in UTC.' })}
 ${field('to', 'To', typed, { type: 'date', hint: 'Last day, in UTC.' })}
 <button>Show</button>
 </form>
-<p><a href="${inMode(home, testMode)}">Clear</a></p></details>`;
+<p><a href="${buildAddress(home, testMode)}">Clear</a></p></details>`;
 }
 
 const openAttribute = html` open`;

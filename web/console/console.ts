@@ -1,13 +1,13 @@
 // The console: its routes, sessions, form checks and error pages.
 import { ApiError } from '../../runtime/errors.ts';
 import type { PageRequest, PageResponse, PageRoute } from '../../runtime/http/page-routes.ts';
-import { type Html, html, isolated } from '../../runtime/pages/html.ts';
-import { consent } from '../consent/consent.ts';
-import { consolePage, placesFor } from '../pages/layout.ts';
+import { type Html, html, isolateText } from '../../runtime/pages/html.ts';
+import { showConsent } from '../consent/consent.ts';
+import { consolePage, listPlaces } from '../pages/layout.ts';
 import {
+  buildAddress,
+  buildHomeAddress,
   type ConsoleParts,
-  homeIn,
-  inMode,
   type PersonalRequest,
   plainPage,
   type Show,
@@ -17,7 +17,7 @@ import {
 import { mintKey, newKey, revokeKey, rotateKey, saveWriteMode, showKey, showKeys, showNewKey } from './api-keys.ts';
 import { revokeApp, showApps } from './apps.ts';
 import { showAuditLog } from './audit-log.ts';
-import { forgottenPassword, newPassword } from './forgotten-password.ts';
+import { showForgottenPassword, showNewPassword } from './forgotten-password.ts';
 import { decideDraft, decideRun, showMessages, showRun } from './messages.ts';
 import { showOverview } from './overview.ts';
 import { changePassword, showPassword } from './password.ts';
@@ -101,7 +101,7 @@ const routes: readonly Route[] = [
 
 /** The consent page requires the password itself, unless there is nothing to decide. */
 function askConsent(parts: ConsoleParts, request: PersonalRequest): Promise<PageResponse> {
-  return consent(parts, request, recentSignInMs);
+  return showConsent(parts, request, recentSignInMs);
 }
 
 /** Pages that a person with a temporary password can use before changing it. */
@@ -114,7 +114,7 @@ const redirectToPassword = (next: string): PageResponse => ({
     : `/console/password?${new URLSearchParams({ next })}`,
 });
 
-export function consoleRoutes(parts: ConsoleParts): PageRoute[] {
+export function createConsoleRoutes(parts: ConsoleParts): PageRoute[] {
   const screens: PageRoute[] = [
     {
       name: 'console_sign_in',
@@ -125,13 +125,13 @@ export function consoleRoutes(parts: ConsoleParts): PageRoute[] {
       name: 'console_forgotten_password',
       path: /^\/console\/forgotten-password$/,
       limit: 'new-password',
-      show: (request) => forgottenPassword(parts, request),
+      show: (request) => showForgottenPassword(parts, request),
     },
     {
       name: 'console_new_password',
       path: /^\/console\/new-password$/,
       limit: 'new-password',
-      show: (request) => newPassword(parts, request),
+      show: (request) => showNewPassword(parts, request),
     },
     ...routes.map((route) => ({
       name: 'console',
@@ -223,7 +223,7 @@ function returnAddress(
 ): string {
   if (!form) return address;
   const [path = ''] = address.split('?');
-  return inMode(show ? path : path.slice(0, path.lastIndexOf('/')), testMode);
+  return buildAddress(show ? path : path.slice(0, path.lastIndexOf('/')), testMode);
 }
 
 function errorPage(request: PersonalRequest, { status, message, details }: ApiError): PageResponse {
@@ -233,14 +233,14 @@ function errorPage(request: PersonalRequest, { status, message, details }: ApiEr
   const needed = (details?.required_scopes as string[] | undefined) ?? [];
   if (status !== 403 || needed.length === 0) return problemPage(request, status, 'Request failed', message);
   const what = needed.join(' or ');
-  const text = html`This requires the permission ${what}, which your roles do not have. Ask an administrator of ${isolated(caller.companyName)}.`;
+  const text = html`This requires the permission ${what}, which your roles do not have. Ask an administrator of ${isolateText(caller.companyName)}.`;
   return problemPage(request, 403, 'Access denied', text);
 }
 
 function problemPage(request: PersonalRequest, status: number, title: string, text: string | Html): PageResponse {
-  const back = placesFor(request.person.caller).findLast(({ path }) => request.address.startsWith(path));
+  const back = listPlaces(request.person.caller).findLast(({ path }) => request.address.startsWith(path));
   const way =
     back &&
-    html`<p><a href="${back.path === '/console' ? homeIn(request.testMode) : inMode(back.path, request.testMode)}">Back to ${back.name}</a></p>`;
+    html`<p><a href="${back.path === '/console' ? buildHomeAddress(request.testMode) : buildAddress(back.path, request.testMode)}">Back to ${back.name}</a></p>`;
   return consolePage(request, status, title, html`<p role="alert">${text}</p>${way ?? null}`);
 }

@@ -1,6 +1,12 @@
 // Password reset: an email with a link that works once for an hour, and the page behind it.
 import { setTimeout as sleep } from 'node:timers/promises';
-import { endSessionsOf, findSignIn, lockSignInOf, type SignInRow, updatePassword } from '../../db/access/sessions.ts';
+import {
+  endUserSessions,
+  findSignIn,
+  lockUserSignIn,
+  type SignInRow,
+  updatePassword,
+} from '../../db/access/sessions.ts';
 import { insertMail } from '../../db/messaging/mails.ts';
 import { hashPassword } from '../../runtime/credentials/passwords.ts';
 import { sha256 } from '../../runtime/credentials/secrets.ts';
@@ -9,7 +15,7 @@ import type { PageAnswer, PageRequest, PageResponse } from '../../runtime/http/p
 import { html, page } from '../../runtime/pages/html.ts';
 import { errorSummary, field, type Typed } from '../pages/forms.ts';
 import { type ConsoleParts, toRequestFacts } from '../pages/requests.ts';
-import { passwordFields, passwordProblem } from './password.ts';
+import { findPasswordProblem, passwordFields } from './password.ts';
 
 /** The rate limit of password resets per IP address. Viewing the page counts too. */
 export const newPasswordPolicy = { 'new-password': [{ limit: 20, window: 15 * 60_000 }] };
@@ -32,7 +38,7 @@ type Link = readonly [companyId: string, userId: string, until: number, signIn: 
 const digestSignIn = ({ email, passwordHash }: Pick<SignInRow, 'email' | 'passwordHash'>): string =>
   sha256(`${email}\n${passwordHash}`).toString('base64url');
 
-export async function forgottenPassword(parts: ConsoleParts, request: PageRequest): Promise<PageResponse> {
+export async function showForgottenPassword(parts: ConsoleParts, request: PageRequest): Promise<PageResponse> {
   const { form } = request;
   if (!parts.mailIsSent)
     return {
@@ -86,7 +92,7 @@ async function writeMail(parts: ConsoleParts, request: PageRequest, email: strin
   });
 }
 
-export async function newPassword(parts: ConsoleParts, request: PageRequest): Promise<PageResponse> {
+export async function showNewPassword(parts: ConsoleParts, request: PageRequest): Promise<PageResponse> {
   const { form, query, now } = request;
   const text = (form ?? query).get('link') ?? '';
   const [companyId, userId, until = 0, signIn] = (parts.tokens.read(purpose, text) ?? []) as Partial<Link>;
@@ -94,21 +100,21 @@ export async function newPassword(parts: ConsoleParts, request: PageRequest): Pr
   const facts = toRequestFacts(request);
   if (!form) {
     const found = await parts.people.actForNobody(facts, null, now, ({ db: { sql } }) =>
-      lockSignInOf(sql, companyId, userId),
+      lockUserSignIn(sql, companyId, userId),
     );
     return found && digestSignIn(found) === signIn ? choosingForm(200, text) : deadLink;
   }
-  const problem = passwordProblem(form);
+  const problem = findPasswordProblem(form);
   if (problem) return choosingForm(400, text, { refused: validationFailed([problem], 400) });
   // Hashed before the transaction, because hashing is slow.
   const passwordHash = await hashPassword(form.get('password') ?? '');
   const isChanged = await parts.people.actForNobody(facts, null, now, async ({ db: { sql, record } }) => {
     // If two requests use the link at the same time, the second one sees the new password and
     // fails.
-    const found = await lockSignInOf(sql, companyId, userId);
+    const found = await lockUserSignIn(sql, companyId, userId);
     if (!found || digestSignIn(found) !== signIn) return false;
     await updatePassword(sql, companyId, userId, passwordHash);
-    await endSessionsOf(sql, companyId, userId, now);
+    await endUserSessions(sql, companyId, userId, now);
     record({
       action: 'user.password_reset',
       object: 'users',

@@ -3,7 +3,7 @@ import { toActor } from '../../db/client/created-by.ts';
 import { findRunToDecide, listRunsToDecide, type RunToDecide } from '../../db/messaging/draft-decisions.ts';
 import { orNotFound } from '../../runtime/errors.ts';
 import type { PageResponse } from '../../runtime/http/page-routes.ts';
-import { type Html, html, isolated } from '../../runtime/pages/html.ts';
+import { type Html, html, isolateText } from '../../runtime/pages/html.ts';
 import {
   approveDraft,
   approveRun,
@@ -13,7 +13,7 @@ import {
   rejectRun,
 } from '../../services/messaging/draft-approvals.ts';
 import { consolePage } from '../pages/layout.ts';
-import { type ConsoleParts, inMode, type PersonalRequest } from '../pages/requests.ts';
+import { buildAddress, type ConsoleParts, type PersonalRequest } from '../pages/requests.ts';
 
 /** Drafts on a page. */
 const pageSize = 25;
@@ -37,7 +37,7 @@ export async function showMessages({ people }: ConsoleParts, request: PersonalRe
   const last = shown.at(-1)?.draft;
   const older =
     drafts.length > pageSize && last
-      ? html`<p><a href="${inMode('/console/messages', testMode, { after: `${last.createdAt.toISOString()} ${last.id}` })}">Older messages</a></p>`
+      ? html`<p><a href="${buildAddress('/console/messages', testMode, { after: `${last.createdAt.toISOString()} ${last.id}` })}">Older messages</a></p>`
       : null;
   const done = doneMessages[query.get('done') ?? ''];
   const body = html`${done === undefined ? null : html`<p role="status">${done}</p>`}
@@ -57,7 +57,7 @@ export async function decideDraft({ people }: ConsoleParts, request: PersonalReq
   await people.act(person, testMode, ['inbox:create'], now, (acting) =>
     isApproved ? approveDraft(acting, id, form?.get('hash') ?? '') : rejectDraft(acting, id, readReason(form)),
   );
-  return { redirect: inMode('/console/messages', testMode, { done: isApproved ? 'approved' : 'rejected' }) };
+  return { redirect: buildAddress('/console/messages', testMode, { done: isApproved ? 'approved' : 'rejected' }) };
 }
 
 export async function showRun({ people }: ConsoleParts, request: PersonalRequest): Promise<PageResponse> {
@@ -72,15 +72,15 @@ ${run.content.channels.map(
   ({ channel, sender, subject, body }) => html`<section>
 <h2>${channel}</h2>
 <dl class="facts">
-<dt>From</dt><dd>${sender === null ? 'the default' : isolated(sender)}</dd>
+<dt>From</dt><dd>${sender === null ? 'the default' : isolateText(sender)}</dd>
 <dt>To</dt><dd>${run.content.object}${run.content.filter === null ? ', all of them' : html` with <code>${JSON.stringify(run.content.filter)}</code>`}</dd>
-${subject === null ? null : html`<dt>Subject</dt><dd>${isolated(subject)}</dd>`}
+${subject === null ? null : html`<dt>Subject</dt><dd>${isolateText(subject)}</dd>`}
 </dl>
 <pre>${body}</pre>
 </section>`,
 )}
 ${decisionForm(request, `/console/campaigns/${campaign}/runs/${id}`, run.hash, `${countMessages(run.total)} of ${run.campaignName}`)}`;
-  return consolePage(request, 200, isolated(run.campaignName), body);
+  return consolePage(request, 200, isolateText(run.campaignName), body);
 }
 
 export async function decideRun({ people }: ConsoleParts, request: PersonalRequest): Promise<PageResponse> {
@@ -92,7 +92,7 @@ export async function decideRun({ people }: ConsoleParts, request: PersonalReque
       ? approveRun(acting, campaign, run, form?.get('hash') ?? '')
       : rejectRun(acting, campaign, run, readReason(form)),
   );
-  return { redirect: inMode('/console/messages', testMode, { done: isApproved ? 'approved' : 'rejected' }) };
+  return { redirect: buildAddress('/console/messages', testMode, { done: isApproved ? 'approved' : 'rejected' }) };
 }
 
 /** Returns the reason that the person typed, or null. */
@@ -105,18 +105,18 @@ const maxReasonLength = 200;
 const countMessages = (messages: number): string => (messages === 1 ? '1 message' : `${messages} messages`);
 
 const runLine = (run: RunToDecide, testMode: boolean): Html =>
-  html`<p><a href="${inMode(`/console/campaigns/${run.campaignId}/runs/${run.id}`, testMode)}">${isolated(run.campaignName)}</a>: ${countMessages(run.total)}</p>`;
+  html`<p><a href="${buildAddress(`/console/campaigns/${run.campaignId}/runs/${run.id}`, testMode)}">${isolateText(run.campaignName)}</a>: ${countMessages(run.total)}</p>`;
 
 function draftForm({ draft, isOptedOut }: DraftToApprove, request: PersonalRequest): Html {
   const { kind, name } = toActor(draft);
   const by = name ?? kind;
   return html`<article aria-label="Message to ${draft.recipient}">
 <dl class="facts">
-<dt>${draft.channel} to</dt><dd>${isolated(draft.recipient)}</dd>
-<dt>From</dt><dd>${draft.sender === null ? 'the default' : isolated(draft.sender)}</dd>
-${draft.subject === null ? null : html`<dt>Subject</dt><dd>${isolated(draft.subject)}</dd>`}
-<dt>Prepared by</dt><dd>${isolated(by)}, ${draft.createdAt.toISOString().slice(0, 16).replace('T', ' ')} UTC</dd>
-${draft.note === null ? null : html`<dt>Note</dt><dd>${isolated(draft.note)}</dd>`}
+<dt>${draft.channel} to</dt><dd>${isolateText(draft.recipient)}</dd>
+<dt>From</dt><dd>${draft.sender === null ? 'the default' : isolateText(draft.sender)}</dd>
+${draft.subject === null ? null : html`<dt>Subject</dt><dd>${isolateText(draft.subject)}</dd>`}
+<dt>Prepared by</dt><dd>${isolateText(by)}, ${draft.createdAt.toISOString().slice(0, 16).replace('T', ' ')} UTC</dd>
+${draft.note === null ? null : html`<dt>Note</dt><dd>${isolateText(draft.note)}</dd>`}
 </dl>
 <pre>${draft.body}</pre>
 ${isOptedOut ? html`<p role="alert">The recipient has opted out. This message cannot be approved.</p>` : null}

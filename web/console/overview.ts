@@ -2,16 +2,23 @@
 
 import { hasRecords } from '../../db/records/presence.ts';
 import { html } from '../../runtime/pages/html.ts';
-import { consolePage, placesFor } from '../pages/layout.ts';
-import { act, type ConsoleParts, homeIn, inMode, type PersonalRequest, type Show } from '../pages/requests.ts';
+import { consolePage, listPlaces } from '../pages/layout.ts';
+import {
+  act,
+  buildAddress,
+  buildHomeAddress,
+  type ConsoleParts,
+  type PersonalRequest,
+  type Show,
+} from '../pages/requests.ts';
 
 export const showOverview: Show = async (parts, request) => {
   const { person, testMode, query } = request;
-  if (!query.has('mode') && (await hasTestDataOnly(parts, request))) return { redirect: homeIn(true) };
-  const listed = placesFor(person.caller).filter(({ about }) => about !== '');
+  if (!query.has('mode') && (await hasTestDataOnly(parts, request))) return { redirect: buildHomeAddress(true) };
+  const listed = listPlaces(person.caller).filter(({ about }) => about !== '');
   const body = html`<p>Manage the parts of your workspace that require a person. For everything else, see the <a href="/docs">API documentation</a>.</p>
 <ul class="cards">
-${listed.map(({ path, name, about }) => html`<li><a href="${inMode(path, testMode)}">${name}</a><p>${about}</p></li>`)}
+${listed.map(({ path, name, about }) => html`<li><a href="${buildAddress(path, testMode)}">${name}</a><p>${about}</p></li>`)}
 </ul>`;
   return consolePage(request, 200, 'Overview', body);
 };

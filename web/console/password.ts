@@ -1,10 +1,10 @@
 // Changes the password of the signed-in person, who may be required to do so first.
-import { type FieldProblem, problem as problemWith, validationFailed } from '../../runtime/errors.ts';
+import { type FieldProblem, buildProblem as problemWith, validationFailed } from '../../runtime/errors.ts';
 import type { PageResponse } from '../../runtime/http/page-routes.ts';
 import { type Html, html } from '../../runtime/pages/html.ts';
 import { doneMessage, errorSummary, field, form, submitOrShowAgain, type Typed } from '../pages/forms.ts';
 import { consolePage } from '../pages/layout.ts';
-import { ask, consoleAddress, type PersonalRequest, type Show } from '../pages/requests.ts';
+import { ask, type PersonalRequest, type Show, toConsoleAddress } from '../pages/requests.ts';
 
 const doneMessages = { changed: 'Your password was changed. You are signed out of all other sessions.' };
 
@@ -29,7 +29,7 @@ ${form(request, '/console/password', html`${nextField(request)}${current}${passw
 
 /** Returns where the person continues. undefined if they came to change the password only. */
 const readNext = ({ form: sent, query }: PersonalRequest): string | undefined =>
-  consoleAddress((sent ?? query).get('next'));
+  toConsoleAddress((sent ?? query).get('next'));
 
 function nextField(request: PersonalRequest): Html | null {
   const next = readNext(request);
@@ -41,7 +41,7 @@ export const changePassword: Show = (parts, request) => {
   return submitOrShowAgain(
     async () => {
       const body = { current_password: given.get('current_password'), password: given.get('password') };
-      const problem = passwordProblem(given);
+      const problem = findPasswordProblem(given);
       if (problem) return passwordPage(request, 400, { form: given, refused: validationFailed([problem], 400) });
       await ask(parts, request, 'updatePassword', { body });
       return { redirect: readNext(request) ?? '/console/password?done=changed' };
@@ -59,7 +59,7 @@ ${field('repeated', 'Confirm new password', typed, options)}`;
 };
 
 /** Returns what is wrong with a new password, or undefined if the form finds no problem. */
-export function passwordProblem(given: URLSearchParams): FieldProblem | undefined {
+export function findPasswordProblem(given: URLSearchParams): FieldProblem | undefined {
   const password = given.get('password') ?? '';
   if (password.length < length.min)
     return problemWith('password', 'TOO_SHORT', `The new password must have at least ${length.min} characters.`);

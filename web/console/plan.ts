@@ -1,5 +1,5 @@
 // The plan: modules, usage, prices and changes. Card data goes only to the payment provider.
-import { money } from '../../domain/billing/money.ts';
+import { formatMoney } from '../../domain/billing/money.ts';
 import { type ApiError, notFound } from '../../runtime/errors.ts';
 import type { PageResponse } from '../../runtime/http/page-routes.ts';
 import { newRequestId } from '../../runtime/http/request-ids.ts';
@@ -18,7 +18,7 @@ import {
   table,
 } from '../pages/forms.ts';
 import { consolePage } from '../pages/layout.ts';
-import { ask, type ConsoleParts, type Data, inMode, type PersonalRequest, type Show } from '../pages/requests.ts';
+import { ask, buildAddress, type ConsoleParts, type Data, type PersonalRequest, type Show } from '../pages/requests.ts';
 
 type Subscription = Data<'getSubscription'>['subscription'];
 type Plan = Data<'listPlans'>['plans'][number];
@@ -76,7 +76,7 @@ const isPaused = ({ status, billing_status: billing }: Subscription): boolean =>
 const pausedNote = html`<p role="status">The subscription is paused, and API keys do not work. Add a card, and ask support to resume the subscription.</p>`;
 
 function planFacts({ plan, seats, payment_method: card, ...rest }: Subscription): Html {
-  const price = plan?.price_minor == null ? null : money(plan.price_minor, plan.currency);
+  const price = plan?.price_minor == null ? null : formatMoney(plan.price_minor, plan.currency);
   return factList({
     Plan: plan === null ? 'none' : plan.name,
     Price: price === null || plan === null ? null : `${price}, ${cycles[plan.billing_cycle].toLowerCase()}`,
@@ -86,12 +86,18 @@ function planFacts({ plan, seats, payment_method: card, ...rest }: Subscription)
       rest.current_period && html`${formatTime(rest.current_period.start)} to ${formatTime(rest.current_period.end)}`,
     'Ends on': formatTime(rest.ends_at),
     Seats: `${seats.used} of ${seats.allowance} in use (${seats.included} included in the plan)`,
-    'Scheduled changes': rest.scheduled_changes.length === 0 ? null : rest.scheduled_changes.map(wordsOf).join('; '),
+    'Scheduled changes':
+      rest.scheduled_changes.length === 0 ? null : rest.scheduled_changes.map(describeChange).join('; '),
     Card: card === null ? 'none' : `${card.brand}, ending in ${card.last4}`,
   });
 }
 
-function wordsOf({ action, package_code: plan, module_key: module, seats }: Subscription['scheduled_changes'][number]) {
+function describeChange({
+  action,
+  package_code: plan,
+  module_key: module,
+  seats,
+}: Subscription['scheduled_changes'][number]) {
   if (action === 'downgrade') return `downgrade to ${plan}`;
   return action === 'set_seats' ? `${seats} seats` : `remove the module ${module}`;
 }
@@ -123,7 +129,7 @@ function changeForms(
   typed: Typed,
 ): Html {
   const others = plans.filter(({ is_current, is_available }) => is_available && !is_current);
-  const choices = Object.fromEntries(others.map((plan) => [plan.package_code, nameOf(plan)]));
+  const choices = Object.fromEntries(others.map((plan) => [plan.package_code, describePlan(plan)]));
   const end = isEnding
     ? change(request, typed, { action: 'reactivate' }, html`<button>Keep subscription</button>`, 'line')
     : change(request, typed, { action: 'cancel' }, html`<button class="danger">Cancel subscription</button>`, 'line');
@@ -140,12 +146,12 @@ ${change(request, typed, { action: 'seats' }, html`${field('seats', 'Seats', typ
 <p>${isEnding ? 'The subscription is scheduled to end with the period.' : 'The subscription remains active until the end of the paid period.'} ${end}</p>`;
 }
 
-const nameOf = ({ name, price_monthly_minor: price, currency, included_seats: seats }: Plan): string =>
-  `${name}${price === null ? '' : `, ${money(price, currency)} per month`}, ${seats} seats`;
+const describePlan = ({ name, price_monthly_minor: price, currency, included_seats: seats }: Plan): string =>
+  `${name}${price === null ? '' : `, ${formatMoney(price, currency)} per month`}, ${seats} seats`;
 
 function checkoutForm(request: PersonalRequest, plans: readonly Plan[], typed: Typed): Html {
   const choices = Object.fromEntries(
-    plans.filter(({ is_available }) => is_available).map((plan) => [plan.package_code, nameOf(plan)]),
+    plans.filter(({ is_available }) => is_available).map((plan) => [plan.package_code, describePlan(plan)]),
   );
   const fields = html`<input type="hidden" name="kind" value="subscribe">
 ${field('package_code', 'Plan', typed, { choices })}
@@ -184,7 +190,7 @@ function modulesTable(request: PersonalRequest, typed: Typed, modules: readonly 
     module.name,
     html`${module.status === 'pending_webhook' ? changing(states[module.status]) : states[module.status]}${module.active_until === null ? null : html`, until ${formatTime(module.active_until)}`}`,
     module.included_in.join(', '),
-    `${money(module.price_monthly_minor, module.currency)} per month`,
+    `${formatMoney(module.price_monthly_minor, module.currency)} per month`,
     plan === null
       ? null
       : module.included_in.includes(plan)
@@ -207,8 +213,8 @@ function usageFacts({ period, api_calls: calls, wallet, storage, consumables }: 
     Month: html`${formatTime(period.start)} to ${formatTime(period.end)}`,
     'API calls': calls.limit === null ? counted(calls.used) : `${counted(calls.used)} of ${counted(calls.limit)}`,
     Files: `${megabytes(storage.used_bytes)}${storage.limit_bytes === null ? '' : ` of ${megabytes(storage.limit_bytes)}`}`,
-    Wallet: money(wallet.balance_minor, wallet.currency),
-    Spent: money(consumables.spend_minor, consumables.currency),
+    Wallet: formatMoney(wallet.balance_minor, wallet.currency),
+    Spent: formatMoney(consumables.spend_minor, consumables.currency),
   });
 }
 
@@ -219,13 +225,13 @@ function invoicesTable({ invoices, pending }: Data<'listInvoices'>): Html {
   const next =
     pending === null
       ? null
-      : html`<p>Next invoice: ${money(pending.total_minor, pending.currency)}${pending.next_charge_at === null ? null : html` on ${formatTime(pending.next_charge_at)}`}.</p>`;
+      : html`<p>Next invoice: ${formatMoney(pending.total_minor, pending.currency)}${pending.next_charge_at === null ? null : html` on ${formatTime(pending.next_charge_at)}`}.</p>`;
   const rows = invoices.map(({ number, issued_at, total_minor, currency, status, pdf_url, hosted_url }) => {
     const file = pdf_url ?? hosted_url;
     return [
       file === null ? number : html`<a href="${file}">${number}</a>`,
       formatTime(issued_at),
-      money(total_minor, currency),
+      formatMoney(total_minor, currency),
       status,
     ];
   });
@@ -239,7 +245,7 @@ function invoicesTable({ invoices, pending }: Data<'listInvoices'>): Html {
 export const startCheckout: Show = (parts, request) => {
   const given = request.form as URLSearchParams;
   const { testMode } = request;
-  const back = (name: string): string => parts.baseUrl() + inMode(home, testMode, { done: name });
+  const back = (name: string): string => parts.baseUrl() + buildAddress(home, testMode, { done: name });
   const amount = parseNumber(given.get('amount'));
   const what =
     given.get('kind') === 'wallet_topup'
@@ -256,7 +262,7 @@ export const startCheckout: Show = (parts, request) => {
 };
 
 export const openPortal: Show = (parts, request) => {
-  const back = parts.baseUrl() + inMode(home, request.testMode);
+  const back = parts.baseUrl() + buildAddress(home, request.testMode);
   // The operation accepts https addresses only.
   const body = back.startsWith('https:') ? { return_url: back } : {};
   return submitOrShowAgain(
@@ -276,7 +282,7 @@ export const openPortal: Show = (parts, request) => {
 function awayPage(request: PersonalRequest, title: string, text: string, url: string): PageResponse {
   const body = html`<p>${text}</p>
 <p><a href="${url}">Continue to ${renderHost(url)}</a></p>
-<p><a href="${inMode(home, request.testMode)}">Back to plan</a></p>`;
+<p><a href="${buildAddress(home, request.testMode)}">Back to plan</a></p>`;
   return consolePage(request, 200, title, body);
 }
 
@@ -286,7 +292,7 @@ export const changePlan: Show = (parts, request) =>
       const { applies, warnings } = await changed(parts, request, request.form as URLSearchParams);
       const isRaised = warnings.some(({ code }) => code === 'raises_bill');
       const name = isRaised ? 'raises' : applies === 'period_end' ? 'later' : 'now';
-      return { redirect: inMode(home, request.testMode, { done: name }) };
+      return { redirect: buildAddress(home, request.testMode, { done: name }) };
     },
     againWith(parts, request),
   );

@@ -1,7 +1,7 @@
 // The sessions of the signed-in person: where they are signed in, and how to end a session.
-import { endSessionOf, endSessionsOf, listSessionsOf } from '../../db/access/sessions.ts';
+import { endUserSession, endUserSessions, listUserSessions } from '../../db/access/sessions.ts';
 import { notFound } from '../../runtime/errors.ts';
-import { html, isolated } from '../../runtime/pages/html.ts';
+import { html, isolateText } from '../../runtime/pages/html.ts';
 import { doneMessage, form, formatTime, table } from '../pages/forms.ts';
 import { consolePage } from '../pages/layout.ts';
 import { act, type Show } from '../pages/requests.ts';
@@ -9,12 +9,14 @@ import { act, type Show } from '../pages/requests.ts';
 const doneMessages = { ended: 'The session was ended.', others: 'All other sessions were ended.' };
 
 export const showSessions: Show = async (parts, request) => {
-  const { companyId, userId, sessionId } = idsOf(request.person.caller);
-  const sessions = await act(parts, request, [], ({ now, db: { sql } }) => listSessionsOf(sql, companyId, userId, now));
+  const { companyId, userId, sessionId } = requireSessionIds(request.person.caller);
+  const sessions = await act(parts, request, [], ({ now, db: { sql } }) =>
+    listUserSessions(sql, companyId, userId, now),
+  );
   const rows = sessions.map(({ id, createdAt, ip, userAgent }) => [
     formatTime(createdAt),
     ip ?? 'unknown',
-    userAgent === null ? 'unknown' : isolated(userAgent),
+    userAgent === null ? 'unknown' : isolateText(userAgent),
     id === sessionId
       ? 'This session'
       : form(request, `/console/sessions/${id}/end`, html`<button class="quiet">End</button>`, 'line'),
@@ -32,25 +34,25 @@ ${sessions.length > 1 ? others : null}`;
 };
 
 export const endOneSession: Show = async (parts, request) => {
-  const { companyId, userId } = idsOf(request.person.caller);
+  const { companyId, userId } = requireSessionIds(request.person.caller);
   const { id = '' } = request.path;
   await act(parts, request, [], async ({ now, db: { sql, record } }) => {
-    if (!(await endSessionOf(sql, companyId, userId, id, now))) throw notFound();
+    if (!(await endUserSession(sql, companyId, userId, id, now))) throw notFound();
     record({ action: 'session.end', object: 'sessions', recordId: id });
   });
   return { redirect: '/console/sessions?done=ended' };
 };
 
 export const endOtherSessions: Show = async (parts, request) => {
-  const { companyId, userId, sessionId } = idsOf(request.person.caller);
+  const { companyId, userId, sessionId } = requireSessionIds(request.person.caller);
   await act(parts, request, [], async ({ now, db: { sql, record } }) => {
-    await endSessionsOf(sql, companyId, userId, now, sessionId);
+    await endUserSessions(sql, companyId, userId, now, sessionId);
     record({ action: 'session.end_others', object: 'users', recordId: userId });
   });
   return { redirect: '/console/sessions?done=others' };
 };
 
-function idsOf({
+function requireSessionIds({
   companyId,
   userId,
   sessionId,

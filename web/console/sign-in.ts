@@ -1,10 +1,10 @@
 // Signs people in to and out of the console through the public operations.
-import { anonymousCaller } from '../../runtime/credentials/authentication.ts';
+import { buildAnonymousCaller } from '../../runtime/credentials/authentication.ts';
 import type { KeptSession, People, Person } from '../../runtime/credentials/people.ts';
 import type { PageAnswer, PageRequest, PageResponse } from '../../runtime/http/page-routes.ts';
 import { html, page } from '../../runtime/pages/html.ts';
 import type { Performed } from '../../runtime/pipeline/in-process.ts';
-import { type ConsoleParts, consoleAddress, type Show, toRequestFacts } from '../pages/requests.ts';
+import { type ConsoleParts, type Show, toConsoleAddress, toRequestFacts } from '../pages/requests.ts';
 
 const cookieName = 'console_session';
 /** Lifetime of the cookie in seconds: as long as a session can be renewed. */
@@ -31,12 +31,12 @@ const doneMessages: Readonly<Record<string, string>> = {
 
 export async function signIn(parts: ConsoleParts, request: PageRequest): Promise<PageResponse> {
   const { form, query, now, ip } = request;
-  const next = consoleAddress((form ?? query).get('next')) ?? home;
+  const next = toConsoleAddress((form ?? query).get('next')) ?? home;
   const shown = { next, again: query.has('again'), done: doneMessages[query.get('done') ?? ''] };
   if (!form) return signInForm(200, shown);
   const body = { email: form.get('email') ?? '', password: form.get('password') ?? '' };
   const answer = (await parts.takeSignIn(ip, now)) ? await token(parts, request, 'password', body) : undefined;
-  const session = answer && sessionOf(answer, now.getTime());
+  const session = answer && toKeptSession(answer, now.getTime());
   if (session) {
     await endPreviousSession(parts, request);
     return { redirect: next, cookie: buildCookie(parts, parts.people.keep(session), cookieMaxAgeSeconds) };
@@ -72,7 +72,7 @@ export async function renewSession(
   { refreshToken, signedInAt }: KeptSession,
 ): Promise<{ person: Person; cookie: string } | undefined> {
   const answer = await token(parts, request, 'refresh_token', { refresh_token: refreshToken });
-  const session = sessionOf(answer, signedInAt);
+  const session = toKeptSession(answer, signedInAt);
   const person = session && (await parts.people.find(session, toRequestFacts(request), request.now));
   return person && { person, cookie: buildCookie(parts, parts.people.keep(person.session), cookieMaxAgeSeconds) };
 }
@@ -88,11 +88,11 @@ function token(
   grant_type: 'password' | 'refresh_token',
   body: object,
 ): Promise<Performed> {
-  const by = { caller: anonymousCaller(toRequestFacts(request)), configVersion: 0 };
+  const by = { caller: buildAnonymousCaller(toRequestFacts(request)), configVersion: 0 };
   return perform({ operationId: 'createSession', by, path: {}, query: { grant_type }, body });
 }
 
-function sessionOf({ status, body }: Performed, signedInAt: number): KeptSession | undefined {
+function toKeptSession({ status, body }: Performed, signedInAt: number): KeptSession | undefined {
   if (status !== 200) return undefined;
   const { access_token: own, refresh_token: refreshToken } = body as { access_token: string; refresh_token: string };
   return { token: own, refreshToken, signedInAt };

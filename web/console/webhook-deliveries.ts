@@ -14,7 +14,7 @@ import {
   table,
 } from '../pages/forms.ts';
 import { consolePage } from '../pages/layout.ts';
-import { ask, type ConsoleParts, type Data, inMode, type PersonalRequest, type Show } from '../pages/requests.ts';
+import { ask, buildAddress, type ConsoleParts, type Data, type PersonalRequest, type Show } from '../pages/requests.ts';
 
 type Delivery = Data<'listWebhookDeliveries'>['deliveries'][number];
 
@@ -36,7 +36,7 @@ const doneMessages = { replayed: 'A copy of the delivery is being sent.' };
 export function deliveriesTable(deliveries: readonly Delivery[], here: string, testMode: boolean): Html {
   if (deliveries.length === 0) return html`<p>No deliveries.</p>`;
   const rows = deliveries.map((each) => [
-    html`<a href="${inMode(`${here}/deliveries/${each.id}`, testMode)}">${each.event}</a>`,
+    html`<a href="${buildAddress(`${here}/deliveries/${each.id}`, testMode)}">${each.event}</a>`,
     statuses[each.status],
     each.last_response_code ?? each.last_error,
     `${each.attempts} of ${each.max_attempts}`,
@@ -70,14 +70,16 @@ ${factList({
   Created: formatTime(delivery.created_at),
   Completed: formatTime(delivery.completed_at),
   'Copy of':
-    original === null ? null : html`<a href="${inMode(`${webhook}/deliveries/${original}`, testMode)}">${original}</a>`,
+    original === null
+      ? null
+      : html`<a href="${buildAddress(`${webhook}/deliveries/${original}`, testMode)}">${original}</a>`,
 })}
 ${form(request, `${here}/replay`, html`<button>Replay</button>`)}
 <h2>Request</h2>
 <pre tabindex="0">${delivery.request_body}</pre>
 <h2>Response</h2>
 ${delivery.last_response_snippet ? html`<pre tabindex="0">${delivery.last_response_snippet}</pre>` : html`<p>No response.</p>`}
-<p><a href="${inMode(webhook, testMode)}">Back to the webhook endpoint</a></p>`;
+<p><a href="${buildAddress(webhook, testMode)}">Back to the webhook endpoint</a></p>`;
   return consolePage(request, status, `Delivery of ${delivery.event}`, body);
 }
 
@@ -87,7 +89,7 @@ export const replayDelivery: Show = (parts, request) => {
     async () => {
       const { delivery } = await ask(parts, request, 'replayWebhookDelivery', { path: { deliveryId } });
       const to = `/console/webhooks/${id}/deliveries/${delivery.id}`;
-      return { redirect: inMode(to, request.testMode, { done: 'replayed' }) };
+      return { redirect: buildAddress(to, request.testMode, { done: 'replayed' }) };
     },
     (refused) => deliveryPage(parts, request, refused.status, { refused }),
   );

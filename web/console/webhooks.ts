@@ -1,7 +1,7 @@
 // Webhook endpoints: their events, health, secrets and replays.
 
 import type { PageResponse } from '../../runtime/http/page-routes.ts';
-import { type Html, html, isolated, renderHost } from '../../runtime/pages/html.ts';
+import { type Html, html, isolateText, renderHost } from '../../runtime/pages/html.ts';
 import {
   checkbox,
   doneMessage,
@@ -17,7 +17,7 @@ import {
   table,
 } from '../pages/forms.ts';
 import { consolePage } from '../pages/layout.ts';
-import { ask, type ConsoleParts, type Data, inMode, type PersonalRequest, type Show } from '../pages/requests.ts';
+import { ask, buildAddress, type ConsoleParts, type Data, type PersonalRequest, type Show } from '../pages/requests.ts';
 import { formKey, type Made, makeOnce, showOnce } from '../pages/shown-once.ts';
 import { deliveriesTable, statuses } from './webhook-deliveries.ts';
 
@@ -44,17 +44,17 @@ export const showWebhooks: Show = async (parts, request) => {
   });
   const rows = subscriptions.map(
     ({ id, url, events, status, consecutive_failures: failures, last_success_at: last }) => [
-      html`<a href="${inMode(`${home}/${id}`, testMode)}"><code>${toAsciiUrl(url)}</code></a>`,
+      html`<a href="${buildAddress(`${home}/${id}`, testMode)}"><code>${toAsciiUrl(url)}</code></a>`,
       events.join(', '),
       failures > 0 ? `${status}, ${failures} consecutive failures` : status,
       formatTime(last, 'never'),
     ],
   );
-  const add = html`<p><a href="${inMode(`${home}/new`, testMode)}">Add webhook endpoint</a></p>`;
+  const add = html`<p><a href="${buildAddress(`${home}/new`, testMode)}">Add webhook endpoint</a></p>`;
   const body = html`${doneMessage(request, doneMessages)}
 ${mayChange(request) ? add : null}
 ${rows.length === 0 ? html`<p>No webhook endpoints.</p>` : table('Webhook endpoints', ['URL', 'Events', 'Status', 'Last success'], rows)}
-${nextPageLink(inMode(home, testMode, { cursor: next ?? '' }), next)}`;
+${nextPageLink(buildAddress(home, testMode, { cursor: next ?? '' }), next)}`;
   return consolePage(request, 200, 'Webhooks', body);
 };
 
@@ -109,15 +109,15 @@ const madeBy = ({
 export const showNewSecret = showOnce(async (_, request, { id, secret }) => {
   const body = html`<p role="status">Copy this signing secret now. Your endpoint needs it to verify signatures. It is shown only once.</p>
 <p><code class="secret" tabindex="0">${secret}</code></p>
-<p><a href="${inMode(`${home}/${id}`, request.testMode)}">Continue to the webhook endpoint</a></p>`;
+<p><a href="${buildAddress(`${home}/${id}`, request.testMode)}">Continue to the webhook endpoint</a></p>`;
   return consolePage(request, 200, 'Signing secret of the webhook endpoint', body);
 }, secretGone);
 
 function secretGone(request: PersonalRequest, id: string | null): PageResponse {
   const where =
     id === null
-      ? html`See the <a href="${inMode(home, request.testMode)}">list of webhook endpoints</a> for those that exist.`
-      : html`If you did not copy it, rotate the secret of <a href="${inMode(`${home}/${id}`, request.testMode)}">the webhook endpoint</a>.`;
+      ? html`See the <a href="${buildAddress(home, request.testMode)}">list of webhook endpoints</a> for those that exist.`
+      : html`If you did not copy it, rotate the secret of <a href="${buildAddress(`${home}/${id}`, request.testMode)}">the webhook endpoint</a>.`;
   const body = html`<p role="alert">A signing secret is shown only once, right after it is created. ${where}</p>`;
   return consolePage(request, 410, 'The signing secret is no longer shown', body);
 }
@@ -141,8 +141,8 @@ async function webhookPage(
     query: { status: wanted, cursor, limit: '25' },
   });
   const here = `${home}/${id}`;
-  const body = html`${doneMessage(request, doneMessages)}${errorSummary(typed)}${tested ? outcomeOf(tested) : null}
-${factsOf(subscription)}
+  const body = html`${doneMessage(request, doneMessages)}${errorSummary(typed)}${tested ? renderOutcome(tested) : null}
+${renderFacts(subscription)}
 ${mayChange(request) ? buttons(request, here, subscription) : null}
 <h2>Deliveries</h2>
 <form method="get" action="${here}" class="inline">
@@ -151,7 +151,7 @@ ${field('status', 'Status', {}, { choices: { '': 'All', ...statuses }, value: wa
 <button class="quiet">Show</button>
 </form>
 ${deliveriesTable(deliveries, here, testMode)}
-${nextPageLink(inMode(here, testMode, { status: wanted, cursor: next ?? '' }), next)}
+${nextPageLink(buildAddress(here, testMode, { status: wanted, cursor: next ?? '' }), next)}
 ${mayChange(request) ? sendingForms(request, here, typed) : null}`;
   return consolePage(request, status, html`Webhook endpoint ${renderHost(subscription.url)}`, body);
 }
@@ -159,18 +159,18 @@ ${mayChange(request) ? sendingForms(request, here, typed) : null}`;
 /** Returns the URL as it is requested: with the host in ASCII. */
 const toAsciiUrl = (url: string): string => new URL(url).href;
 
-const factsOf = (each: Subscription): Html =>
+const renderFacts = (each: Subscription): Html =>
   factList({
     URL: html`<code>${toAsciiUrl(each.url)}</code>`,
     Events: each.events.join(', '),
-    Description: each.description === null ? null : isolated(each.description),
+    Description: each.description === null ? null : isolateText(each.description),
     Filter: each.filter === null ? null : html`<code>${JSON.stringify(each.filter)}</code>`,
     Status: each.disabled_reason === null ? each.status : `${each.status}: ${reasons[each.disabled_reason]}`,
     'Consecutive failures': each.consecutive_failures,
     'Last success': formatTime(each.last_success_at, 'never'),
     'Signing secret': `ends in ${each.secret_last4}`,
     'Previous secret valid until': formatTime(each.previous_secret_expires_at),
-    Added: html`${formatTime(each.created_at)} by ${isolated(each.created_by.name ?? each.created_by.kind)}`,
+    Added: html`${formatTime(each.created_at)} by ${isolateText(each.created_by.name ?? each.created_by.kind)}`,
   });
 
 const reasons = { manual: 'manually', failures: 'it kept failing', gone: 'it reported that it is gone' };
@@ -189,7 +189,7 @@ function buttons(request: PersonalRequest, here: string, { status }: Subscriptio
 <p class="note">Test sends a sample event and shows the response. Rotate creates a new signing secret; the old one stays valid for 24 hours.</p>`;
 }
 
-const outcomeOf = ({
+const renderOutcome = ({
   status,
   last_response_code: code,
   last_error: fault,
@@ -215,7 +215,7 @@ export const changeWebhook: Show = async (parts, request) => {
   const { id = '', to } = request.path;
   const isActive = to === 'enable';
   await ask(parts, request, 'updateWebhookSubscription', { path: { id }, body: { is_active: isActive } });
-  return { redirect: inMode(`${home}/${id}`, request.testMode, { done: isActive ? 'enabled' : 'disabled' }) };
+  return { redirect: buildAddress(`${home}/${id}`, request.testMode, { done: isActive ? 'enabled' : 'disabled' }) };
 };
 
 export const testWebhook: Show = (parts, request) => {
@@ -223,7 +223,7 @@ export const testWebhook: Show = (parts, request) => {
   return submitOrShowAgain(
     async () => {
       const { delivery } = await ask(parts, request, 'testWebhookSubscription', { path: { id } });
-      return { redirect: inMode(`${home}/${id}`, request.testMode, { tested: delivery.id }) };
+      return { redirect: buildAddress(`${home}/${id}`, request.testMode, { tested: delivery.id }) };
     },
     (refused) => webhookPage(parts, request, refused.status, { refused }),
   );
@@ -243,7 +243,7 @@ export const rotateSecret: Show = (parts, request) => {
 export const removeWebhook: Show = async (parts, request) => {
   const { id = '' } = request.path;
   await ask(parts, request, 'deleteWebhookSubscription', { path: { id } });
-  return { redirect: inMode(home, request.testMode, { done: 'deleted' }) };
+  return { redirect: buildAddress(home, request.testMode, { done: 'deleted' }) };
 };
 
 /** Queues failed and skipped deliveries again, or copies of all deliveries. */
@@ -265,7 +265,9 @@ export const sendAgain: Show = (parts, request) => {
               more: false,
             }));
       return {
-        redirect: inMode(`${home}/${id}`, request.testMode, { done: more ? 'more' : queued > 0 ? 'queued' : 'none' }),
+        redirect: buildAddress(`${home}/${id}`, request.testMode, {
+          done: more ? 'more' : queued > 0 ? 'queued' : 'none',
+        }),
       };
     },
     (refused) => webhookPage(parts, request, refused.status, { form: given, refused }),

@@ -52,7 +52,7 @@ ${body}
 export function field(name: string, label: string, { form: typed, refused }: Typed, options: FieldOptions = {}): Html {
   const { hint, id = name, choices, long, type = 'text' } = options;
   const value = type === 'password' ? '' : (typed?.get(name) ?? options.value ?? '');
-  const wrong = problemsOf(refused).filter((problem) => fieldNameOf(problem) === name);
+  const wrong = listProblems(refused).filter((problem) => getFieldName(problem) === name);
   const described = [...(hint === undefined ? [] : [`${id}-hint`]), ...(wrong.length === 0 ? [] : [`${id}-problem`])];
   const shared = html`id="${id}" name="${name}"${attributes({
     'aria-describedby': described.length > 0 ? described.join(' ') : undefined,
@@ -94,16 +94,16 @@ const attributes = (given: Record<string, string | number | undefined>): Html[] 
 /** Builds the error summary above a form, with a link to each invalid field. */
 export function errorSummary({ refused }: Typed): Html | null {
   if (!refused) return null;
-  const problems = problemsOf(refused);
+  const problems = listProblems(refused);
   if (problems.length === 0) return html`<div role="alert"><p>${refused.message}</p></div>`;
   return html`<div role="alert"><p>Please correct the following:</p>
-<ul>${problems.map((problem) => html`<li><a href="#${fieldNameOf(problem)}">${problem.message}</a></li>`)}</ul></div>`;
+<ul>${problems.map((problem) => html`<li><a href="#${getFieldName(problem)}">${problem.message}</a></li>`)}</ul></div>`;
 }
 
 /** Returns the field of a form for a path such as `tags[0]`. */
-const fieldNameOf = ({ field: path }: FieldProblem): string => path.split(/[.[]/)[0] ?? path;
+const getFieldName = ({ field: path }: FieldProblem): string => path.split(/[.[]/)[0] ?? path;
 
-function problemsOf(refused: ApiError | undefined): FieldProblem[] {
+function listProblems(refused: ApiError | undefined): FieldProblem[] {
   return (refused?.details?.fields as FieldProblem[] | undefined) ?? [];
 }
 

@@ -1,9 +1,9 @@
 // The frame of every console page: menu, signed-in person and mode.
 import type { Caller } from '../../runtime/caller.ts';
 import type { PageAnswer } from '../../runtime/http/page-routes.ts';
-import { type Frame, type Html, html, isolated, page } from '../../runtime/pages/html.ts';
+import { type Frame, type Html, html, isolateText, page } from '../../runtime/pages/html.ts';
 import { colors } from '../../runtime/pages/theme.ts';
-import { homeIn, inMode, type PersonalRequest } from './requests.ts';
+import { buildAddress, buildHomeAddress, type PersonalRequest } from './requests.ts';
 import { script } from './script.ts';
 
 /** An entry of the menu and the overview. */
@@ -71,7 +71,7 @@ const places: readonly Place[] = [
 ];
 
 /** Returns the entries that the caller can open. */
-export const placesFor = ({ grants, scopes: roles }: Caller): Place[] =>
+export const listPlaces = ({ grants, scopes: roles }: Caller): Place[] =>
   places.filter(
     ({ scopes, role }) =>
       (scopes === undefined || scopes.some((scope) => grants.allows(scope))) &&
@@ -85,18 +85,19 @@ export function consolePage(
   title: string | Html,
   body: Html,
 ): PageAnswer {
-  return { status, html: page(title, body, frameOf(request)), script };
+  return { status, html: page(title, body, buildFrame(request)), script };
 }
 
-function frameOf({ person, testMode, address }: Pick<PersonalRequest, 'person' | 'testMode' | 'address'>): Frame {
+function buildFrame({ person, testMode, address }: Pick<PersonalRequest, 'person' | 'testMode' | 'address'>): Frame {
   const { caller, formToken } = person;
   const asked = (address.split('?')[0] ?? '').replace(/\/$/, '');
-  const open = caller.mustChangePassword ? [] : placesFor(caller);
+  const open = caller.mustChangePassword ? [] : listPlaces(caller);
   const here = open.find(({ path, further = `${path}/` }) =>
     // Every path starts with that of the overview.
     path === overview ? asked === overview : `${asked}/`.startsWith(`${path}/`) || asked.startsWith(further),
   );
-  const link = (path: string, isTest: boolean): string => (path === overview ? homeIn(isTest) : inMode(path, isTest));
+  const link = (path: string, isTest: boolean): string =>
+    path === overview ? buildHomeAddress(isTest) : buildAddress(path, isTest);
   const item = ({ path, name }: Place): Html => {
     const current = path === asked ? 'page' : path === here?.path ? 'true' : 'false';
     return html`<li><a href="${link(path, testMode)}" aria-current="${current}">${name}</a></li>`;
@@ -106,8 +107,8 @@ function frameOf({ person, testMode, address }: Pick<PersonalRequest, 'person' |
     : null;
   const before = html`<a class="skip" href="#content">Skip to content</a>
 <header>
-<p class="brand"><a href="${homeIn(testMode)}">CRM console</a></p>
-<p class="who">${isolated(caller.actor.name ?? '')}, ${isolated(caller.companyName)}</p>
+<p class="brand"><a href="${buildHomeAddress(testMode)}">CRM console</a></p>
+<p class="who">${isolateText(caller.actor.name ?? '')}, ${isolateText(caller.companyName)}</p>
 <p class="mode"><strong class="${testMode ? 'test' : 'live'}">${testMode ? 'Test' : 'Live'} mode</strong>${other}</p>
 <form method="post" action="/console/sign-out">
 <input type="hidden" name="token" value="${formToken}">

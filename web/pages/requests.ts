@@ -73,7 +73,7 @@ export const toRequestFacts = ({ ip, headers }: PageRequest): RequestFacts => ({
 });
 
 /** Builds the address of a page in the current mode. Omits empty parameters. */
-export const inMode = (path: string, testMode: boolean, more: Record<string, string> = {}): string => {
+export const buildAddress = (path: string, testMode: boolean, more: Record<string, string> = {}): string => {
   const given = Object.entries({ mode: testMode ? 'test' : '', ...more }).filter(([, value]) => value !== '');
   const query = new URLSearchParams(Object.fromEntries(given)).toString();
   return query === '' ? path : `${path}?${query}`;
@@ -83,10 +83,10 @@ export const inMode = (path: string, testMode: boolean, more: Record<string, str
  * Returns the address of the overview. It also names live mode, because the page chooses a mode if
  * none is given.
  */
-export const homeIn = (testMode: boolean): string => `/console?mode=${testMode ? 'test' : 'live'}`;
+export const buildHomeAddress = (testMode: boolean): string => `/console?mode=${testMode ? 'test' : 'live'}`;
 
 /** Returns the address if it belongs to the console, or undefined. This prevents open redirects. */
-export function consoleAddress(given: string | null): string | undefined {
+export function toConsoleAddress(given: string | null): string | undefined {
   if (!given?.startsWith('/') || !URL.canParse(given, 'http://console')) return undefined;
   const { host, pathname, search } = new URL(given, 'http://console');
   return host === 'console' && `${pathname}/`.startsWith('/console/') ? pathname + search : undefined;

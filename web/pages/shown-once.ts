@@ -4,7 +4,7 @@ import { ApiError } from '../../runtime/errors.ts';
 import type { PageResponse } from '../../runtime/http/page-routes.ts';
 import { newRequestId } from '../../runtime/http/request-ids.ts';
 import { type Html, html } from '../../runtime/pages/html.ts';
-import { act, type ConsoleParts, inMode, type PersonalRequest, type Show } from './requests.ts';
+import { act, buildAddress, type ConsoleParts, type PersonalRequest, type Show } from './requests.ts';
 
 /**
  * Milliseconds in which a new secret can be shown. The redirect after the form leads there
@@ -50,7 +50,7 @@ export async function makeOnce(
     });
     await act(parts, request, [], ({ db: { sql } }) => db.storeSecret(sql, form, id, parts.secrets.encrypt(secret)));
   }
-  return { redirect: inMode(`${page}/${key}`, request.testMode) };
+  return { redirect: buildAddress(`${page}/${key}`, request.testMode) };
 }
 
 /**

@@ -38,14 +38,14 @@ export function openPath(tokens: SignedTokens, companyId: string, draftId: strin
 }
 
 /** Returns the path that redirects to an address from an email. @param url with http: or https: */
-export function clickPath(tokens: SignedTokens, companyId: string, draftId: string, url: string): string {
+export function buildClickPath(tokens: SignedTokens, companyId: string, draftId: string, url: string): string {
   return `/clicked/${tokens.write(purposes.click, [companyId, draftId, url])}`;
 }
 
 /** The payload of a signed tracking address. */
 type TrackingPayload = [companyId: string, draftId: string, url?: string];
 
-export function engagementRoutes(parts: EngagementParts): PageRoute[] {
+export function createEngagementRoutes(parts: EngagementParts): PageRoute[] {
   /** @param answer the response for a validly signed address */
   const screen = (
     name: string,

@@ -8,7 +8,7 @@ import { findMailedDraft, type MailedDraft } from '../../db/messaging/draft-send
 import { addSuppressed } from '../../db/messaging/email-suppression.ts';
 import type { SignedTokens } from '../../runtime/credentials/signed-tokens.ts';
 import type { PageResponse, PageRoute } from '../../runtime/http/page-routes.ts';
-import { html, isolated, page } from '../../runtime/pages/html.ts';
+import { html, isolateText, page } from '../../runtime/pages/html.ts';
 
 /**
  * The rate limit of the unsubscribe page per IP address. Mail providers click links for many
@@ -21,11 +21,15 @@ const timeoutMs = 5000;
 const purpose = 'unsubscribe';
 
 /** Returns the path of the page for the recipient of a draft. */
-export function unsubscribePath(tokens: SignedTokens, { companyId, testMode }: TenantScope, draftId: string): string {
+export function buildUnsubscribePath(
+  tokens: SignedTokens,
+  { companyId, testMode }: TenantScope,
+  draftId: string,
+): string {
   return `/unsubscribe/${tokens.write(purpose, [companyId, testMode, draftId])}`;
 }
 
-export function unsubscribePage(tenants: Pool, tokens: SignedTokens): PageRoute {
+export function createUnsubscribePage(tenants: Pool, tokens: SignedTokens): PageRoute {
   return {
     name: 'unsubscribe',
     path: /^\/unsubscribe\/(?<token>[\w.-]{1,500})$/,
@@ -77,7 +81,7 @@ const confirmationPage = ({ recipient, companyName }: MailedDraft): PageResponse
   status: 200,
   html: page(
     'Unsubscribe',
-    html`<p>Do you want to stop emails from ${isolated(companyName)} to ${isolated(recipient)}?</p>
+    html`<p>Do you want to stop emails from ${isolateText(companyName)} to ${isolateText(recipient)}?</p>
 <form method="post">
 <button>Unsubscribe</button>
 </form>`,
@@ -88,6 +92,6 @@ const donePage = ({ recipient, companyName }: MailedDraft): PageResponse => ({
   status: 200,
   html: page(
     'You are unsubscribed',
-    html`<p role="status">${isolated(companyName)} will no longer send emails to ${isolated(recipient)}. You can close this page.</p>`,
+    html`<p role="status">${isolateText(companyName)} will no longer send emails to ${isolateText(recipient)}. You can close this page.</p>`,
   ),
 });

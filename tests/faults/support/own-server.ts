@@ -1,7 +1,7 @@
 // A server that is killed and restarted at the same address.
 import { setTimeout as sleep } from 'node:timers/promises';
 import { anyAddress } from '../../support/client.ts';
-import { freePort } from '../../support/free-port.ts';
+import { findFreePort } from '../../support/free-port.ts';
 import { startServer, type TestServer } from '../../support/servers.ts';
 
 export class OwnServer {
@@ -26,7 +26,7 @@ export class OwnServer {
 
   /** Returns a server with an address that does not run yet. */
   static async prepare(settings: Record<string, string>): Promise<OwnServer> {
-    return new OwnServer(await freePort(), settings);
+    return new OwnServer(await findFreePort(), settings);
   }
 
   get pid(): number {

@@ -201,31 +201,31 @@ export interface Point {
 const withCommit: readonly Statement[] = ['audit row', 'event', 'stored response'];
 
 /** All points of a write. */
-export const points: readonly Point[] = pointsOf(Object.keys(statements) as Statement[]);
+export const points: readonly Point[] = listPoints(Object.keys(statements) as Statement[]);
 
 /** All points of the dispatcher. */
-export const dispatcherPoints: readonly Point[] = pointsOf(Object.keys(dispatches) as Statement[]);
+export const dispatcherPoints: readonly Point[] = listPoints(Object.keys(dispatches) as Statement[]);
 
 const onlyInMerge: readonly Statement[] = ['lock of the records', 'source to the trash', 'storage of the merge'];
 const onlyInUndo: readonly Statement[] = ['source from the trash', 'clean-up of the trash', 'end of the merge'];
 
 /** All points of a merge. */
-export const mergePoints: readonly Point[] = pointsOf(
+export const mergePoints: readonly Point[] = listPoints(
   (Object.keys(merges) as Statement[]).filter((name) => !onlyInUndo.includes(name)),
 );
 
 /** All points of the undo of a merge. */
-export const unmergePoints: readonly Point[] = pointsOf(
+export const unmergePoints: readonly Point[] = listPoints(
   (Object.keys(merges) as Statement[]).filter((name) => !onlyInMerge.includes(name)),
 );
 
 /** All points of a webhook sender. */
-export const senderPoints: readonly Point[] = pointsOf(Object.keys(sendings) as Statement[]);
+export const senderPoints: readonly Point[] = listPoints(Object.keys(sendings) as Statement[]);
 
 /** All points of the webhook matcher. */
-export const matcherPoints: readonly Point[] = pointsOf(Object.keys(matchings) as Statement[]);
+export const matcherPoints: readonly Point[] = listPoints(Object.keys(matchings) as Statement[]);
 
-function pointsOf(names: readonly Statement[]): Point[] {
+function listPoints(names: readonly Statement[]): Point[] {
   return names.flatMap((statement) =>
     (['before', 'sent', 'answered'] as const)
       .filter((moment) => moment !== 'answered' || !withCommit.includes(statement))
@@ -268,31 +268,31 @@ function drawn(all: readonly Point[]): Point[] {
 }
 
 /** All points of a calendar operation that the database sees. */
-export const calendarPoints: readonly Point[] = pointsOf(Object.keys(calendarOrders) as Statement[]);
+export const calendarPoints: readonly Point[] = listPoints(Object.keys(calendarOrders) as Statement[]);
 
 /** All points of a workforce step, without its call. */
-export const workforcePoints: readonly Point[] = pointsOf(Object.keys(workforceSteps) as Statement[]);
+export const workforcePoints: readonly Point[] = listPoints(Object.keys(workforceSteps) as Statement[]);
 
 /** All points of an import. */
-export const importPoints: readonly Point[] = pointsOf(Object.keys(importChunks) as Statement[]);
+export const importPoints: readonly Point[] = listPoints(Object.keys(importChunks) as Statement[]);
 
 /** All points of an undo of an import. */
-export const undoPoints: readonly Point[] = pointsOf(Object.keys(revertChunks) as Statement[]);
+export const undoPoints: readonly Point[] = listPoints(Object.keys(revertChunks) as Statement[]);
 
 /** All points of an export. */
-export const exportPoints: readonly Point[] = pointsOf([
+export const exportPoints: readonly Point[] = listPoints([
   ...(Object.keys(exportSteps) as Statement[]),
   ...(Object.keys(snapshotReads) as Statement[]),
 ]);
 
 /** All points of sending a message that the database sees. */
-export const messagePoints: readonly Point[] = pointsOf(Object.keys(messageSendings) as Statement[]);
+export const messagePoints: readonly Point[] = listPoints(Object.keys(messageSendings) as Statement[]);
 
 /** All points of a payment. */
-export const paymentPoints: readonly Point[] = pointsOf(Object.keys(payments) as Statement[]);
+export const paymentPoints: readonly Point[] = listPoints(Object.keys(payments) as Statement[]);
 
 /** All points of a payment with Stripe. */
-export const stripePoints: readonly Point[] = pointsOf(Object.keys(stripePayments) as Statement[]);
+export const stripePoints: readonly Point[] = listPoints(Object.keys(stripePayments) as Statement[]);
 
 /** Waits for a statement at one point at a time. */
 export class Traps {
@@ -379,7 +379,7 @@ class StatementWatcher implements Watcher {
   toServer(chunk: Buffer): Passed {
     const passed: Buffer[] = [];
     for (const { type, body, bytes } of this.#fromClient.read(chunk)) {
-      if (type === '') this.#kinds = kindsOf(body, this.#kindsOfCalls);
+      if (type === '') this.#kinds = selectKinds(body, this.#kindsOfCalls);
       if (type === 'Q' || type === 'P' || type === 'B') {
         const afterwards = this.#begin(type, body);
         if (afterwards) return { bytes: Buffer.concat(passed), afterwards };
@@ -418,7 +418,7 @@ class StatementWatcher implements Watcher {
   #begin(type: 'Q' | 'P' | 'B', body: Buffer): (() => void) | undefined {
     const [first = '', second = ''] = body.toString('latin1').split('\0', 2);
     const text = type === 'P' ? second : first;
-    if (type !== 'B') this.#prepared.set(type === 'P' ? first : '', nameOf(text, this.#kinds));
+    if (type !== 'B') this.#prepared.set(type === 'P' ? first : '', findStatement(text, this.#kinds));
     const named = this.#prepared.get(type === 'B' ? second : type === 'P' ? first : '');
     const goesOn = named === 'the commit itself' && this.#current?.startsWith('commit');
     if (this.#executed) {
@@ -453,7 +453,7 @@ interface Running {
  * Returns the patterns for a connection by its application name. Other connections have none,
  * because they commit as well.
  */
-function kindsOf(start: Buffer, kindsOfCalls: Readonly<Record<string, RegExp>>): Readonly<Record<string, RegExp>> {
+function selectKinds(start: Buffer, kindsOfCalls: Readonly<Record<string, RegExp>>): Readonly<Record<string, RegExp>> {
   const name = /application_name\0([^\0]*)/.exec(start.toString('latin1'))?.[1] ?? '';
   const kinds: Readonly<Record<string, Readonly<Record<string, RegExp>>>> = {
     'crm crm_app': kindsOfCalls,
@@ -471,7 +471,10 @@ function kindsOf(start: Buffer, kindsOfCalls: Readonly<Record<string, RegExp>>):
   return kinds[name] ?? {};
 }
 
-function nameOf(text: string, kinds: Readonly<Record<string, RegExp>>): Statement | 'the commit itself' | undefined {
+function findStatement(
+  text: string,
+  kinds: Readonly<Record<string, RegExp>>,
+): Statement | 'the commit itself' | undefined {
   const trimmed = text.trim();
   if (trimmed === 'commit') return 'the commit itself';
   return (Object.keys(kinds) as Statement[]).find((name) => kinds[name]?.test(trimmed));

@@ -196,7 +196,7 @@ export class Writers {
     if (mine.length > 3 && drawn < 0.3) return write('delete', 'DELETE', `${accounts}/${random.pick(mine)}`, undefined);
     if (drawn < 0.5) return write('lead', 'POST', '/v1/leads', { first_name: key, email: `${key}@example.com` });
     if (drawn < 0.55) return write('invalid', 'POST', accounts, { name: key, colour: 'red' });
-    if (drawn < 0.7) return write('batch', 'POST', `${accounts}:batch`, batchOf(key, random.whole(2, 20)));
+    if (drawn < 0.7) return write('batch', 'POST', `${accounts}:batch`, buildBatch(key, random.whole(2, 20)));
     return write('create', 'POST', accounts, { name: key });
   }
 
@@ -234,7 +234,7 @@ export class Writers {
 }
 
 /** Returns a batch in which every fifth item fails. */
-export function batchOf(key: string, items: number): unknown {
+export function buildBatch(key: string, items: number): unknown {
   return Array.from({ length: items }, (_, index) =>
     index % 5 === 4 ? { name: `${key} ${index}`, colour: 'red' } : { name: `${key} ${index}` },
   );

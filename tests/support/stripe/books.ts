@@ -185,13 +185,13 @@ export class Books {
   }
 
   /** Returns the outcome of charging an amount to a card, by default the stored one. */
-  endingOf(customerId: string, amount: number, method = this.#methodOf(customerId)): Ending {
+  decideEnding(customerId: string, amount: number, method = this.#findMethod(customerId)): Ending {
     if (amount === 0) return 'paid';
     if (!method || method.card.last4 === '0002') return 'declined';
     return method.card.last4 === '3220' ? 'wants_person' : 'paid';
   }
 
-  #methodOf(customerId: string): Method | null {
+  #findMethod(customerId: string): Method | null {
     const own = [...this.subscriptions.values()].find(
       (each) => each.customer === customerId && each.status !== 'canceled',
     );
@@ -199,7 +199,7 @@ export class Books {
   }
 
   /** Returns the sum of lines with discounts and taxes, minus the credit of the customer. */
-  dueOf(
+  computeDue(
     customerId: string,
     lines: readonly Line[],
     isSubscription = true,
@@ -245,7 +245,7 @@ export class Books {
     ending: Ending,
     metadata: Metadata = {},
   ): Invoice {
-    const { due, balance, ...adjusted } = this.dueOf(customerId, lines, subscription !== null);
+    const { due, balance, ...adjusted } = this.computeDue(customerId, lines, subscription !== null);
     const isPaid = ending === 'paid';
     const invoiceId = id('in');
     const intent = { declined: 'requires_payment_method', wants_person: 'requires_action', paid: 'succeeded' }[ending];
@@ -400,7 +400,7 @@ export class Books {
       (each) => each.subscription === subscription.id && each.status === 'open',
     );
     if (!open) return;
-    if (this.endingOf(subscription.customer, open.amount_due) === 'paid') this.settleInvoice(open.id);
+    if (this.decideEnding(subscription.customer, open.amount_due) === 'paid') this.settleInvoice(open.id);
   }
 
   #renew(subscription: Subscription): void {
@@ -428,7 +428,7 @@ export class Books {
     }));
     subscription.items.data = items;
     const lines = this.periodLines(items);
-    const ending = this.endingOf(subscription.customer, this.dueOf(subscription.customer, lines).due);
+    const ending = this.decideEnding(subscription.customer, this.computeDue(subscription.customer, lines).due);
     subscription.status = ending === 'paid' ? 'active' : 'past_due';
     this.invoice(subscription.customer, subscription, lines, ending);
     this.#emit('customer.subscription.updated', subscription);

@@ -20,13 +20,13 @@ export function readForm(text: string): Form {
 }
 
 /** Returns the items of a list in a form. */
-export const listOf = (value: string | Form | undefined): Form[] =>
+export const readList = (value: string | Form | undefined): Form[] =>
   typeof value === 'object' ? (Object.values(value) as Form[]) : [];
 
-export const textsOf = (value: string | Form | undefined): string[] =>
+export const readTexts = (value: string | Form | undefined): string[] =>
   typeof value === 'object' ? (Object.values(value) as string[]) : [];
 
-export const textOf = (value: string | Form | undefined): string => (typeof value === 'string' ? value : '');
+export const readText = (value: string | Form | undefined): string => (typeof value === 'string' ? value : '');
 
 /** Merges metadata. An empty value deletes its name. */
 export function mergeMetadata(before: Record<string, string>, sent: string | Form | undefined): Record<string, string> {

@@ -37,7 +37,7 @@ export function pages(
 function pay(books: Books, session: Session, number: string): Page {
   const method = books.newMethod(number);
   const amount = session.items.reduce((sum, { price, quantity }) => sum + (price.unit_amount ?? 0) * quantity, 0);
-  if (books.endingOf(session.customer, amount, method) !== 'paid')
+  if (books.decideEnding(session.customer, amount, method) !== 'paid')
     return { status: 402, html: '<p role="alert">The card was declined.</p>' };
   if (session.mode === 'subscription') books.newSubscription(session, method);
   else {

@@ -1,6 +1,6 @@
 // Terms of simulated phases and subscriptions. A phase loses what is not sent again.
 import { randomBytes } from 'node:crypto';
-import { type Form, listOf, mergeMetadata, textOf, textsOf } from './form.ts';
+import { type Form, mergeMetadata, readList, readText, readTexts } from './form.ts';
 import { Refused } from './refused.ts';
 
 interface TaxRate {
@@ -134,25 +134,25 @@ export function readPhaseTerms(sent: Form, granted: ReadonlySet<string>, taxRate
   return {
     ...plain,
     automatic_tax: {
-      enabled: typeof tax === 'object' && required(textOf(tax.enabled), ['true', 'false']) === 'true',
+      enabled: typeof tax === 'object' && required(readText(tax.enabled), ['true', 'false']) === 'true',
       liability: null,
     },
-    billing_cycle_anchor: textOf(sent.billing_cycle_anchor) || null,
-    collection_method: textOf(sent.collection_method) || plain.collection_method,
+    billing_cycle_anchor: readText(sent.billing_cycle_anchor) || null,
+    collection_method: readText(sent.collection_method) || plain.collection_method,
     default_tax_rates: readTaxRates(sent.default_tax_rates, taxRates),
-    description: textOf(sent.description) || null,
+    description: readText(sent.description) || null,
     discounts: readDiscounts(sent.discounts, granted),
     invoice_settings:
       typeof settings === 'object'
         ? {
             ...plainTerms().invoice_settings,
-            footer: textOf(settings.footer) || null,
-            days_until_due: Number(textOf(settings.days_until_due)) || null,
+            footer: readText(settings.footer) || null,
+            days_until_due: Number(readText(settings.days_until_due)) || null,
           }
         : null,
-    on_behalf_of: textOf(sent.on_behalf_of) || null,
-    proration_behavior: textOf(sent.proration_behavior) || plain.proration_behavior,
-    trial_end: Number(textOf(sent.trial_end)) || null,
+    on_behalf_of: readText(sent.on_behalf_of) || null,
+    proration_behavior: readText(sent.proration_behavior) || plain.proration_behavior,
+    trial_end: Number(readText(sent.trial_end)) || null,
   };
 }
 
@@ -166,20 +166,20 @@ export function readItemTerms(sent: Form, granted: ReadonlySet<string>, taxRates
 }
 
 function readDiscounts(sent: Form[string] | undefined, granted: ReadonlySet<string>): PhaseDiscount[] {
-  return listOf(sent).map(({ coupon, discount, promotion_code }) => {
-    const known = textOf(discount);
+  return readList(sent).map(({ coupon, discount, promotion_code }) => {
+    const known = readText(discount);
     if (known !== '' && !granted.has(known)) throw new Refused(`No such discount: ${known}`);
     if ([coupon, discount, promotion_code].filter(Boolean).length !== 1) throw new Refused('a discount has one source');
     return {
-      coupon: textOf(coupon) || null,
+      coupon: readText(coupon) || null,
       discount: known || null,
-      promotion_code: textOf(promotion_code) || null,
+      promotion_code: readText(promotion_code) || null,
     };
   });
 }
 
 function readTaxRates(sent: Form[string] | undefined, known: ReadonlySet<string>): TaxRate[] {
-  return textsOf(sent).map((id) => {
+  return readTexts(sent).map((id) => {
     if (!known.has(id)) throw new Refused(`No such tax rate: ${id}`);
     return { id, object: 'tax_rate' };
   });

@@ -1,12 +1,12 @@
 // Simulates the preview of the next invoice, which is not stored.
 import { type Books, isAlive, Refused, required, seconds } from './books.ts';
-import { type Form, textOf } from './form.ts';
+import { type Form, readText } from './form.ts';
 
 /** Previews the next invoice of a subscription, or of the schedule that manages it. */
 export function previewInvoice(books: Books, form: Form): object {
-  const scheduleId = textOf(form.schedule);
+  const scheduleId = readText(form.schedule);
   const schedule = scheduleId === '' ? undefined : required(books.schedules.get(scheduleId), scheduleId);
-  const id = schedule?.subscription ?? textOf(form.subscription);
+  const id = schedule?.subscription ?? readText(form.subscription);
   const subscription = required(books.subscriptions.get(id), id);
   if (!schedule && subscription.schedule?.status === 'active')
     throw new Refused('a schedule manages the subscription; preview the schedule');
@@ -19,7 +19,7 @@ export function previewInvoice(books: Books, form: Form): object {
     books.newItem(price, quantity, start, start + (start - begun)),
   );
   const lines = books.periodLines(items);
-  const { due, balance: _kept, ...amounts } = books.dueOf(subscription.customer, lines);
+  const { due, balance: _kept, ...amounts } = books.computeDue(subscription.customer, lines);
   return {
     id: `upcoming_in_${id}`,
     object: 'invoice',

@@ -14,10 +14,10 @@ import {
   type Subscription,
   seconds,
 } from './books.ts';
-import { type Form, listOf, mergeMetadata, textOf, textsOf } from './form.ts';
+import { type Form, mergeMetadata, readList, readText, readTexts } from './form.ts';
 import { itemTermsInPhase, readItemTerms, readPhaseTerms, termsInPhase } from './phase-terms.ts';
 import { previewInvoice } from './preview.ts';
-import { discountsOf, grantedDiscount } from './terms.ts';
+import { buildDiscounts, grantedDiscount } from './terms.ts';
 
 /** A card that was declined, or that requires authentication. */
 export class CardRefused extends Error {
@@ -37,75 +37,78 @@ const newest = <Thing extends { created: number }>(things: Iterable<Thing>): Thi
   [...things].toReversed().toSorted((a, b) => b.created - a.created);
 const list = (data: readonly unknown[]) => ({ object: 'list', data, has_more: false, url: '/' });
 /** Returns the first ten items, as in lists within a response. */
-const firstOf = (all: readonly unknown[]) => ({ ...list(all.slice(0, 10)), has_more: all.length > 10 });
-const pathOf = (method: string, path: string): RegExp =>
+const toFirstPage = (all: readonly unknown[]) => ({ ...list(all.slice(0, 10)), has_more: all.length > 10 });
+const buildPathPattern = (method: string, path: string): RegExp =>
   new RegExp(`^${method} /v1/${path.replace('{id}', '(?<id>\\w+)')}$`);
 
 export const routes: readonly Route[] = [
   {
-    of: pathOf('POST', 'customers'),
+    of: buildPathPattern('POST', 'customers'),
     answer: (books, form) => books.newCustomer(mergeMetadata({}, form.metadata)),
   },
-  { of: pathOf('GET', 'customers/{id}'), answer: (books, _form, id) => books.customer(id) },
+  { of: buildPathPattern('GET', 'customers/{id}'), answer: (books, _form, id) => books.customer(id) },
   {
-    of: pathOf('GET', 'prices'),
+    of: buildPathPattern('GET', 'prices'),
     answer: (books, form) => {
-      const keys = textsOf(form.lookup_keys);
+      const keys = readTexts(form.lookup_keys);
       return list(
         [...books.prices.values()].filter(({ lookup_key }) => lookup_key !== null && keys.includes(lookup_key)),
       );
     },
   },
-  { of: pathOf('POST', 'prices'), answer: (books, form) => newPrice(books, form) },
+  { of: buildPathPattern('POST', 'prices'), answer: (books, form) => newPrice(books, form) },
   {
-    of: pathOf('GET', 'subscriptions'),
+    of: buildPathPattern('GET', 'subscriptions'),
     answer: (books, form) =>
       list(
         newest(books.subscriptions.values())
-          .filter(({ customer }) => customer === textOf(form.customer))
+          .filter(({ customer }) => customer === readText(form.customer))
           .map((each) => ({ ...each, discounts: allDiscounts(books, each) })),
       ),
   },
-  { of: pathOf('POST', 'subscriptions/{id}'), answer: updateSubscription },
+  { of: buildPathPattern('POST', 'subscriptions/{id}'), answer: updateSubscription },
   {
-    of: pathOf('POST', 'subscription_schedules'),
-    answer: (books, form) => books.newSchedule(textOf(form.from_subscription)),
+    of: buildPathPattern('POST', 'subscription_schedules'),
+    answer: (books, form) => books.newSchedule(readText(form.from_subscription)),
   },
   {
-    of: pathOf('GET', 'subscription_schedules'),
+    of: buildPathPattern('GET', 'subscription_schedules'),
     answer: (books, form) =>
-      list([...books.schedules.values()].toReversed().filter(({ customer }) => customer === textOf(form.customer))),
+      list([...books.schedules.values()].toReversed().filter(({ customer }) => customer === readText(form.customer))),
   },
-  { of: pathOf('POST', 'subscription_schedules/{id}'), answer: updateSchedule },
-  { of: pathOf('POST', 'subscription_schedules/{id}/release'), answer: (books, _form, id) => books.release(id) },
+  { of: buildPathPattern('POST', 'subscription_schedules/{id}'), answer: updateSchedule },
   {
-    of: pathOf('GET', 'invoices'),
+    of: buildPathPattern('POST', 'subscription_schedules/{id}/release'),
+    answer: (books, _form, id) => books.release(id),
+  },
+  {
+    of: buildPathPattern('GET', 'invoices'),
     answer: (books, form) =>
       list(
         newest(books.invoices.values())
-          .filter(({ customer }) => customer === textOf(form.customer))
-          .map((invoice) => ({ ...invoice, lines: firstOf(invoice.lines.data) })),
+          .filter(({ customer }) => customer === readText(form.customer))
+          .map((invoice) => ({ ...invoice, lines: toFirstPage(invoice.lines.data) })),
       ),
   },
-  { of: pathOf('POST', 'invoices/create_preview'), answer: previewInvoice },
+  { of: buildPathPattern('POST', 'invoices/create_preview'), answer: previewInvoice },
   {
-    of: pathOf('GET', 'invoices/{id}/lines'),
+    of: buildPathPattern('GET', 'invoices/{id}/lines'),
     answer: (books, _form, id) => list(required(books.invoices.get(id), id).lines.data),
   },
-  { of: pathOf('GET', 'invoices/{id}'), answer: (books, _form, id) => required(books.invoices.get(id), id) },
-  { of: pathOf('POST', 'invoices/{id}/void'), answer: (books, _form, id) => books.voidInvoice(id) },
-  { of: pathOf('POST', 'checkout/sessions'), answer: newSession },
+  { of: buildPathPattern('GET', 'invoices/{id}'), answer: (books, _form, id) => required(books.invoices.get(id), id) },
+  { of: buildPathPattern('POST', 'invoices/{id}/void'), answer: (books, _form, id) => books.voidInvoice(id) },
+  { of: buildPathPattern('POST', 'checkout/sessions'), answer: newSession },
   {
-    of: pathOf('GET', 'checkout/sessions'),
+    of: buildPathPattern('GET', 'checkout/sessions'),
     answer: (books, form) =>
       list(
         newest(books.sessions.values())
-          .filter(({ customer, status }) => customer === textOf(form.customer) && status === textOf(form.status))
-          .map((session) => withCharge(books, session, textsOf(form.expand))),
+          .filter(({ customer, status }) => customer === readText(form.customer) && status === readText(form.status))
+          .map((session) => withCharge(books, session, readTexts(form.expand))),
       ),
   },
   {
-    of: pathOf('GET', 'charges/{id}'),
+    of: buildPathPattern('GET', 'charges/{id}'),
     answer: (books, _form, id) =>
       required(
         [...books.topUps.values()].find((charge) => charge.id === id),
@@ -113,12 +116,12 @@ export const routes: readonly Route[] = [
       ),
   },
   {
-    of: pathOf('GET', 'disputes'),
+    of: buildPathPattern('GET', 'disputes'),
     answer: (books, form) =>
       list([...books.topUps.values()].flatMap(({ id, dispute }) => (id === form.charge && dispute ? [dispute] : []))),
   },
   {
-    of: pathOf('POST', 'checkout/sessions/{id}/expire'),
+    of: buildPathPattern('POST', 'checkout/sessions/{id}/expire'),
     answer: (books, _form, id) => {
       const session = required(books.sessions.get(id), id);
       session.status = 'expired';
@@ -126,9 +129,12 @@ export const routes: readonly Route[] = [
       return session;
     },
   },
-  { of: pathOf('GET', 'billing_portal/configurations'), answer: (books) => list([...books.configurations.values()]) },
   {
-    of: pathOf('POST', 'billing_portal/configurations'),
+    of: buildPathPattern('GET', 'billing_portal/configurations'),
+    answer: (books) => list([...books.configurations.values()]),
+  },
+  {
+    of: buildPathPattern('POST', 'billing_portal/configurations'),
     answer: (books, form) => {
       const metadata = mergeMetadata({}, form.metadata);
       const id = `bpc_${randomBytes(9).toString('hex')}`;
@@ -144,34 +150,34 @@ export const routes: readonly Route[] = [
     },
   },
   {
-    of: pathOf('POST', 'billing_portal/sessions'),
+    of: buildPathPattern('POST', 'billing_portal/sessions'),
     answer: (books, form, _id, base) => {
       const id = `bps_${randomBytes(9).toString('hex')}`;
-      required(books.configurations.get(textOf(form.configuration)), textOf(form.configuration));
-      books.portals.set(id, books.customer(textOf(form.customer)).id);
+      required(books.configurations.get(readText(form.configuration)), readText(form.configuration));
+      books.portals.set(id, books.customer(readText(form.customer)).id);
       return { id, object: 'billing_portal.session', url: `${base}/portal/${id}` };
     },
   },
 ];
 
 function newPrice(books: Books, form: Form) {
-  const recurring = typeof form.recurring === 'object' ? textOf(form.recurring.interval) : '';
+  const recurring = typeof form.recurring === 'object' ? readText(form.recurring.interval) : '';
   const product = form.product_data as Form;
   return books.newPrice({
-    currency: textOf(form.currency),
+    currency: readText(form.currency),
     unit_amount: Number(form.unit_amount),
-    lookup_key: textOf(form.lookup_key) || null,
+    lookup_key: readText(form.lookup_key) || null,
     metadata: mergeMetadata({}, form.metadata),
-    nickname: textOf(product.name),
+    nickname: readText(product.name),
     recurring: { interval: recurring },
   });
 }
 
 function newSession(books: Books, form: Form, _id: string, base: string): Session {
   const id = `cs_test_${randomBytes(9).toString('hex')}`;
-  const mode = textOf(form.mode) as 'payment' | 'subscription';
-  const items = listOf(form.line_items).map((item) => ({
-    price: typeof item.price_data === 'object' ? newPrice(books, item.price_data) : books.price(textOf(item.price)),
+  const mode = readText(form.mode) as 'payment' | 'subscription';
+  const items = readList(form.line_items).map((item) => ({
+    price: typeof item.price_data === 'object' ? newPrice(books, item.price_data) : books.price(readText(item.price)),
     quantity: Number(item.quantity),
   }));
   const details = mode === 'subscription' ? (form.subscription_data as Form) : invoiceData(form);
@@ -183,14 +189,14 @@ function newSession(books: Books, form: Form, _id: string, base: string): Sessio
     mode,
     status: 'open',
     payment_status: 'unpaid',
-    client_reference_id: textOf(form.client_reference_id),
+    client_reference_id: readText(form.client_reference_id),
     url: `${base}/pay/${id}`,
     expires_at: expiresAt,
     created: seconds(),
-    success_url: textOf(form.success_url),
-    cancel_url: textOf(form.cancel_url),
+    success_url: readText(form.success_url),
+    cancel_url: readText(form.cancel_url),
     amount_subtotal: items.reduce((sum, { price, quantity }) => sum + (price.unit_amount ?? 0) * quantity, 0),
-    customer: books.customer(textOf(form.customer)).id,
+    customer: books.customer(readText(form.customer)).id,
     payment_intent: null,
     items,
     details: mergeMetadata({}, details.metadata),
@@ -235,15 +241,15 @@ function updateSubscription(books: Books, form: Form, id: string): Subscription 
 function changeItems(books: Books, subscription: Subscription, form: Form): void {
   const before = subscription.items.data;
   const waits = form.payment_behavior === 'pending_if_incomplete';
-  const sent = listOf(form.items);
+  const sent = readList(form.items);
   if (waits && (form.metadata !== undefined || sent.some(({ deleted }) => deleted === 'true')))
     throw new Refused('a change that waits takes prices and quantities alone');
   if (subscription.pending_update) books.voidInvoice(subscription.latest_invoice ?? '');
   const date = Number(form.proration_date);
   const after = changedItems(books, before, sent, date);
   const lines = books.prorationLines(before, after, date);
-  const { due } = books.dueOf(subscription.customer, lines);
-  const ending = books.endingOf(subscription.customer, due);
+  const { due } = books.computeDue(subscription.customer, lines);
+  const ending = books.decideEnding(subscription.customer, due);
   if (ending === 'paid') {
     if (lines.length > 0) books.invoice(subscription.customer, subscription, lines, ending);
     subscription.items.data = after;
@@ -263,8 +269,8 @@ function changedItems(books: Books, before: readonly Item[], sent: readonly Form
   const wanted = sent
     .filter(({ deleted }) => deleted !== 'true')
     .map(({ id, price, quantity }) => ({
-      id: textOf(id),
-      price: books.price(textOf(price)),
+      id: readText(id),
+      price: books.price(readText(price)),
       quantity: Number(quantity),
     }));
   const kept = after.filter(({ id }) => !wanted.some((each) => each.id === id));
@@ -289,7 +295,7 @@ function changedItems(books: Books, before: readonly Item[], sent: readonly Form
  */
 function allDiscounts(books: Books, { customer, discounts }: Subscription): unknown[] {
   const own = discounts.filter((discount) => discount !== grantedDiscount);
-  return [...own, ...discountsOf(books.terms.get(customer) ?? {})];
+  return [...own, ...buildDiscounts(books.terms.get(customer) ?? {})];
 }
 
 function updateSchedule(books: Books, form: Form, id: string) {
@@ -303,15 +309,15 @@ function updateSchedule(books: Books, form: Form, id: string) {
     ...subscription.items.data.flatMap(({ discounts = [] }) => discounts),
   ]);
   let end = 0;
-  const phases = listOf(form.phases).map((phase): Phase => {
+  const phases = readList(form.phases).map((phase): Phase => {
     const start_date = end === 0 ? Number(phase.start_date) : end;
     const terms = readPhaseTerms(phase, granted, books.taxRates);
-    const items = listOf(phase.items).map((item) => ({
-      price: books.price(textOf(item.price)),
+    const items = readList(phase.items).map((item) => ({
+      price: books.price(readText(item.price)),
       quantity: Number(item.quantity),
       ...readItemTerms(item, granted, books.taxRates),
     }));
-    const interval = typeof phase.duration === 'object' ? textOf(phase.duration.interval) : '';
+    const interval = typeof phase.duration === 'object' ? readText(phase.duration.interval) : '';
     end = interval === '' ? Number(phase.end_date) : nextEnd(start_date, interval);
     return { ...terms, start_date, end_date: end, items, metadata: mergeMetadata({}, phase.metadata) };
   });
@@ -323,7 +329,7 @@ function updateSchedule(books: Books, form: Form, id: string) {
   subscription.items.data.forEach((item, index) => {
     Object.assign(item, itemTermsInPhase(required(phases[0]?.items[index], item.id)));
   });
-  schedule.end_behavior = textOf(form.end_behavior);
+  schedule.end_behavior = readText(form.end_behavior);
   schedule.metadata = mergeMetadata(schedule.metadata, form.metadata);
   schedule.current_phase = { start_date: phases[0].start_date, end_date: phases[0].end_date };
   books.emit('subscription_schedule.updated', schedule);

@@ -106,7 +106,7 @@ export class StripeStandIn {
     const form = readForm(method === 'GET' ? String(searchParams) : text);
     this.asked.push({ call, key, form });
     const kept = key === undefined ? undefined : this.#kept.get(key);
-    const fault = kept ? undefined : this.#faultOf(call);
+    const fault = kept ? undefined : this.#findFault(call);
     if (fault?.how === 'slow') await sleep(500);
     if (fault?.how === 'lost') {
       await fault.act?.();
@@ -124,7 +124,7 @@ export class StripeStandIn {
     response.end(body);
   }
 
-  #faultOf(call: string): Fault | undefined {
+  #findFault(call: string): Fault | undefined {
     const fault = this.faults.find(({ of }) => of.test(call));
     if (fault?.skip) {
       fault.skip -= 1;

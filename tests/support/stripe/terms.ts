@@ -14,12 +14,12 @@ export interface Adjusted {
   discounts: Discount[];
 }
 
-export type Discount = ReturnType<typeof discountOf>;
+export type Discount = ReturnType<typeof buildDiscount>;
 
 /** The discount that the coupon grants. */
 export const grantedDiscount = 'di_standin';
 
-const discountOf = (coupon: NonNullable<Terms['coupon']>, end: number | null) => ({
+const buildDiscount = (coupon: NonNullable<Terms['coupon']>, end: number | null) => ({
   id: grantedDiscount,
   object: 'discount' as const,
   end,
@@ -29,8 +29,8 @@ const discountOf = (coupon: NonNullable<Terms['coupon']>, end: number | null) =>
   },
 });
 
-export const discountsOf = ({ coupon, couponEnds }: Terms): Discount[] =>
-  coupon ? [discountOf(coupon, couponEnds ?? null)] : [];
+export const buildDiscounts = ({ coupon, couponEnds }: Terms): Discount[] =>
+  coupon ? [buildDiscount(coupon, couponEnds ?? null)] : [];
 
 /** Applies the coupon, then the tax, as Stripe does. */
 export function adjust(lines: readonly { amount: number }[], terms: Terms): Adjusted {
@@ -40,7 +40,7 @@ export function adjust(lines: readonly { amount: number }[], terms: Terms): Adju
   const net = subtotal - off;
   const share = tax ? tax.percentage / 100 : 0;
   const taxed = tax?.inclusive ? Math.round(net - net / (1 + share)) : Math.round(net * share);
-  const discounts = discountsOf(terms);
+  const discounts = buildDiscounts(terms);
   return {
     total: net + (tax?.inclusive ? 0 : taxed),
     total_taxes: tax ? [{ amount: taxed, tax_behavior: tax.inclusive ? 'inclusive' : 'exclusive' }] : [],

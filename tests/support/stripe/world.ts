@@ -2,19 +2,19 @@
 import { rmSync } from 'node:fs';
 import { resolve } from 'node:path';
 import type Stripe from 'stripe';
-import { chosenProvider } from '../../../app/payment-provider.ts';
+import { selectProvider } from '../../../app/payment-provider.ts';
 import { Pool } from '../../../db/client/pool.ts';
 import type { Subscription } from '../../../domain/billing/subscription.ts';
 import { follow } from '../../../integrations/stripe/follow.ts';
 import { openStripe } from '../../../integrations/stripe/open.ts';
-import { stripeProvider } from '../../../integrations/stripe/provider.ts';
-import { testProvider } from '../../../integrations/test-mode/payments.ts';
+import { createStripeProvider } from '../../../integrations/stripe/provider.ts';
+import { createTestProvider } from '../../../integrations/test-mode/payments.ts';
 import { runBilling } from '../../../jobs/billing/subscriptions.ts';
 import { OwnServer } from '../../faults/support/own-server.ts';
 import { ageBill } from '../billing.ts';
 import { call, expectStatus, type Json, useServer } from '../client.ts';
 import { dropDatabase, newDatabase } from '../databases.ts';
-import { contextOf } from '../job-runs.ts';
+import { buildJobContext } from '../job-runs.ts';
 import { signIn } from '../sign-in.ts';
 import { database, type Tenant, useDatabase } from '../tenants.ts';
 import { periodEnd, seconds } from './books.ts';
@@ -93,17 +93,17 @@ export class StripeWorld {
 
   async #runJobs(): Promise<void> {
     const { tenants } = this.#pools;
-    const test = testProvider(tenants, () => this.server.url);
-    const live = stripeProvider({
+    const test = createTestProvider(tenants, () => this.server.url);
+    const live = createStripeProvider({
       stripe: this.#stripe,
       tenants,
       dashboardUrl: this.server.url,
       warn: () => undefined,
       alert: this.#alert,
     });
-    await runBilling(contextOf('billing', this.#pools), {
+    await runBilling(buildJobContext('billing', this.#pools), {
       ...this.#pools,
-      provider: chosenProvider(test, live),
+      provider: selectProvider(test, live),
       follow: async (companyId, now) => (await this.look({ companyId }, now)) !== undefined,
       removeFile: async () => undefined,
     });
@@ -131,7 +131,7 @@ export class StripeWorld {
    */
   async turnPeriod(...tenants: Pick<Tenant, 'companyId'>[]): Promise<void> {
     const { books } = this.standIn;
-    const customers = await Promise.all(tenants.map((tenant) => this.customerOf(tenant)));
+    const customers = await Promise.all(tenants.map((tenant) => this.findCustomer(tenant)));
     const own = [...books.subscriptions.values()].filter(({ customer }) => customers.includes(customer));
     const ends = own.map(periodEnd);
     const days = (Math.max(...ends) + 1 - seconds()) / 86_400;
@@ -151,7 +151,7 @@ export class StripeWorld {
     }
   }
 
-  async customerOf({ companyId }: Pick<Tenant, 'companyId'>): Promise<string> {
+  async findCustomer({ companyId }: Pick<Tenant, 'companyId'>): Promise<string> {
     const [row] = await database()<{ id: string }[]>`
       select customer_id as id from provider_customers where company_id = ${companyId}`;
     return row?.id ?? '';
@@ -195,7 +195,7 @@ export class StripeWorld {
 
   /** Returns the charges of a tenant's cards, in minor units. */
   async charged(tenant: Pick<Tenant, 'companyId'>): Promise<number[]> {
-    const own = await this.customerOf(tenant);
+    const own = await this.findCustomer(tenant);
     return this.standIn.books.charges.filter(({ customer }) => customer === own).map(({ amount }) => amount);
   }
 }
