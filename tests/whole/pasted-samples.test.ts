@@ -155,6 +155,7 @@ const empty: Record<string, string> = {
   listChanges: uncalled,
   listAuditLogs: uncalled,
   listRecordHistory: uncalled,
+  listImportParts: 'lists the parts of a file that a later sample uploads',
 };
 
 /** Returns the list in a response. */
