@@ -227,6 +227,7 @@ begin
     end if;
   end loop;
 end $$;
+revoke execute on function make_audit_partitions(date) from public;
 grant execute on function make_audit_partitions(date) to crm_platform;
 
 -- Drops the partitions of months that ended before a day and returns their number. It does not wait for a lock,
@@ -293,12 +294,14 @@ create function first_request_id(day date) returns uuid language sql immutable a
 $$;
 
 -- Creates the partitions of a day and the next two. Called at every start and by the sweeps. A day whose first rows
--- are already in request_log_other stays there.
+-- are already in request_log_other stays there. It does not wait for a lock, because every insertion would wait behind
+-- it: a later call tries again.
 create function make_request_partitions(day date) returns void language plpgsql security definer set search_path = public as $$
 declare
   each date;
   name text;
 begin
+  set local lock_timeout = '100ms';
   foreach each in array array[day, day + 1, day + 2] loop
     name := 'request_log_' || to_char(each, 'YYYY_MM_DD');
     if to_regclass(name) is null then
@@ -306,12 +309,13 @@ begin
         execute format('create table %I partition of request_log for values from (%L) to (%L)',
           name, first_request_id(each), first_request_id(each + 1));
         execute format('alter table %I enable row level security, force row level security', name);
-      exception when check_violation then
+      exception when check_violation or duplicate_table or lock_not_available then
         null;
       end;
     end if;
   end loop;
 end $$;
+revoke execute on function make_request_partitions(date) from public;
 grant execute on function make_request_partitions(date) to crm_platform;
 
 -- Drops the partitions of the days before a day and returns their number. It does not wait for a lock: a later call

@@ -2,23 +2,35 @@
 
 /** Names of fields with secret values, such as `password`, `client_secret` and `slot_token`. */
 const secretName = /pass(?:word|phrase|code)|secret|token|credential|authorization|api_?key|private_?key|cookie/i;
-/** Keys of this API and bearer tokens, in any text. */
-const secretText = /\b(?:(?:svc|legacy)_(?:live|test)_[0-9a-f]{32}|whsec_[A-Za-z0-9+/=_-]{8,}|Bearer +[\w.~+/=-]+)/g;
+/** Keys of this API, credentials as headers carry them, and JSON Web Tokens, in any text. */
+const secretText =
+  /\b(?:(?:svc|legacy)_(?:live|test)_[0-9a-f]{32}|whsec_[A-Za-z0-9+/=_-]{8,}|(?:Bearer|Basic) +[\w.~+/=-]+|eyJ[\w-]{8,}\.[\w-]+\.[\w-]+)/g;
+/** The user and password in front of the host of a URL. */
+const urlUser = /(:\/\/)[^\s/?#@]{1,256}@/g;
+/** Parameters of a URL with secret values. */
+const urlSecret = /([?&][\w-]{0,40}(?:token|secret|key|sig|password)[\w-]{0,20}=)[^&\s#]+/gi;
 
 const removed = '[removed]';
 
 /** Maximum bytes of a stored body or error. */
 const maxLoggedBytes = 8192;
 
-/** Returns a copy of a JSON value without secrets. */
-function redact(value: unknown): unknown {
-  if (typeof value === 'string') return value.replace(secretText, removed);
-  if (Array.isArray(value)) return value.map(redact);
+/** Levels of objects and lists that are stored. Valid bodies have fewer. */
+const maxDepth = 20;
+
+const redactText = (text: string): string =>
+  text.replace(secretText, removed).replace(urlUser, `$1${removed}@`).replace(urlSecret, `$1${removed}`);
+
+/** Returns a copy of a JSON value without secrets, and without what is nested too deep. */
+function redact(value: unknown, depth = 0): unknown {
+  if (typeof value === 'string') return redactText(value);
   if (value === null || typeof value !== 'object') return value;
+  if (depth === maxDepth) return removed;
+  if (Array.isArray(value)) return value.map((each) => redact(each, depth + 1));
   return Object.fromEntries(
     Object.entries(value).map(([name, inner]) => [
       name,
-      secretName.test(name) && inner !== null && typeof inner !== 'boolean' ? removed : redact(inner),
+      secretName.test(name) && inner !== null && typeof inner !== 'boolean' ? removed : redact(inner, depth + 1),
     ]),
   );
 }

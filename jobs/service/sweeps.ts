@@ -23,12 +23,26 @@ import { sweepClocks, sweepNotifications } from '../../db/settings/sla-due.ts';
 import { type SweptFiles, sweepFiles, sweepUploads } from '../records/stored-files.ts';
 import type { JobContext } from '../runner.ts';
 
+/**
+ * Creates the next partitions of the request log. Requests of days without one go to the default
+ * partition. After a pause of several days that partition can be too large to create others beside
+ * it in time; this must not stop the sweeps, which empty it.
+ */
+async function createRequestPartitions({ platform, log }: JobContext): Promise<void> {
+  await platform
+    .use((sql) => sql`select make_request_partitions(current_date)`)
+    .catch((error: unknown) =>
+      log.warn({ err: { message: String(error) } }, 'partitions of the request log were not created'),
+    );
+}
+
 /** Deletes expired rows. A started sweep always completes. */
 export async function sweepAll(context: JobContext, files: SweptFiles): Promise<void> {
   const { platform, log, now } = context;
-  await platform.use((sql) => sql`select make_audit_partitions(current_date), make_request_partitions(current_date)`);
+  await platform.use((sql) => sql`select make_audit_partitions(current_date)`);
   const months = await platform.use((sql) => dropAuditMonths(sql, now()));
   const days = await platform.use((sql) => dropRequestDays(sql, now()));
+  await createRequestPartitions(context);
   const removed = {
     answers: await removeAll(context, sweep),
     blocks: await removeAll(context, sweepLeases),

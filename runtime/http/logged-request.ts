@@ -10,11 +10,11 @@ const maxPathLength = 500;
 /**
  * Returns the entry of a request. Returns undefined if its workspace is not known: for public
  * operations, pages, and credentials that do not exist.
- * @param url path and query as sent
+ * @param path as sent, without the query
  */
 export function toLoggedRequest(
   method: string,
-  url: string,
+  path: string,
   trace: Trace,
   status: number,
   { headers, body }: Pick<Answer, 'headers' | 'body'>,
@@ -23,14 +23,15 @@ export function toLoggedRequest(
   const caller = trace.caller ?? trace.rejectedCaller;
   if (!caller || caller.companyId === '') return undefined;
   const { companyId, testMode, actor, ip, userAgent } = caller;
-  const error = status >= 400 ? (trace.failure ?? readError(body)) : undefined;
-  const query = url.indexOf('?');
+  const isReplay = headers?.['idempotent-replay'] !== undefined;
+  // The failure of an attempt that lost its Idempotency-Key is not the one that was sent.
+  const error = status >= 400 ? ((isReplay ? undefined : trace.failure) ?? readError(body)) : undefined;
   return {
     companyId,
     testMode,
     id: trace.requestId,
     method,
-    path: url.slice(0, query === -1 ? maxPathLength : Math.min(query, maxPathLength)),
+    path: path.slice(0, maxPathLength),
     operation: trace.operation,
     status,
     errorCode: error?.code ?? null,
@@ -40,7 +41,7 @@ export function toLoggedRequest(
     keyName: actor.kind === 'user' ? null : actor.name,
     ip,
     userAgent,
-    idempotentReplay: headers?.['idempotent-replay'] !== undefined,
+    idempotentReplay: isReplay,
     requestBody: error && trace.body ? toLoggedBody(trace.body.toString()) : null,
     error: error ? toLoggedError(error) : null,
   };

@@ -69,7 +69,10 @@ export function sendAnswer(
   ending: () => void,
 ): number {
   const answer = chooseForm(given, request);
-  if (response.destroyed) return answer.status;
+  if (response.destroyed) {
+    discardBody(answer);
+    return answer.status;
+  }
   const headers = ['X-Request-Id', about.requestId, ...figureHeaders(about.figures), ...securityHeaders];
   if (about.deprecated.length > 0) headers.push(...buildDeprecationHeaders(about.deprecated));
   let encoding: BufferEncoding = 'utf8';
@@ -100,6 +103,12 @@ export function sendAnswer(
   if (isTooMuch) endLater(request, response, body);
   else response.end(body, encoding);
   return answer.status;
+}
+
+/** Closes the file or stream of a response that is not sent. */
+export function discardBody({ body }: Pick<Answer, 'body'>): void {
+  const content = body instanceof FileBody ? body.stream : body;
+  if (content instanceof Readable) content.on('error', () => undefined).destroy();
 }
 
 /** Returns the maximum number of bytes of the body that may still arrive. */

@@ -23,7 +23,7 @@ import { type PageRoute, routePageRequests } from './page-routes.ts';
 import { type ProgramRoute, routeProgramRequests } from './program-routes.ts';
 import { checkHead, maxHeadSize } from './request-head.ts';
 import { newRequestId } from './request-ids.ts';
-import { type Answer, isFree, refuseConnection, sendAnswer } from './responses.ts';
+import { type Answer, discardBody, isFree, refuseConnection, sendAnswer } from './responses.ts';
 
 /** A page that is not part of the API: method GET, no credential, no envelope. */
 export interface Page {
@@ -107,8 +107,10 @@ export function buildServer(parts: ServerParts): { server: Server; perform: Perf
     if (trace.charge && isFree(answer)) parts.quota.refund(trace.charge);
     if (trace.faultyEnd) await waitForEnd(trace.faultyEnd, request);
     let { status } = answer;
-    if (trace.faultyEnd?.isAnswered === false) request.socket.destroy();
-    else {
+    if (trace.faultyEnd?.isAnswered === false) {
+      discardBody(answer);
+      request.socket.destroy();
+    } else {
       const about = {
         requestId: trace.requestId,
         figures: runner.readFigures(trace),
@@ -126,7 +128,14 @@ export function buildServer(parts: ServerParts): { server: Server; perform: Perf
     const { method = '' } = request;
     parts.noteRequest({ requestId, operation, method, status, milliseconds, caller, error });
     if (!parts.recordRequest) return;
-    const logged = toLoggedRequest(method, request.url ?? '', trace, status, answer, milliseconds);
+    const logged = toLoggedRequest(
+      method,
+      splitTarget(request.url ?? '').pathText,
+      trace,
+      status,
+      answer,
+      milliseconds,
+    );
     if (logged) parts.recordRequest(logged);
   }
 }

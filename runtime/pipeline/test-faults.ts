@@ -1,5 +1,4 @@
 // The header Test-Fault: makes a call of a test key fail, so that clients can test their retries.
-import { once } from 'node:events';
 import type { IncomingMessage } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Caller } from '../caller.ts';
@@ -74,6 +73,11 @@ export async function waitForEnd({ delay }: FaultyEnd, request: IncomingMessage)
   if (delay === 0 || request.socket.destroyed) return;
   const ended = new AbortController();
   const { signal } = ended;
-  await Promise.race([sleep(delay, undefined, { signal, ref: false }), once(request.socket, 'close', { signal })]);
+  // Not `once` of node:events, which rejects if the client resets the connection.
+  const closed = new Promise<void>((resolve) => {
+    request.socket.once('close', resolve);
+    signal.addEventListener('abort', () => request.socket.off('close', resolve), { once: true });
+  });
+  await Promise.race([sleep(delay, undefined, { signal, ref: false }), closed]);
   ended.abort();
 }

@@ -2815,7 +2815,8 @@ export interface Operations {
    * List requests
    *
    * Returns the requests of the workspace, newest first: every call with a credential of the workspace, also rejected ones
-   * (401, 403 and 429) if the key exists. A request is listed within 2 seconds of its response, and for 30 days. A test key
+   * (401, 403 and 429) if the key exists. Not listed are calls of the console, and calls that are blocked before the key is
+   * looked up, because too many with it or from its address have failed. A request is listed within 2 seconds of its response, and for 30 days. A test key
    * sees the requests of test keys, every other credential the others.
    *
    * The log is written after the responses, so that it delays none. A crash of a server can lose the requests of its last
