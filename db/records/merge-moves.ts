@@ -61,6 +61,9 @@ export async function countItems(sql: Sql, scope: TenantScope, { object, from }:
       select 1 from (select from activities where ${isOwn(sql, scope)} and entity_type = ${entityTypes[object] ?? null}
         and entity_id = ${from} limit ${most}) items
       union all
+      select 1 from (select from notifications where company_id = ${scope.companyId} and object = ${object}
+        and record_id = ${from} limit ${most}) items
+      union all
       select 1 from (select from links where ${isOwn(sql, scope)} and from_id = ${from} limit ${most}) items
       union all
       select 1 from (select from links where ${isOwn(sql, scope)} and to_id = ${from} limit ${most}) items

@@ -373,18 +373,28 @@ export async function findRestorable(
   return new Set(rows.map(({ id }) => id));
 }
 
-/** Returns which records are in the trash because they were merged into others. */
-export async function findMergedInTrash(
+/** How much it takes to restore a record. */
+interface TrashedSize {
+  id: string;
+  /** True if it is in the trash because it was merged into another record. */
+  isMerged: boolean;
+  /** Notes, tasks and other items that return with it. */
+  items: number;
+}
+
+/** Returns what restoring records from the trash takes, by their ids. */
+export async function findTrashedSizes(
   sql: Sql,
   { companyId, testMode }: TenantScope,
   object: string,
   ids: readonly string[],
-): Promise<Set<string>> {
-  const rows = await sql<{ id: string }[]>`
-    select id from deleted_records
-    where company_id = ${companyId} and test_mode = ${testMode} and object = ${object} and id = any(${[...ids]}::uuid[])
-      and merged_into is not null`;
-  return new Set(rows.map(({ id }) => id));
+): Promise<Map<string, TrashedSize>> {
+  const rows = await sql<TrashedSize[]>`
+    select id, merged_into is not null as is_merged,
+      (select coalesce(sum(counted.value::int), 0)::int from jsonb_each_text(children) as counted) as items
+    from deleted_records
+    where company_id = ${companyId} and test_mode = ${testMode} and object = ${object} and id = any(${[...ids]}::uuid[])`;
+  return new Map(rows.map((row) => [row.id, row]));
 }
 
 /** Returns which records others wrote to since a time, apart from the operations and their revert. */

@@ -232,6 +232,11 @@ export interface StepCall {
   body: Record<string, unknown>;
 }
 
+/** Returns the ID of the record that a call is about. */
+export function findCallRecord({ path, body }: StepCall): string {
+  return String(path.id ?? body.record_id);
+}
+
 /** Returns the call of a step for the current record, or why there is nothing to do. */
 export function buildStepCall(
   step: Exclude<Step, { kind: 'wait' | 'stop_when' }>,

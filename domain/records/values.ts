@@ -177,7 +177,8 @@ function checkField(draft: Draft, name: string, given: unknown): void {
  */
 function keepExtension({ extensions, values, problems }: Draft): void {
   for (const [name, extension] of extensions) {
-    if (!('extension' in values)) values.extension = extension;
+    // An empty extension in the body is no other one.
+    if ((values.extension ?? null) === null) values.extension = extension;
     if (values.extension === extension || problems.some(({ field }) => field === 'extension')) continue;
     problems.push(
       buildFieldProblem(name, 'CONFLICTING_FIELDS', 'must not have another extension than the record', {

@@ -9,6 +9,7 @@ import { countRecords, findRecord, hasRecord } from '../../db/records/records.ts
 import {
   buildConditionFilter,
   buildStepCall,
+  findCallRecord,
   findCreatedItem,
   findStepScopes,
   type KeptCondition,
@@ -137,7 +138,7 @@ async function goOn(context: WorkforceContext, { companyId, testMode, id }: DueD
     companyId,
     actor: { id: workforce.id, name: workforce.name },
     scopes: findStepScopes(step, run.object),
-    idempotencyKey: `workforce:${run.id}:${run.position}`,
+    idempotencyKey: `workforce:${run.id}:${run.position}:${findCallRecord(call)}`,
   });
   await within((sql) => finish(sql, scope, begun, answer, context.now()));
 }
@@ -224,9 +225,18 @@ async function finish(
     const waited = now.getTime() - triedSince.getTime();
     const pause = Math.min(Math.max(waited, pauses.shortest), pauses.longest);
     await runs.updateRun(sql, scope, run, { dueAt: new Date(now.getTime() + pause) });
+  } else if (await isMoved(sql, scope, run, call)) {
+    // A merge moved the run to another record, so nothing was done. The step is built again for it.
+    await runs.updateRun(sql, scope, run, { call: null, triedSince: null, dueAt: now });
   } else if (await hasRecord(sql, scope, run.object, run.recordId)) {
     await failed(sql, scope, run, error?.code ?? 'INTERNAL_ERROR', error?.message ?? '', now);
   } else await end(sql, scope, run, 'cancelled', now);
+}
+
+/** Returns true if a run is now about another record than its call. */
+async function isMoved(sql: Sql, scope: Scope, run: runs.RunRow, call: StepCall): Promise<boolean> {
+  const current = await runs.findRun(sql, scope, run.workforceId, run.id);
+  return current !== undefined && current.recordId !== findCallRecord(call);
 }
 
 const nothing = { madeObject: null, madeId: null, reason: null, errorCode: null, errorMessage: null };

@@ -40,10 +40,13 @@ export interface RevertServices {
   onEvents(): void;
 }
 
-/** Records in a chunk, also under load, and merges that a chunk undoes one after the other. */
+/** Records in a chunk, also under load. */
 const chunkRecords = 500;
 const smallChunk = 100;
+/** Merges that a chunk undoes one after the other. */
 const chunkMerges = 50;
+/** Items that return with the records of a chunk. Each kind of item is one statement. */
+const chunkItems = 5000;
 
 /** @returns the number of reverts that were looked at */
 export async function runReverts(context: TenantJobContext, services: RevertServices): Promise<number> {
@@ -104,14 +107,24 @@ class StoppedError extends Error {
   }
 }
 
-/** Returns the first of the items, with as many records to restore from merges as a chunk can take. */
-async function limitMerges(sql: Sql, scope: TenantScope, items: reverts.RevertItem[]): Promise<reverts.RevertItem[]> {
+/** Returns the first of the items: as many as a chunk can take if they are records to restore. */
+async function limitRestorations(
+  sql: Sql,
+  scope: TenantScope,
+  items: reverts.RevertItem[],
+): Promise<reverts.RevertItem[]> {
   const [first] = items;
   if (!first || !isRestoration(first.step ?? 0)) return items;
   const ids = items.map(({ recordId }) => recordId);
-  const merged = await reverts.findMergedInTrash(sql, scope, first.object, ids);
-  const end = items.filter(({ recordId }) => merged.has(recordId))[chunkMerges];
-  return end ? items.slice(0, items.indexOf(end)) : items;
+  const sizes = await reverts.findTrashedSizes(sql, scope, first.object, ids);
+  let [merges, children] = [0, 0];
+  const end = items.findIndex(({ recordId }, index) => {
+    const size = sizes.get(recordId);
+    merges += size?.isMerged ? 1 : 0;
+    children += size?.items ?? 0;
+    return index > 0 && (merges > chunkMerges || children > chunkItems);
+  });
+  return end === -1 ? items : items.slice(0, end);
 }
 
 /** One server's run of a revert, until its end or the server's. */
@@ -195,7 +208,7 @@ class RevertRun {
       const locked = await reverts.lockRevert(sql, scope, id);
       if (!locked || !this.#isUnmoved(locked)) return undefined;
       const found = await reverts.findItemsToRevert(sql, scope, locked, most);
-      const items = await limitMerges(sql, scope, found);
+      const items = await limitRestorations(sql, scope, found);
       const last = items.at(-1);
       if (!last) return null;
       const workspace = buildWorkspace(await loadWorkspaceRows(sql, scope.companyId));

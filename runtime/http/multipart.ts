@@ -98,8 +98,11 @@ class Form {
     if (Number(request.headers['content-length'] ?? 0) > this.#formLimit) throw tooLarge(this.#limit);
     this.#parser.on('file', (name, stream, { filename, mimeType }) => this.#takeFile(name, stream, filename, mimeType));
     this.#parser.on('field', (name, value) => {
-      if (name !== undefined && name === operation.uploadJson) this.#receiveJson(name, [Buffer.from(value)]);
-      else this.#takeField(name);
+      if (name !== undefined && name === operation.uploadJson) {
+        // The parser replaces bytes that are not UTF-8.
+        if (value.includes('\ufffd')) this.#fail(unreadable('malformed_json', `${name} is not UTF-8.`));
+        else this.#receiveJson(name, [Buffer.from(value)]);
+      } else this.#takeField(name);
     });
   }
 

@@ -317,12 +317,13 @@ async function findTakenValues(
   const repeated = new Set<string>();
   const places = new Map(records.map(({ id }, index) => [id, index]));
   const check = async (target: RecordTarget, values: readonly (RecordWrite['after'] & { root: string })[]) => {
-    const writes = values.map(({ root, ...after }) => ({ index: places.get(root) ?? 0, after }));
+    const ordered = values.toSorted((a, b) => (places.get(a.root) ?? 0) - (places.get(b.root) ?? 0));
+    const writes = ordered.map(({ root: _, ...after }, index) => ({ index, after }));
     for (const [index, found] of await findUniqueConflicts(call, target, writes)) {
-      const { id } = records[index] as LockedRecord;
-      if (found.kind === 'taken') taken.set(id, takenError(target, found));
+      const root = ordered[index]?.root ?? '';
+      if (found.kind === 'taken') taken.set(root, takenError(target, found));
       // The items of one record had their values at the same time.
-      else if (found.earlier !== index) repeated.add(id);
+      else if (ordered[found.earlier]?.root !== root) repeated.add(root);
     }
   };
   await check(
@@ -336,6 +337,7 @@ async function findTakenValues(
     const roots = records.filter(({ id }) => !taken.has(id) && !repeated.has(id)).map(({ id }) => id);
     if (roots.length > 0) await check(all, await findTrashedValues(call.db.sql, call.caller, roots, name));
   }
+  for (const id of taken.keys()) repeated.delete(id);
   return { taken, repeated };
 }
 

@@ -465,6 +465,29 @@ describe('the text of a rejected body', () => {
     expect(toLoggedBody('{"password": "x')).toBeNull();
   });
 
+  test('has no passwords or tokens of URLs, and no credentials of headers', () => {
+    const body = {
+      url: 'https://user:hunter2@example.com/hook?name=a&access_token=b1#top',
+      basic: 'Basic dXNlcjpodW50ZXIy',
+      jwt: 'eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.c2lnbmF0dXJl',
+      plain: 'https://example.com/?page=2',
+    };
+    expect(JSON.parse(toLoggedBody(JSON.stringify(body)) ?? '')).toEqual({
+      url: 'https://[removed]@example.com/hook?name=a&access_token=[removed]#top',
+      basic: '[removed]',
+      jwt: '[removed]',
+      plain: 'https://example.com/?page=2',
+    });
+  });
+
+  test('has no more than 20 levels of a body that is nested too deep', async () => {
+    const deep = `{"name": ${'['.repeat(5000)}${']'.repeat(5000)}}`;
+    expect(toLoggedBody(deep)).toBe(`{"name":${'['.repeat(19)}"[removed]"${']'.repeat(19)}}`);
+    const answer = await call('POST', recordsPath('accounts'), { key, rawBody: deep, idempotencyKey: true });
+    expect(answer.status).toBe(400);
+    expect(await findEntry(answer)).toMatchObject({ status: 400, error: { code: 'VALIDATION_ERROR' } });
+  });
+
   test('is cut off after 8 KB, between characters', () => {
     const text = toLoggedBody(JSON.stringify({ name: '€'.repeat(5000) })) ?? '';
     expect(Buffer.byteLength(text)).toBeLessThanOrEqual(8192);

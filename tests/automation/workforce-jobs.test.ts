@@ -56,7 +56,7 @@ test('performs each step once on two concurrent servers', async () => {
   };
   await Promise.all([newServer(act), newServer(act)].map((server) => runWorkforces(...server)));
   expect(deeds.map(({ idempotencyKey }) => idempotencyKey).sort()).toEqual(
-    made.flatMap(({ runId }) => [`workforce:${runId}:0`, `workforce:${runId}:1`]).sort(),
+    made.flatMap(({ runId, leadId }) => [0, 1].map((step) => `workforce:${runId}:${step}:${leadId}`)).sort(),
   );
   for (const { runId } of made) expect(await readRun(runId)).toMatchObject({ status: 'completed', position: 2 });
 });
@@ -134,6 +134,22 @@ test('cancels the run if its record is deleted during a call, and fails it on ot
   await runWorkforces(...server);
   expect(await readRun(gone.runId)).toMatchObject({ status: 'cancelled', error_code: null });
   expect(await readRun(there.runId)).toMatchObject({ status: 'failed', error_code: 'NOT_FOUND' });
+});
+
+test('performs a step for the record that stays if a merge moves the run during the call', async () => {
+  const [merged, stays] = [await arrangeRun(tenant, [note]), await arrangeRun(tenant, [])];
+  const deeds: Deed[] = [];
+  const server = newServer(async (deed) => {
+    deeds.push(deed);
+    if (deed.path.id !== merged.leadId) return added();
+    await database()`update workforce_runs set record_id = ${stays.leadId} where id = ${merged.runId}`;
+    return { status: 404, body: { error: { code: 'NOT_FOUND', message: 'There is no such resource.' } } };
+  });
+  await runWorkforces(...server);
+  expect(deeds.map(({ path, idempotencyKey }) => [path.id, idempotencyKey])).toEqual(
+    [merged.leadId, stays.leadId].map((id) => [id, `workforce:${merged.runId}:0:${id}`]),
+  );
+  expect(await readRun(merged.runId)).toMatchObject({ status: 'completed', error_code: null });
 });
 
 test('fails a run whose condition no longer fits the fields', async () => {

@@ -146,6 +146,21 @@ describe('extensions', () => {
     expect(await refusedFields(422, 'POST', recordsPath('customers'), asked)).toEqual([expected]);
   });
 
+  test('takes an empty extension for none, in a create as in an update', async () => {
+    const { key } = await newGermanTenant();
+    const record = { first_name: 'A', email: 'a@example.com', mobile: '030 1234567 x5', extension: null };
+    const upsert = () =>
+      call('POST', `${recordsPath('customers')}:upsert`, {
+        key,
+        body: { match_on: ['email'], record },
+        idempotencyKey: true,
+      });
+    for (const status of [201, 200]) {
+      const answer = await upsert();
+      expect([answer.status, answer.body.data?.record?.extension], answer.text).toEqual([status, '5']);
+    }
+  });
+
   test('rejects an extension that no field can keep', async () => {
     const tenant = await newGermanTenant();
     const { key } = tenant;

@@ -95,13 +95,17 @@ describe('a fault that closes the connection', () => {
   });
 });
 
-test('the silence ends after its time, or when the client disconnects', async () => {
+test('the silence ends after its time, or when the client disconnects or resets the connection', async () => {
   const request = (socket: Duplex) => Object.assign(new PassThrough(), { socket }) as never;
   await waitForEnd({ delay: 20, isAnswered: false }, request(new PassThrough()));
   const socket = new PassThrough();
   const ended = waitForEnd({ delay: 3_600_000, isAnswered: false }, request(socket));
   socket.destroy();
   await ended;
+  const reset = new PassThrough().on('error', () => undefined);
+  const endedByReset = waitForEnd({ delay: 3_600_000, isAnswered: false }, request(reset));
+  reset.destroy(new Error('read ECONNRESET'));
+  await endedByReset;
 });
 
 describe('the header', () => {

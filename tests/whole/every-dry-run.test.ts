@@ -2,11 +2,12 @@
 import { randomUUID } from 'node:crypto';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { jobNames } from '../../jobs/index.ts';
-import { type TenantTable, tenantTables } from '../isolation/schema.ts';
+import type { TenantTable } from '../isolation/schema.ts';
 import { type Answer, call } from '../support/client.ts';
 import { operations } from '../support/document.ts';
 import { PausedJobs } from '../support/paused-jobs.ts';
 import { goodRequest, newWideTenant } from '../support/requests.ts';
+import { digestRows, listDigestedTables } from '../support/row-digests.ts';
 import { bodyExamples, bodySchema } from '../support/schemas.ts';
 import { database, type Tenant } from '../support/tenants.ts';
 import { anyPath, expectFailure } from '../support/walk.ts';
@@ -14,9 +15,6 @@ import { anyPath, expectFailure } from '../support/walk.ts';
 const dry = { headers: { 'dry-run': 'true' } };
 const offering = operations.filter(({ declared }) => declared['x-dry-run']);
 const others = operations.filter(({ declared }) => !declared['x-dry-run']);
-
-/** The tables that count calls. */
-const counters = ['api_key_days', 'api_key_usage', 'api_quota', 'api_quota_blocks'];
 
 let paused: PausedJobs;
 let tenant: Tenant;
@@ -26,22 +24,14 @@ beforeAll(async () => {
   // No job changes a row between two digests, and none moves events out of the outbox.
   paused = await PausedJobs.of(...jobNames);
   tenant = await newWideTenant();
-  tables = (await tenantTables(database())).filter(({ name }) => !counters.includes(name));
+  tables = await listDigestedTables();
   return () => paused.close();
 });
 
 /** Returns a digest of the tenant's rows by table, and the last values of the sequences of changes. */
-async function digestRows(): Promise<Map<string, string>> {
-  const parts = tables.map(
-    ({
-      name,
-      company,
-    }) => `select '${name}' as name, coalesce(md5(string_agg(t::text, '' order by t::text)), '') as digest
-      from ${name} t where ${company} = '${tenant.companyId}'`,
-  );
+function digestAll(): Promise<Map<string, string>> {
   const numbers = `select sequencename, last_value::text from pg_sequences where sequencename ~ '^(audit_logs|outbox_events)'`;
-  const rows = await database().unsafe<{ name: string; digest: string }[]>([...parts, numbers].join(' union all '));
-  return new Map(rows.map(({ name, digest }) => [name, digest]));
+  return digestRows(tables, tenant, numbers);
 }
 
 const uuid = /[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}/g;
@@ -81,9 +71,9 @@ test.each(examples)(
     const { path, options } = await goodRequest(operation, tenant, { example });
     const idempotencyKey = options.idempotencyKey && randomUUID();
     const request = { ...options, ...(idempotencyKey ? { idempotencyKey } : {}) };
-    const before = await digestRows();
+    const before = await digestAll();
     const tried = await call(operation.method, path, { ...request, ...dry });
-    expect(await digestRows()).toEqual(before);
+    expect(await digestAll()).toEqual(before);
     const real = await call(operation.method, path, request);
     expect({ text: real.text, isDone: real.status < 300 }).toMatchObject({ isDone: true });
     expect(real.headers.get('idempotent-replay')).toBeNull();
@@ -101,9 +91,9 @@ describe('a rejected dry run', () => {
     const wrong = bodySchema(operation) ? { ...options, body: { zzz: 1 } } : { ...options, query: { zzz: '1' } };
     const { idempotencyKey: _, ...rest } = wrong;
     const request = options.idempotencyKey ? { ...rest, idempotencyKey: randomUUID() } : rest;
-    const before = await digestRows();
+    const before = await digestAll();
     const tried = await call(operation.method, path, { ...request, ...dry });
-    expect(await digestRows()).toEqual(before);
+    expect(await digestAll()).toEqual(before);
     const real = await call(operation.method, path, request);
     expect(tried.status).toBeGreaterThanOrEqual(400);
     expect(comparable(tried)).toEqual(comparable(real));
@@ -119,13 +109,13 @@ describe('a rejected dry run', () => {
 
 test.each(offering)('$id accepts no other value of Dry-Run than true', async (operation) => {
   const { path, options } = await goodRequest(operation, tenant);
-  const before = await digestRows();
+  const before = await digestAll();
   for (const value of ['false', 'TRUE', '1', '', 'true, true']) {
     const answer = await call(operation.method, path, { ...options, headers: { 'dry-run': value } });
     expectFailure(operation, answer, 400, 'VALIDATION_ERROR', { reason: 'invalid_dry_run' });
     expect(answer.body.meta.dry_run).toBeUndefined();
   }
-  expect(await digestRows()).toEqual(before);
+  expect(await digestAll()).toEqual(before);
 });
 
 test.each(offering.filter(({ declared }) => declared['x-idempotency'] === 'required'))(
@@ -142,11 +132,11 @@ test.each(offering.filter(({ declared }) => declared['x-idempotency'] === 'requi
 describe('operations without dry runs', () => {
   test.each(others)('$id rejects the header and does nothing', async (operation) => {
     const { path, options } = await goodRequest(operation, tenant);
-    const before = await digestRows();
+    const before = await digestAll();
     for (const value of ['true', 'false']) {
       const answer = await call(operation.method, path, { ...options, headers: { 'dry-run': value } });
       expectFailure(operation, answer, 400, 'VALIDATION_ERROR', { reason: 'dry_run_unsupported' });
     }
-    expect(await digestRows()).toEqual(before);
+    expect(await digestAll()).toEqual(before);
   });
 });

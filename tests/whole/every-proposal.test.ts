@@ -3,7 +3,7 @@ import { randomUUID } from 'node:crypto';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { jobNames } from '../../jobs/index.ts';
 import { tools } from '../../mcp/tools.ts';
-import { type TenantTable, tenantTables } from '../isolation/schema.ts';
+import type { TenantTable } from '../isolation/schema.ts';
 import { newBearer } from '../support/access-tokens.ts';
 import { type Answer, type CallOptions, call } from '../support/client.ts';
 import { operations } from '../support/document.ts';
@@ -12,14 +12,12 @@ import { toolExamples } from '../support/mcp-examples.ts';
 import { PausedJobs } from '../support/paused-jobs.ts';
 import { createRecord } from '../support/records.ts';
 import { goodRequest, isForPlatform, newWideTenant } from '../support/requests.ts';
+import { digestRows, listDigestedTables } from '../support/row-digests.ts';
 import { database, newKey, type Tenant } from '../support/tenants.ts';
 import { openedByKey, openedByOAuth } from '../support/walk.ts';
 
-/** What a proposal itself writes, and what counts calls. */
-const ownTables = [
-  ...['change_sets', 'audit_logs', 'outbox_events', 'idempotency_records'],
-  ...['api_key_days', 'api_key_usage', 'api_quota', 'api_quota_blocks'],
-];
+/** What a proposal itself writes. */
+const ownTables = ['change_sets', 'audit_logs', 'outbox_events', 'idempotency_records'];
 const writes = operations.filter(({ method, declared }) => method !== 'GET' && !declared['x-only-reads']);
 const isWrite = ({ id }: { id: string }): boolean => writes.some((each) => each.id === id);
 /** They make and withdraw proposals. */
@@ -34,25 +32,17 @@ beforeAll(async () => {
   // No job changes a row between two digests.
   paused = await PausedJobs.of(...jobNames);
   tenant = await newWideTenant();
-  tables = (await tenantTables(database())).filter(({ name }) => !ownTables.includes(name));
+  tables = await listDigestedTables(ownTables);
   key = await newKey(tenant, { writeMode: 'propose' });
   testKey = await newKey(tenant, { writeMode: 'propose', environment: 'test' });
   return () => paused.close();
 });
 
 /** Returns a digest of the tenant's rows by table, and its audit rows that are not about proposals. */
-async function digestRows(): Promise<Map<string, string>> {
-  const parts = tables.map(
-    ({
-      name,
-      company,
-    }) => `select '${name}' as name, coalesce(md5(string_agg(t::text, '' order by t::text)), '') as digest
-      from ${name} t where ${company} = '${tenant.companyId}'`,
-  );
+function digestAll(): Promise<Map<string, string>> {
   const audit = `select 'audit_logs', count(*)::text from audit_logs
     where company_id = '${tenant.companyId}' and action not in ('change_set.submit', 'change_set.withdraw')`;
-  const rows = await database().unsafe<{ name: string; digest: string }[]>([...parts, audit].join(' union all '));
-  return new Map(rows.map(({ name, digest }) => [name, digest]));
+  return digestRows(tables, tenant, audit);
 }
 
 type Declared = (typeof operations)[number];
@@ -61,13 +51,13 @@ async function expectNoChange(operation: Declared, credential: CallOptions, isTe
   const { path, options } = await goodRequest(operation, tenant, { mode: isTest ? 'test' : 'live' });
   const { key: _key, token: _token, ...rest } = options;
   const idempotencyKey = options.idempotencyKey && randomUUID();
-  const before = await digestRows();
+  const before = await digestAll();
   const answer = await call(operation.method, path, {
     ...rest,
     ...(idempotencyKey ? { idempotencyKey } : {}),
     ...credential,
   });
-  expect(await digestRows()).toEqual(before);
+  expect(await digestAll()).toEqual(before);
   return answer;
 }
 
@@ -92,13 +82,13 @@ test.each(byKey)('$id with an API key', async (operation) => {
 
 test.each(byKey.filter(({ declared }) => declared['x-dry-run']))('a dry run of $id', async (operation) => {
   const { path, options } = await goodRequest(operation, tenant);
-  const before = await digestRows();
+  const before = await digestAll();
   const sets = () => database()`select id from change_sets where company_id = ${tenant.companyId}`;
   const count = (await sets()).length;
   const answer = await call(operation.method, path, { ...options, key, headers: { 'dry-run': 'true' } });
   expect(answer.body.meta.dry_run, answer.text).toBe(true);
   expect(answer.status).toBeLessThan(300);
-  expect(await digestRows()).toEqual(before);
+  expect(await digestAll()).toEqual(before);
   expect((await sets()).length).toBe(count);
 });
 
@@ -124,9 +114,9 @@ describe('a tool', () => {
       email: `${randomUUID()}@example.com`,
     });
     const args = await toolExamples(tenant, id)[name]?.();
-    const before = await digestRows();
+    const before = await digestAll();
     const { body } = await callTool(name, args ?? {}, { key });
-    expect(await digestRows()).toEqual(before);
+    expect(await digestAll()).toEqual(before);
     // Tools whose operations cannot be proposed are not offered.
     if (hidden.includes(name)) expect(body).toMatchObject({ error: { message: expect.stringContaining(name) } });
     else expect(body.result.structuredContent).toMatchObject({ proposed: true, change_set: { status: 'pending' } });
