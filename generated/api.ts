@@ -5337,7 +5337,7 @@ export interface paths {
          * @description Proposes up to 100 writes, which a person then [approves](#operation/approveChangeSet) or rejects. Nothing is changed now.
          *
          *     Each operation is tried out immediately, in order and in one transaction that is rolled back, so later operations see
-         *     earlier ones. Operations are writes that offer a [dry run](#section/Dry-runs), with the same method, path and body as over HTTP.
+         *     earlier ones. Operations are writes that offer a [dry run](#section/Dry-run), with the same method, path and body as over HTTP.
          *     An Idempotency-Key is not needed for them.
          *
          *     **References.** An operation with `ref` gives a name to the record that it creates. `"$ref.<name>.id"` stands for its ID in
@@ -13813,7 +13813,9 @@ export interface components {
             /** @description The path without a query. */
             path: string;
             /** @description The body of the operation. */
-            body?: Record<string, never> | unknown[];
+            body?: {
+                [key: string]: unknown;
+            } | unknown[];
             /** @description The version that the record must have. */
             if_version?: number;
             /** @description A name for what the operation creates. */
@@ -13824,6 +13826,7 @@ export interface components {
             title: string;
             /** @description Why the changes are proposed. */
             reason?: string;
+            /** @description The writes, in their order. */
             operations: components["schemas"]["ProposedOperation"][];
             /**
              * @description True if all operations are applied or none.

@@ -18,8 +18,10 @@ const maxLoggedBytes = 8192;
 /** Levels of objects and lists that are stored. Valid bodies have fewer. */
 const maxDepth = 20;
 
-const redactText = (text: string): string =>
-  text.replace(secretText, removed).replace(urlUser, `$1${removed}@`).replace(urlSecret, `$1${removed}`);
+/** Returns a text without keys of this API, credentials of headers, and secrets of URLs. */
+export function redactText(text: string): string {
+  return text.replace(secretText, removed).replace(urlUser, `$1${removed}@`).replace(urlSecret, `$1${removed}`);
+}
 
 /** Returns a copy of a JSON value without secrets, and without what is nested too deep. */
 function redact(value: unknown, depth = 0): unknown {

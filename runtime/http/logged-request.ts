@@ -1,6 +1,6 @@
 // Builds the entry of the request log from a request and its response.
 import type { LoggedRequest } from '../../domain/access/logged-requests.ts';
-import { type LoggedError, toLoggedBody, toLoggedError } from '../../domain/access/request-redaction.ts';
+import { type LoggedError, redactText, toLoggedBody, toLoggedError } from '../../domain/access/request-redaction.ts';
 import type { Trace } from '../pipeline/trace.ts';
 import type { Answer } from './responses.ts';
 
@@ -31,7 +31,8 @@ export function toLoggedRequest(
     testMode,
     id: trace.requestId,
     method,
-    path: path.slice(0, maxPathLength),
+    // Paths of successful requests have IDs and names only.
+    path: (error ? redactText(path) : path).slice(0, maxPathLength),
     operation: trace.operation,
     status,
     errorCode: error?.code ?? null,

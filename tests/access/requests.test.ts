@@ -480,6 +480,12 @@ describe('the text of a rejected body', () => {
     });
   });
 
+  test('has no API key in the path', async () => {
+    const answer = await call('GET', `/v1/api-keys/${key}`, { key });
+    expect(answer.status).toBe(403);
+    expect(await findEntry(answer)).toMatchObject({ path: '/v1/api-keys/[removed]' });
+  });
+
   test('has no more than 20 levels of a body that is nested too deep', async () => {
     const deep = `{"name": ${'['.repeat(5000)}${']'.repeat(5000)}}`;
     expect(toLoggedBody(deep)).toBe(`{"name":${'['.repeat(19)}"[removed]"${']'.repeat(19)}}`);

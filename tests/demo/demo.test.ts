@@ -47,7 +47,7 @@ async function countRows(url: string): Promise<Record<string, number>> {
   const sql = postgres(url, { max: 1 });
   const tables = await sql<{ name: string }[]>`
     select c.relname as name from pg_class c join pg_attribute a on a.attrelid = c.oid and a.attname = 'company_id'
-    where c.relkind in ('r', 'p') and c.relnamespace = 'public'::regnamespace and c.relname not like 'search\\_%' order by 1`;
+    where c.relkind in ('r', 'p') and c.relnamespace = 'public'::regnamespace and c.relname !~ '^(search|request_log)' order by 1`;
   const counts: Record<string, number> = {};
   for (const { name } of tables) {
     const [row] = await sql<{ count: number }[]>`select count(*)::int as count from ${sql(name)}`;

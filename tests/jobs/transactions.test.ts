@@ -67,7 +67,7 @@ test('rolls back a transaction that exceeds its timeout', async () => {
   const before = await stored();
   const hanging = inTransaction(pool, scope(), 500, async (sql) => {
     await rename(sql, 'Late');
-    await sql`select pg_sleep(8)`;
+    await sql`select pg_sleep(60)`;
   });
   await expect(hanging).rejects.toThrow();
   expect(await stored()).toEqual(before);

@@ -65,13 +65,13 @@ describe('the actor of the last change', () => {
     const [one, two, three] = made;
     await expectStatus(200, 'POST', `${recordsPath('leads')}:batch-update`, {
       key: second,
-      body: { records: [{ id: one.id, fields: { city: 'Berlin' } }] },
+      body: { records: [{ id: one.id, city: 'Berlin' }] },
       idempotencyKey: true,
     });
     const record = { first_name: 'B', email: two.email };
     const upsert = { key: second, body: { match_on: ['email'], record }, idempotencyKey: true } as const;
     await expectStatus(200, 'POST', `${recordsPath('leads')}:upsert`, upsert);
-    const status = { key: second, body: { status: 'Contacted' } };
+    const status = { key: second, body: { lead_status: 'Contacted' } };
     await expectStatus(200, 'POST', `/v1/leads/${three.id}/status`, { ...status, idempotencyKey: true });
     for (const { id } of made) expect(await findActor('leads', id, 'updated_by')).toEqual(['second']);
   });

@@ -228,6 +228,7 @@ describe('contents of a list', () => {
         'name',
         'email',
         'phone',
+        'extension',
         'website',
         'industry',
         'last_contacted_at',

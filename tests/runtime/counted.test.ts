@@ -32,5 +32,6 @@ test('a read writes nothing to the write-ahead log except monthly counts, shared
 
 test('a lead stays within its budget of write-ahead log and disk', () => {
   expect(counts.log.create).toBeLessThan(5800);
-  expect(counts.disk).toBeLessThan(2100);
+  // 250 of it are the indexes of who created and who last changed a record.
+  expect(counts.disk).toBeLessThan(2450);
 });

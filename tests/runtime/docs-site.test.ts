@@ -31,8 +31,8 @@ async function read(path: string): Promise<string> {
 
 test('there is a guide for every topic', () => {
   const topics = [
-    'quick-start authentication errors limits idempotency concurrency filters bulk-data dry-run undo webhooks-and-feed',
-    'scheduling messages-and-approval billing agents oauth sandbox going-to-production migrating',
+    'quick-start authentication errors limits idempotency concurrency filters bulk-data dry-run debugging undo',
+    'webhooks-and-feed scheduling messages-and-approval billing agents oauth sandbox going-to-production migrating',
   ];
   expect(guides.map(({ path }) => path)).toEqual(
     topics.flatMap((line) => line.split(' ')).map((topic) => `/docs/guides/${topic}`),

@@ -119,6 +119,7 @@ async function buildValues(tenant: Tenant, object: 'leads' | 'deals'): Promise<R
     last_name: 'Österreich',
     email: 'ada@x.example',
     mobile: '+971501234567',
+    extension: '12',
     company_name: 'Co',
     job_title: 'CTO',
     website: `https://x.example/${long}`,

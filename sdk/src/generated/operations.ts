@@ -3033,7 +3033,7 @@ export interface Operations {
    * Proposes up to 100 writes, which a person then [approves](#operation/approveChangeSet) or rejects. Nothing is changed now.
    *
    * Each operation is tried out immediately, in order and in one transaction that is rolled back, so later operations see
-   * earlier ones. Operations are writes that offer a [dry run](#section/Dry-runs), with the same method, path and body as over HTTP.
+   * earlier ones. Operations are writes that offer a [dry run](#section/Dry-run), with the same method, path and body as over HTTP.
    * An Idempotency-Key is not needed for them.
    *
    * **References.** An operation with `ref` gives a name to the record that it creates. `"$ref.<name>.id"` stands for its ID in
