@@ -512,15 +512,18 @@ export async function restoreReferences(
   now: Date,
 ): Promise<{ restored: RestoredReference[]; unfinished: string[] }> {
   const ids = [...roots];
-  // By their places, since the planner would scan all items for a join.
+  // Their records and ids are also named as arrays, since the planner would scan all items for the
+  // join alone.
   const items = await sql<(LostReference & { to: string })[]>`
-    delete from deleted_items
-    where ${isOwn(sql, scope)} and ctid = any(array(
-      select ctid from deleted_items
+    with picked as materialized (
+      select record_id, id from deleted_items
       where ${isOwn(sql, scope)} and record_id = any(${ids}::uuid[]) and kind = 'references'
       order by record_id, id
       limit ${limit}
-    ))
+    )
+    delete from deleted_items
+    where ${isOwn(sql, scope)} and record_id = any(array(select record_id from picked)) and kind = 'references'
+      and id = any(array(select id from picked)) and (record_id, id) in (select record_id, id from picked)
     returning id, record_id as "to", document ->> 'object' as object, document ->> 'field' as field`;
   const restored: RestoredReference[] = [];
   const ordered = items.toSorted((a, b) => (a.to < b.to ? -1 : 1));
