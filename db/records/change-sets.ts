@@ -15,6 +15,13 @@ export interface ChangeSetFailure {
   message: string;
 }
 
+/** A record as it was before the whole set. */
+export interface Pin {
+  object: string;
+  id: string;
+  version: number;
+}
+
 /** An operation with what its trial found. */
 export interface StoredOperation {
   method: 'POST' | 'PUT' | 'PATCH' | 'DELETE';
@@ -25,6 +32,10 @@ export interface StoredOperation {
   target: string | null;
   /** The version of the target before the whole set: an ETag, or a digest of its data. */
   version: string | null;
+  /** The records that existed before the set and that the trial changed. Not for readers. */
+  pins: Pin[];
+  /** A digest of which items succeeded in the trial; null for examples, which had none. */
+  result: string | null;
   before: Record<string, unknown> | null;
   after: Record<string, unknown> | null;
   status: 'pending' | 'applied' | 'failed' | 'skipped';

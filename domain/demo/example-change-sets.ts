@@ -14,6 +14,8 @@ export function buildDemoChangeSets(now: Date, until: Date) {
     ref: null,
     target: null,
     version: null,
+    pins: [],
+    result: null,
     before: null,
     after: { record: body },
     status: 'pending',
