@@ -14,6 +14,7 @@ export function buildDemoChangeSets(now: Date, until: Date) {
     ref: null,
     target: null,
     version: null,
+    scopes: [],
     pins: [],
     result: null,
     before: null,

@@ -9,9 +9,15 @@ import type {
   Pin,
   StoredOperation,
 } from '../../db/records/change-sets.ts';
-import { findSameProposal, hashJson, insertChangeSet, releaseProposal } from '../../db/records/change-sets.ts';
+import {
+  findSameProposal,
+  hashJson,
+  insertChangeSet,
+  releaseProposal,
+  withdrawPending,
+} from '../../db/records/change-sets.ts';
 import { findRecordsBeyondReach, lockRecords } from '../../db/records/records.ts';
-import { moduleActions } from '../../domain/access/scopes.ts';
+import { getScopeModule, moduleActions } from '../../domain/access/scopes.ts';
 import { toUuid } from '../../domain/objects/field-values.ts';
 import { putIds, readRefs } from '../../domain/records/change-set-refs.ts';
 import { ApiError, conflict } from '../../runtime/errors.ts';
@@ -124,6 +130,9 @@ function findTargetPath(
   return reader?.isRead && reader.template.endsWith('}') ? candidate : undefined;
 }
 
+/** Members of settings and users that change without an edit. */
+const unversioned = ['last_sign_in_at'];
+
 /** Reads a target as a caller; undefined if it is not there for them. */
 async function readTarget(
   { services: { nested } }: Working,
@@ -133,7 +142,7 @@ async function readTarget(
   const outcome = await nested.run({ method: 'GET', path, caller });
   if ('error' in outcome) return undefined;
   const data = outcome.data as Record<string, unknown>;
-  return { path, data, version: outcome.etag ?? hashJson(data) };
+  return { path, data, version: outcome.etag ?? hashJson(data, unversioned) };
 }
 
 interface Problem {
@@ -173,6 +182,10 @@ interface Tried {
   /** The modules that they need. */
   modules: string[];
 }
+
+/** Returns the operations of a set that ends without being applied. */
+export const skipAll = ({ operations }: ChangeSetRow): StoredOperation[] =>
+  operations.map((operation) => ({ ...operation, status: 'skipped' }));
 
 /** Runs work in a part of the transaction that is rolled back. */
 async function tryOut<T>({ db: { sql }, services: { nested } }: Working, work: () => Promise<T>): Promise<T> {
@@ -286,13 +299,17 @@ async function store(
 export async function proposeWrite(call: Call, proposal: Proposal): Promise<{ row: ChangeSetRow; isPending: boolean }> {
   const { caller, now } = call;
   const { sql } = call.db;
-  const { title, method, path, body, ifMatch } = proposal;
+  const { title, method, path, body, ifMatch, problems } = proposal;
   const proposalDigest = hashJson([method, path, body, ifMatch]);
-  const known = await findSameProposal(sql, caller, proposalDigest);
-  if (known && known.expiresAt > now) return { row: known, isPending: true };
-  if (known) await releaseProposal(sql, caller, known.id);
+  // A body with problems is tried out, so that the operation rejects it.
+  const known = problems.length > 0 ? undefined : await findSameProposal(sql, caller, proposalDigest);
+  if (known && known.expiresAt <= now) await releaseProposal(sql, caller, known.id);
+  else if (known && (await findStale(call, caller, known.operations)).length === 0)
+    return { row: known, isPending: true };
+  else if (known && (await withdrawPending(sql, caller, known.id, skipAll(known))))
+    recordChangeSet(call, known, 'withdraw');
   const tried = await tryOut(call, () =>
-    tryOperations(call, [{ method, path, body: body as StoredOperation['body'] }], { ifMatch }),
+    tryOperations(call, [{ method, path, body: body as StoredOperation['body'] }], { ifMatch, problems }),
   );
   const row = await store(call, { title, reason: null, atomic: true, hours: undefined, proposalDigest }, tried);
   if (row) return { row, isPending: false };
@@ -309,7 +326,7 @@ export async function proposeWrite(call: Call, proposal: Proposal): Promise<{ ro
 async function tryOperations(
   call: Working,
   proposed: readonly Proposed[],
-  single?: Pick<Proposal, 'ifMatch'>,
+  single?: Pick<Proposal, 'ifMatch' | 'problems'>,
 ): Promise<Tried> {
   const { caller } = call;
   const { nested } = call.services;
@@ -339,6 +356,10 @@ async function tryOperations(
       problems.push(toProblem(index, passwordInSet()));
       continue;
     }
+    if (operation.takesDryRun && body && 'dry_run' in body && body.dry_run === true) {
+      problems.push(toProblem(index, dryRunInSet()));
+      continue;
+    }
     for (const module of operation.modules) modules.add(module);
     const targetPath = findTargetPath(call, { method, ...made });
     const before = targetPath === undefined ? undefined : await readTarget(call, caller, targetPath);
@@ -347,6 +368,7 @@ async function tryOperations(
       path: made.path,
       body: made.body,
       ifMatch: single?.ifMatch,
+      problems: single?.problems,
       caller,
       reloads: changesConfiguration(operation),
     });
@@ -367,6 +389,7 @@ async function tryOperations(
             ((await readTarget(call, caller, targetPath))?.data ?? (outcome.data as Record<string, unknown>));
     const pinned = isNew ? undefined : targets.get(index);
     touched.push(listTouched(outcome));
+    for (const scope of outcome.scopes) modules.add(getScopeModule(scope));
     operations.push({
       method,
       path,
@@ -374,6 +397,7 @@ async function tryOperations(
       ref: ref ?? null,
       target: pinned?.path ?? null,
       version: pinned?.version ?? null,
+      scopes: [...outcome.scopes],
       pins: [],
       result: digestResult(outcome),
       before: isNew ? null : (before?.data ?? null),
@@ -452,6 +476,14 @@ const passwordInSet = () =>
     { reason: 'password_not_allowed' },
   );
 
+const dryRunInSet = () =>
+  new ApiError(
+    'VALIDATION_ERROR',
+    'An operation with dry_run changes nothing, so it cannot be in a change set. Leave dry_run out: the set shows the result.',
+    { reason: 'dry_run_in_set' },
+    { status: 422 },
+  );
+
 export interface Application {
   status: Extract<ChangeSetStatus, 'applied' | 'failed'>;
   operations: StoredOperation[];
@@ -459,11 +491,11 @@ export interface Application {
 }
 
 /**
- * Checks that a person has the scopes that the operations declare.
+ * Checks that a person has the scopes that the operations declare, and those that their trial needed.
  * @throws ApiError 403 with the missing scopes
  */
 export function requireScopes({ services: { nested } }: Working, person: Caller, { operations }: ChangeSetRow): void {
-  for (const { method, path } of operations) nested.authorize({ method, path, caller: person });
+  for (const { method, path, scopes } of operations) nested.authorize({ method, path, scopes, caller: person });
 }
 
 /**

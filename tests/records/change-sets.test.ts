@@ -319,6 +319,50 @@ test('a key sees only sets about modules that it can view', async () => {
   expect((await call('GET', `${path}/${set.id}`, { key: wider })).status).toBe(200);
 });
 
+test('a key always sees and withdraws the sets that it proposed', async () => {
+  const reach = { kind: 'branch', id: await newBranch(tenant) } as const;
+  const own = await newKey(tenant, { scopes: ['change_sets:*', 'accounts:*'], reach });
+  const set = await propose([{ method: 'POST', path: records, body: { name: unique() } }], {}, own);
+  await database()`
+    update api_keys set scopes = '{change_sets:*}'
+    where company_id = ${tenant.companyId} and id = (select created_by_id::uuid from change_sets where id = ${set.id})`;
+  await expectStatus(200, 'GET', `${path}/${set.id}`, { key: own });
+  await expectStatus(200, 'POST', `${path}/${set.id}/withdraw`, { key: own });
+});
+
+test('scopes that an operation checks itself are needed to read a set and to reject it', async () => {
+  const [source, target] = [
+    await createRecord(key, 'accounts', { name: unique() }),
+    await createRecord(key, 'accounts', { name: unique() }),
+  ];
+  const { merge } = (
+    await expectStatus(200, 'POST', `${records}/${source.id}/merge`, {
+      key,
+      body: { into_id: target.id },
+      idempotencyKey: true,
+    })
+  ).body.data;
+  const set = await propose([{ method: 'POST', path: `/v1/merges/${merge.id}/undo` }]);
+  const narrow = await newKey(tenant, { scopes: ['change_sets:view'] });
+  expect((await call('GET', `${path}/${set.id}`, { key: narrow })).status).toBe(404);
+  const wider = await newKey(tenant, { scopes: ['change_sets:view', 'accounts:view'] });
+  expect((await call('GET', `${path}/${set.id}`, { key: wider })).status).toBe(200);
+  const viewer = await tokenFor(tenant, await newPerson(tenant, 'Viewer'));
+  expect(await call('POST', `${path}/${set.id}/reject`, { token: viewer, body: {} })).toMatchObject({
+    status: 403,
+    body: { error: { details: { required_scopes: ['accounts:edit'] } } },
+  });
+  expect((await approve(set)).body.data?.change_set).toMatchObject({ status: 'applied' });
+});
+
+test('a sign-in does not make a set about a user stale', async () => {
+  const user = await newPerson(tenant);
+  const set = await propose([{ method: 'PATCH', path: `/v1/users/${user.id}`, body: { full_name: 'Ada Lane' } }]);
+  await database()`
+    update users set last_sign_in_at = now() where company_id = ${tenant.companyId} and id = ${user.id}`;
+  expect((await approve(set)).body.data?.change_set).toMatchObject({ status: 'applied' });
+});
+
 test('sets of other tenants and of the other mode are not found', async () => {
   const set = await propose([{ method: 'POST', path: records, body: { name: unique() } }]);
   const other = await newTenant();
