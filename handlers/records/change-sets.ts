@@ -10,8 +10,8 @@ import {
   recordChangeSet,
   requirePending,
   requireScopes,
-  skipAll,
   toPerson,
+  toSkipped,
   toViewer,
 } from '../../services/records/change-sets.ts';
 
@@ -54,7 +54,7 @@ export const withdrawChangeSet: Handler<'withdrawChangeSet'> = async (call) => {
       required_scopes: [],
       reason: 'propose_only',
     });
-  const ended = { status: 'withdrawn' as const, operations: skipAll(row) };
+  const ended = { status: 'withdrawn' as const, operations: toSkipped(row) };
   await db.decideChangeSet(sql, caller, row.id, ended);
   recordChangeSet(call, row, 'withdraw');
   return { status: 200, data: { change_set: toChangeSet({ ...row, ...ended }, caller.testMode, now) } };
@@ -84,7 +84,7 @@ export const rejectChangeSet: Handler<'rejectChangeSet'> = async (call) => {
   requireScopes(call, caller, row);
   const decided = {
     status: 'rejected' as const,
-    operations: skipAll(row),
+    operations: toSkipped(row),
     ...decision,
     rejectionReason: call.request.body?.reason ?? null,
   };

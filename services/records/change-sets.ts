@@ -184,7 +184,7 @@ interface Tried {
 }
 
 /** Returns the operations of a set that ends without being applied. */
-export const skipAll = ({ operations }: ChangeSetRow): StoredOperation[] =>
+export const toSkipped = ({ operations }: ChangeSetRow): StoredOperation[] =>
   operations.map((operation) => ({ ...operation, status: 'skipped' }));
 
 /** Runs work in a part of the transaction that is rolled back. */
@@ -306,7 +306,7 @@ export async function proposeWrite(call: Call, proposal: Proposal): Promise<{ ro
   if (known && known.expiresAt <= now) await releaseProposal(sql, caller, known.id);
   else if (known && (await findStale(call, caller, known.operations)).length === 0)
     return { row: known, isPending: true };
-  else if (known && (await withdrawPending(sql, caller, known.id, skipAll(known))))
+  else if (known && (await withdrawPending(sql, caller, known.id, toSkipped(known))))
     recordChangeSet(call, known, 'withdraw');
   const tried = await tryOut(call, () =>
     tryOperations(call, [{ method, path, body: body as StoredOperation['body'] }], { ifMatch, problems }),

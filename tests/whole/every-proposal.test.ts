@@ -17,7 +17,7 @@ import { openedByKey, openedByOAuth } from '../support/walk.ts';
 
 /** What a proposal itself writes, and what counts calls. */
 const ownTables = [
-  ...['change_sets', 'audit_logs', 'outbox_events', 'idempotency_records'],
+  ...['change_sets', 'audit_logs', 'outbox_events', 'idempotency_records', 'request_log'],
   ...['api_key_days', 'api_key_usage', 'api_quota', 'api_quota_blocks'],
 ];
 const writes = operations.filter(({ method, declared }) => method !== 'GET' && !declared['x-only-reads']);
