@@ -15,8 +15,8 @@ const dry = { headers: { 'dry-run': 'true' } };
 const offering = operations.filter(({ declared }) => declared['x-dry-run']);
 const others = operations.filter(({ declared }) => !declared['x-dry-run']);
 
-/** The tables that count calls. */
-const counters = ['api_key_days', 'api_key_usage', 'api_quota', 'api_quota_blocks'];
+/** The tables that count and log calls. */
+const counters = ['api_key_days', 'api_key_usage', 'api_quota', 'api_quota_blocks', 'request_log'];
 
 let paused: PausedJobs;
 let tenant: Tenant;

@@ -15,7 +15,7 @@ import { goodRequest, isForPlatform, newWideTenant } from '../support/requests.t
 import { database, newKey, type Tenant } from '../support/tenants.ts';
 import { openedByKey, openedByOAuth } from '../support/walk.ts';
 
-/** What a proposal itself writes, and what counts calls. */
+/** What a proposal itself writes, and what counts and logs calls. */
 const ownTables = [
   ...['change_sets', 'audit_logs', 'outbox_events', 'idempotency_records', 'request_log'],
   ...['api_key_days', 'api_key_usage', 'api_quota', 'api_quota_blocks'],
