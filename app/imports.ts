@@ -106,6 +106,7 @@ function findImportCaller(
     modules: ['imports', row.object],
     scopes,
     needed: [...scopes, 'imports:create'],
+    isWrite: true,
   };
   return findJobCaller(platform, scope, row, work, new Date());
 }

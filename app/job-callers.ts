@@ -26,6 +26,8 @@ interface JobWork {
   scopes: readonly string[];
   /** All scopes. */
   needed: readonly string[];
+  /** False if it only reads. */
+  isWrite: boolean;
 }
 
 /** Why the work cannot go on. */
@@ -40,6 +42,7 @@ interface Rights {
   reach: Reach;
   companyName: string;
   access: string;
+  mustPropose: boolean;
   modules: Caller['modules'];
 }
 
@@ -48,7 +51,7 @@ export async function findJobCaller(
   platform: Pool,
   { companyId, testMode }: TenantScope,
   row: Requester,
-  { id, name, modules: needs, scopes, needed }: JobWork,
+  { id, name, modules: needs, scopes, needed, isWrite }: JobWork,
   now: Date,
 ): Promise<{ caller: Caller } | { failure: Failure }> {
   const { reachKind, reachId } = row;
@@ -64,6 +67,8 @@ export async function findJobCaller(
   const missing = needed.find((scope) => !grants.allows(scope));
   if (missing !== undefined)
     return fail('FORBIDDEN_SCOPE', `The credential that created the ${name} no longer has the scope ${missing}.`);
+  if (isWrite && found.mustPropose)
+    return fail('FORBIDDEN_SCOPE', `The credential that created the ${name} now only proposes changes.`);
   const isAsWide = found.reach.kind === 'company' || JSON.stringify(found.reach) === JSON.stringify(reach);
   if (!isAsWide)
     return fail('FORBIDDEN_SCOPE', `The credential that created the ${name} now sees fewer records than then.`);
@@ -108,7 +113,9 @@ async function findRights(
     const { reachKind, reachId, companyName } = found;
     const reach: Reach =
       reachKind === 'company' || reachId === null ? { kind: 'company' } : { kind: reachKind, id: reachId };
-    return { grants: parseGrants(found.scopes), reach, companyName, ...addSubscription(found, now).subscription };
+    const mustPropose = found.writeMode === 'propose';
+    const { subscription } = addSubscription(found, now);
+    return { grants: parseGrants(found.scopes), reach, companyName, mustPropose, ...subscription };
   }
   if (row.createdByUser !== null) {
     const clientId = row.createdByKind === 'oauth_client' ? row.createdById.replace(/^oauth_/, '') : '';
@@ -119,19 +126,21 @@ async function findRights(
     const rest = { companyName: found.companyName, ...subscription };
     if (row.createdByKind === 'user') {
       const { allows, computeReach } = toPermits(found);
-      return { grants: { allows }, reach: computeReach(scopes), ...rest };
+      return { grants: { allows }, reach: computeReach(scopes), mustPropose: false, ...rest };
     }
     const grant = toGrant(found);
     if (!grant || grant.revoked)
       return fail('FORBIDDEN_SCOPE', `The user has revoked the access of the app that created the ${name}.`);
     const permitted = grant.permits([...needed]);
-    return { grants: parseGrants(permitted.scopes), reach: permitted.computeReach(scopes), ...rest };
+    const mustPropose = grant.writeMode === 'propose';
+    return { grants: parseGrants(permitted.scopes), reach: permitted.computeReach(scopes), mustPropose, ...rest };
   }
   const company = await platform.use((sql) => findCompany(sql, companyId));
   if (!company) return fail('FORBIDDEN_SCOPE', 'The workspace is not active.');
   return {
     grants: { allows: () => true },
     reach: { kind: 'company' },
+    mustPropose: false,
     companyName: company.companyName,
     ...addSubscription(company, now).subscription,
   };

@@ -19,7 +19,14 @@ export function openReverts({ platform, loadShedder, onEvents }: RevertParts): R
       const { id, module } = row;
       // A plan changes nothing.
       const scopes = row.status === 'running' ? row.scopes : [];
-      const work = { id, name: 'revert', modules: [module], scopes, needed: [...scopes, `${module}:create`] };
+      const work = {
+        id,
+        name: 'revert',
+        modules: [module],
+        scopes,
+        needed: [...scopes, `${module}:create`],
+        isWrite: row.status === 'running',
+      };
       return findJobCaller(platform, scope, by, work, new Date());
     },
     toRows(change, caller, now) {

@@ -5327,8 +5327,8 @@ export interface paths {
          *     Sets are deleted 90 days after `expires_at`; the audit log keeps who decided about them.
          *
          *     Requires `change_sets:view`, which a session token has through the roles of its user. The list has the sets that the same
-         *     credential proposed and, if the credential can see the whole workspace, those of others. It leaves out sets with operations
-         *     on something that the credential cannot view.
+         *     credential proposed and, if the credential can see the whole workspace, those of others. Of these, it leaves out sets with
+         *     operations on something that the credential cannot view.
          */
         get: operations["listChangeSets"];
         put?: never;
@@ -5344,7 +5344,9 @@ export interface paths {
          *     later operations: as a value anywhere in `body`, and as a segment of `path`.
          *
          *     **Versions.** An update or deletion applies only to the version of the record that was found now. `if_version` also
-         *     requires a certain version now: **409** with the reason `stale` if the record has another one.
+         *     requires a certain version now: **409** with the reason `stale` if the record has another one. For a merge, it is about the
+         *     record that stays. The same holds for every record that the trial changes, such as those of a batch. A batch also applies
+         *     only if the same items succeed and fail as now, even if the person who approves could do more.
          *
          *     **Application.** With `atomic` (the default), all operations are applied or none. Otherwise, those that fail are left out.
          *
@@ -5352,7 +5354,8 @@ export interface paths {
          *
          *     Errors: **422** with `details.operations [{index, status, error}]`, the responses of the operations that fail; an unknown
          *     operation has 404, one without a dry run has 400 with the reason `dry_run_unsupported`, and one with a password has 400 with
-         *     the reason `password_not_allowed`, because sets are stored and shown to people. **409** with the reason `stale`
+         *     the reason `password_not_allowed`, because sets are stored and shown to people. A merge or its undo with `dry_run` has 422
+         *     with the reason `dry_run_in_set`, because it changes nothing. **409** with the reason `stale`
          *     and `details.operations`: the indexes of operations whose `if_version` has passed.
          */
         post: operations["createChangeSet"];
@@ -5451,8 +5454,8 @@ export interface paths {
          *     nothing of an atomic set was applied. Otherwise, `status` is `applied`.
          *
          *     Errors: **403**: the person lacks a scope of an operation. **409** with the reason `digest_mismatch`, `already_decided`,
-         *     `expired`, or `stale`: records have changed since the trial, or are out of the person's sight. `details.operations` has the
-         *     indexes of their operations. A stale set stays pending.
+         *     `expired`, or `stale`: records have changed since the trial, or are out of the person's sight, or other items of a batch
+         *     would succeed than in the trial. `details.operations` has the indexes of their operations. A stale set stays pending.
          */
         post: operations["approveChangeSet"];
         delete?: never;

@@ -193,6 +193,8 @@ export interface NestedOperation {
   /** True if its body can contain a password, which must not be stored. */
   takesPassword: boolean;
   takesIfMatch: boolean;
+  /** True if its body can ask for a dry run, with `dry_run`. */
+  takesDryRun: boolean;
 }
 
 export interface NestedRequest {
@@ -201,6 +203,8 @@ export interface NestedRequest {
   body?: unknown;
   /** An ETag. */
   ifMatch?: string | undefined;
+  /** The problems of the body, if it was checked before. */
+  problems?: readonly FieldProblem[] | undefined;
   caller: Caller;
   /** True if the operation can change the configuration that later ones read. */
   reloads?: boolean;
@@ -215,6 +219,8 @@ export type NestedOutcome =
       changes: readonly Change[];
       /** Callbacks for after the commit. */
       callbacks: readonly (() => void)[];
+      /** Scopes that its handler required in addition to the declared ones. */
+      scopes: readonly string[];
     }
   | { error: ApiError };
 
@@ -224,9 +230,10 @@ export interface NestedOperations {
   find(method: string, path: string): NestedOperation | undefined;
   /**
    * Checks that a caller may run an operation, without running it.
+   * @param request.scopes further scopes that it needs
    * @throws ApiError as the operation would: 403 with the missing scopes, 404 for an unknown object
    */
-  authorize(request: Pick<NestedRequest, 'method' | 'path' | 'caller'>): void;
+  authorize(request: Pick<NestedRequest, 'method' | 'path' | 'caller'> & { scopes: readonly string[] }): void;
   /** Runs an operation in a savepoint, which is rolled back if it fails. */
   run(request: NestedRequest): Promise<NestedOutcome>;
   /** Drops the configuration that operations changed, after their savepoint was rolled back. */
@@ -242,6 +249,8 @@ export interface Proposal {
   body: unknown;
   /** The ETag that the request requires. */
   ifMatch: string | undefined;
+  /** The problems of the body, which some operations report together with their own. */
+  problems: readonly FieldProblem[];
 }
 
 /** Keeps writes as change sets. Passed in by app/, because runtime/ knows no tables. */

@@ -15,6 +15,13 @@ export interface ChangeSetFailure {
   message: string;
 }
 
+/** A record as it was before the whole set. */
+export interface Pin {
+  object: string;
+  id: string;
+  version: number;
+}
+
 /** An operation with what its trial found. */
 export interface StoredOperation {
   method: 'POST' | 'PUT' | 'PATCH' | 'DELETE';
@@ -25,6 +32,12 @@ export interface StoredOperation {
   target: string | null;
   /** The version of the target before the whole set: an ETag, or a digest of its data. */
   version: string | null;
+  /** Scopes that its trial checked in addition to the declared ones. */
+  scopes: string[];
+  /** The records that existed before the set and that the trial changed. Not for readers. */
+  pins: Pin[];
+  /** A digest of which items succeeded in the trial; null for examples, which had none. */
+  result: string | null;
   before: Record<string, unknown> | null;
   after: Record<string, unknown> | null;
   status: 'pending' | 'applied' | 'failed' | 'skipped';
@@ -68,10 +81,13 @@ export interface ChangeSetViewer extends Scope {
   viewable: readonly string[];
 }
 
-/** The condition that a viewer may see a set: they proposed it, or see all that it can contain. */
+/**
+ * The condition that a viewer may see a set: they proposed it, or can view all its modules in the
+ * whole workspace.
+ */
 function isShown(sql: Sql, { actor, userId, reach, viewable }: ChangeSetViewer) {
   const isOwn = sql`created_by_kind = ${actor.kind} and created_by_id = ${actor.id} and created_by_user is not distinct from ${userId}::uuid`;
-  return sql`modules <@ ${[...viewable]}::text[] ${reach.kind === 'company' ? sql`` : sql`and (${isOwn})`}`;
+  return reach.kind === 'company' ? sql`(modules <@ ${[...viewable]}::text[] or (${isOwn}))` : sql`(${isOwn})`;
 }
 
 /** Returns change sets, newest first. @param after time and ID of the last one of the page before */
@@ -113,8 +129,12 @@ export async function lockChangeSet(sql: Sql, viewer: ChangeSetViewer, id: strin
   return row;
 }
 
-/** Returns a digest of a JSON value. */
-export const hashJson = (value: unknown): string => hash('sha256', JSON.stringify(value));
+/** Returns a digest of a JSON value. @param without names of members to leave out */
+export const hashJson = (value: unknown, without: readonly string[] = []): string =>
+  hash(
+    'sha256',
+    JSON.stringify(value, (name, member) => (without.includes(name) ? undefined : member)),
+  );
 
 export interface NewChangeSet {
   id: string;
@@ -177,6 +197,19 @@ export async function releaseProposal(sql: Sql, { companyId, testMode }: TenantS
   await sql`
     update change_sets set proposal_digest = null
     where company_id = ${companyId} and test_mode = ${testMode} and id = ${id}`;
+}
+
+/** Withdraws a set, if it is still pending. @returns false if it was decided meanwhile */
+export async function withdrawPending(
+  sql: Sql,
+  { companyId, testMode }: TenantScope,
+  id: string,
+  operations: readonly StoredOperation[],
+): Promise<boolean> {
+  const ended = await sql`
+    update change_sets set status = 'withdrawn', operations = ${sql.json(operations as never)}
+    where company_id = ${companyId} and test_mode = ${testMode} and id = ${id} and status = 'pending'`;
+  return ended.count > 0;
 }
 
 /** Returns the number of pending sets of a credential. */

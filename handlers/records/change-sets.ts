@@ -11,6 +11,7 @@ import {
   requirePending,
   requireScopes,
   toPerson,
+  toSkipped,
   toViewer,
 } from '../../services/records/change-sets.ts';
 
@@ -53,19 +54,14 @@ export const withdrawChangeSet: Handler<'withdrawChangeSet'> = async (call) => {
       required_scopes: [],
       reason: 'propose_only',
     });
-  const ended = { status: 'withdrawn' as const, operations: skipAll(row) };
+  const ended = { status: 'withdrawn' as const, operations: toSkipped(row) };
   await db.decideChangeSet(sql, caller, row.id, ended);
   recordChangeSet(call, row, 'withdraw');
   return { status: 200, data: { change_set: toChangeSet({ ...row, ...ended }, caller.testMode, now) } };
 };
 
 export const approveChangeSet: Handler<'approveChangeSet'> = async (call) => {
-  const { now } = call;
-  const caller = requireHuman(toPerson(call.caller));
-  const { sql } = call.db;
-  const viewer = await toViewer(call, caller);
-  const row = orNotFound(await db.lockChangeSet(sql, viewer, call.request.path.id));
-  requirePending(row, now);
+  const { caller, row, decision } = await openDecision(call);
   if (row.digest !== call.request.body.digest)
     throw conflict(
       'digest_mismatch',
@@ -75,36 +71,40 @@ export const approveChangeSet: Handler<'approveChangeSet'> = async (call) => {
   const outcome = await applyChangeSet(call, caller, row);
   const decided = {
     ...outcome,
-    decidedById: caller.actor.id,
-    decidedByName: caller.actor.name,
-    decidedAt: now,
+    ...decision,
     requestId: caller.requestId,
   };
-  await db.decideChangeSet(sql, caller, row.id, decided);
+  await db.decideChangeSet(call.db.sql, caller, row.id, decided);
   recordChangeSet(call, row, 'approve', 'approved', outcome.status === 'applied' ? 'applied' : 'failed');
-  return { status: 200, data: { change_set: toChangeSet({ ...row, ...decided }, caller.testMode, now) } };
+  return { status: 200, data: { change_set: toChangeSet({ ...row, ...decided }, caller.testMode, call.now) } };
 };
 
 export const rejectChangeSet: Handler<'rejectChangeSet'> = async (call) => {
-  const { now } = call;
-  const caller = requireHuman(toPerson(call.caller));
-  const { sql } = call.db;
-  const viewer = await toViewer(call, caller);
-  const row = orNotFound(await db.lockChangeSet(sql, viewer, call.request.path.id));
-  requirePending(row, now);
+  const { caller, row, decision } = await openDecision(call);
   requireScopes(call, caller, row);
   const decided = {
     status: 'rejected' as const,
-    operations: skipAll(row),
-    decidedById: caller.actor.id,
-    decidedByName: caller.actor.name,
-    decidedAt: now,
+    operations: toSkipped(row),
+    ...decision,
     rejectionReason: call.request.body?.reason ?? null,
   };
-  await db.decideChangeSet(sql, caller, row.id, decided);
+  await db.decideChangeSet(call.db.sql, caller, row.id, decided);
   recordChangeSet(call, row, 'reject', 'rejected');
-  return { status: 200, data: { change_set: toChangeSet({ ...row, ...decided }, caller.testMode, now) } };
+  return { status: 200, data: { change_set: toChangeSet({ ...row, ...decided }, caller.testMode, call.now) } };
 };
+
+/**
+ * Locks a pending set for the decision of a person.
+ * @throws ApiError 403 for other callers, 404 for a set that they cannot see, 409 if it is decided
+ */
+async function openDecision(call: Call<'approveChangeSet'> | Call<'rejectChangeSet'>) {
+  const { now } = call;
+  const caller = requireHuman(toPerson(call.caller));
+  const viewer = await toViewer(call, caller);
+  const row = orNotFound(await db.lockChangeSet(call.db.sql, viewer, call.request.path.id));
+  requirePending(row, now);
+  return { caller, row, decision: { decidedById: caller.actor.id, decidedByName: caller.actor.name, decidedAt: now } };
+}
 
 /** Returns true if the credential has proposed the set. */
 const isOwn = (row: db.ChangeSetSummaryRow, { actor, userId }: Call['caller']): boolean =>
@@ -118,6 +118,3 @@ function requireHuman(caller: ReturnType<typeof toPerson>): ReturnType<typeof to
     reason: 'session_token_required',
   });
 }
-
-const skipAll = ({ operations }: db.ChangeSetRow): db.StoredOperation[] =>
-  operations.map((operation) => ({ ...operation, status: 'skipped' }));

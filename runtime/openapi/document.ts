@@ -89,6 +89,8 @@ export interface Operation {
   actsOutside: boolean;
   /** Accepts `Dry-Run: true`. */
   dryRun: boolean;
+  /** The body can ask for a dry run, with `dry_run`. */
+  takesDryRun: boolean;
   /** Writes only proposals, so credentials that may only propose can call it. */
   proposes: boolean;
   /** False if there is nothing to validate or default without a query. */
@@ -343,6 +345,7 @@ function readOperation(
       declared['x-secret-answer'] === true || declared['x-answer'] === 'oauth' || hasPassword(requestBody?.content),
     actsOutside: declared['x-acts-outside'] === true,
     dryRun: declared['x-dry-run'] === true,
+    takesDryRun: hasMember(requestBody, 'dry_run'),
     proposes: declared['x-proposes'] === true,
     unpaid: declared['x-unpaid'] === true,
     takesParameters: parameters.length > 0,
@@ -369,6 +372,12 @@ function readOperation(
       readDeprecatedUses(declared['x-deprecated-use'], parameters, requestBody, site),
     ),
   };
+}
+
+/** Returns true if the JSON body is an object that declares a member. */
+function hasMember(body: OpenAPIV3_1.RequestBodyObject | undefined, name: string): boolean {
+  const schema = body?.content['application/json']?.schema as OpenAPIV3_1.SchemaObject | undefined;
+  return schema?.properties?.[name] !== undefined;
 }
 
 /** Returns true if a schema has a password anywhere. */

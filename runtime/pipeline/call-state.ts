@@ -66,6 +66,8 @@ export class CallState implements Omit<Call, 'request'> {
   db: BoundDatabase;
   /** The proposal to keep instead of running the handler; undefined if the call takes effect. */
   proposal: Proposal | undefined;
+  /** The scopes that its handler required. */
+  readonly required = new Set<string>();
   readonly #boundTo: CallContext;
   readonly #getModuleState: ModuleState;
   readonly #database: RequestDatabase;
@@ -119,5 +121,6 @@ export class CallState implements Omit<Call, 'request'> {
 
   authorize(scope: string): void {
     requireScope(scope, this.caller, this.#getModuleState);
+    this.required.add(scope);
   }
 }

@@ -3,7 +3,7 @@ import { isConfigurationChanged } from '../../db/client/preconditions.ts';
 import { getScopeModule } from '../../domain/access/scopes.ts';
 import type { Workspace } from '../../domain/objects/workspace.ts';
 import type { Caller } from '../caller.ts';
-import { authorize } from '../credentials/authorization.ts';
+import { authorize, requireScope } from '../credentials/authorization.ts';
 import type { NestedOperation, NestedOperations, NestedOutcome, NestedRequest } from '../handler.ts';
 import type { Operation } from '../openapi/document.ts';
 import { buildRouter } from '../openapi/router.ts';
@@ -46,7 +46,7 @@ export class NestedCalls {
     let changed: Promise<Workspace> | undefined;
     return {
       find: (method, path) => this.#find(method, path),
-      authorize: ({ method, path, caller }) => this.#authorize(method, path, { ...caller }),
+      authorize: ({ method, path, scopes, caller }) => this.#authorize(method, path, scopes, { ...caller }),
       run: async (request) => {
         const outcome = await this.#run(outer, request, () => changed);
         // Settings are read again after any write to them; a rollback to a savepoint also drops them.
@@ -78,14 +78,16 @@ export class NestedCalls {
       hasSecret: route.operation.secretAnswer || route.operation.cacheControl !== undefined,
       takesPassword: route.operation.hashesPassword,
       takesIfMatch: headerParameters.includes('If-Match'),
+      takesDryRun: route.operation.takesDryRun,
     };
   }
 
-  #authorize(method: string, path: string, caller: Caller): void {
+  #authorize(method: string, path: string, scopes: readonly string[], caller: Caller): void {
     const route = this.#route(method, path);
     if (route.kind !== 'operation') return;
     if (route.operation.requirements.length > 0)
       authorize(route.operation, caller, route.path, this.#parts.getModuleState);
+    for (const scope of scopes) requireScope(scope, caller, this.#parts.getModuleState);
   }
 
   /**
@@ -95,7 +97,7 @@ export class NestedCalls {
    */
   async #run(
     outer: OuterCall,
-    { method, path, body, ifMatch, caller: by }: NestedRequest,
+    { method, path, body, ifMatch, problems, caller: by }: NestedRequest,
     workspace: () => Promise<Workspace> | undefined,
   ): Promise<NestedOutcome> {
     const route = this.#route(method, path);
@@ -117,7 +119,7 @@ export class NestedCalls {
     try {
       const caller = { ...by };
       if (operation.requirements.length > 0) authorize(operation, caller, route.path, this.#parts.getModuleState);
-      const call = this.#prepare(outer, operation, route.path, body, ifMatch, caller, trace, workspace);
+      const call = this.#prepare(outer, operation, route.path, { body, ifMatch, problems }, caller, trace, workspace);
       const handler = this.#parts.handlers[operation.id];
       if (!handler) throw new Error(`no handler for ${operation.id}`);
       const result = (await handler(call as never)) as { status: number; data?: unknown; etag?: string };
@@ -134,6 +136,7 @@ export class NestedCalls {
         etag: result.etag,
         changes: call.db.changes,
         callbacks: call.db.callbacks,
+        scopes: [...call.required],
       };
     } catch (error) {
       if (transaction?.broken || isConfigurationChanged(error)) throw error;
@@ -149,8 +152,7 @@ export class NestedCalls {
     outer: OuterCall,
     operation: Operation,
     path: Record<string, string>,
-    body: unknown,
-    ifMatch: string | undefined,
+    { body, ifMatch, problems: known }: Pick<NestedRequest, 'body' | 'ifMatch' | 'problems'>,
     caller: Caller,
     trace: Trace,
     workspace: () => Promise<Workspace> | undefined,
@@ -159,9 +161,9 @@ export class NestedCalls {
     const parameters = checkParameters(operation, path, '', headers);
     const given = operation.takesBody ? structuredClone(body) : undefined;
     const isMissing = given === undefined && !operation.bodyRequired;
-    const problems = operation.takesBody && !isMissing ? checkBody(operation, given) : [];
+    const problems = known ?? (operation.takesBody && !isMissing ? checkBody(operation, given) : []);
     const receivesProblems = operation.uniformRefusal || operation.tenantFields;
-    if (problems.length > 0 && !receivesProblems) throw toValidationError(operation, problems, 'body');
+    if (problems.length > 0 && !receivesProblems) throw toValidationError(operation, [...problems], 'body');
     const checked = { parameters, body: given, problems, file: undefined, claim: undefined };
     const call = new CallState(
       this.#parts,

@@ -214,13 +214,14 @@ export class OperationRunner {
       deadline,
       { nested },
     );
-    if (caller.mustPropose && operation.dryRun && !trace.dryRun)
+    if (caller.mustPropose && operation.dryRun && !trace.dryRun && !asksForDryRun(operation, body))
       call.proposal = {
         title: operation.summary,
         method: operation.method as NestedMethod,
         path: fillPath(operation.path, path),
         body,
         ifMatch: (parameters.header as Record<string, string> | undefined)?.['If-Match'],
+        problems,
       };
     if (operation.method === 'GET' && caller.kind === 'anonymous' && !operation.platform)
       return this.#success(operation, await this.#handle(operation, call), call, trace);
@@ -552,6 +553,10 @@ function successHeaders(
     ...(etag === undefined ? {} : { etag }),
   };
 }
+
+/** Returns true if a body asks for a dry run, in an operation that declares that. */
+const asksForDryRun = ({ takesDryRun }: Operation, body: unknown): boolean =>
+  takesDryRun && (body as { dry_run?: unknown } | null | undefined)?.dry_run === true;
 
 /** True if the handler receives the body's problems. Otherwise they are rejected before it runs. */
 function handlerReceivesProblems(operation: Operation): boolean {

@@ -6,11 +6,19 @@ import type {
   ChangeSetStatus,
   ChangeSetSummaryRow,
   ChangeSetViewer,
+  Pin,
   StoredOperation,
 } from '../../db/records/change-sets.ts';
-import { findSameProposal, hashJson, insertChangeSet, releaseProposal } from '../../db/records/change-sets.ts';
-import { lockRecords } from '../../db/records/records.ts';
-import { moduleActions } from '../../domain/access/scopes.ts';
+import {
+  findSameProposal,
+  hashJson,
+  insertChangeSet,
+  releaseProposal,
+  withdrawPending,
+} from '../../db/records/change-sets.ts';
+import { findRecordsBeyondReach, lockRecords } from '../../db/records/records.ts';
+import { getScopeModule, moduleActions } from '../../domain/access/scopes.ts';
+import { toUuid } from '../../domain/objects/field-values.ts';
 import { putIds, readRefs } from '../../domain/records/change-set-refs.ts';
 import { ApiError, conflict } from '../../runtime/errors.ts';
 import type { Call, Change, NestedOperation, NestedOutcome, Proposal } from '../../runtime/handler.ts';
@@ -22,6 +30,7 @@ interface Proposed extends Pick<StoredOperation, 'method' | 'path'> {
   ref?: string | undefined;
 }
 type Caller = Call['caller'];
+type Succeeded = Exclude<NestedOutcome, { error: ApiError }>;
 type Working = Pick<Call, 'caller' | 'db' | 'services' | 'now'>;
 
 /** Returns a session token's user with the permissions of their roles, and other callers as they are. */
@@ -102,16 +111,27 @@ interface Target {
 }
 
 /** Returns the path that reads what an operation changes; undefined if there is none. */
-function findTargetPath({ services: { nested } }: Working, { method, path }: { method: string; path: string }) {
+function findTargetPath(
+  { services: { nested } }: Working,
+  { method, path, body }: { method: string; path: string; body?: unknown },
+): string | undefined {
+  const operation = nested.find(method, path);
+  if (!operation?.isWrite) return undefined;
   const segments = path.split('/');
+  // The other record of a merge stays, and is the one that its If-Match is about.
+  const { into_id: intoId } = (body ?? {}) as { into_id?: unknown };
+  if (operation.operationId === 'mergeRecord' && typeof intoId === 'string')
+    segments.splice(-2, 1, encodeURIComponent(intoId));
   // An action of a resource, such as /v1/leads/{id}/status, changes the resource.
-  const candidates = method === 'POST' ? [segments.slice(0, -1).join('/')] : [path];
-  const [candidate = ''] = candidates.map((each) =>
-    each.replace(/^\/v1\/(leads|deals|customers)\/([^/]+)$/, '/v1/objects/$1/records/$2'),
-  );
+  const candidate = (method === 'POST' ? segments.slice(0, -1) : segments)
+    .join('/')
+    .replace(/^\/v1\/(leads|deals|customers)\/([^/]+)$/, '/v1/objects/$1/records/$2');
   const reader = nested.find('GET', candidate);
   return reader?.isRead && reader.template.endsWith('}') ? candidate : undefined;
 }
+
+/** Members of settings and users that change without an edit. */
+const unversioned = ['last_sign_in_at'];
 
 /** Reads a target as a caller; undefined if it is not there for them. */
 async function readTarget(
@@ -122,7 +142,7 @@ async function readTarget(
   const outcome = await nested.run({ method: 'GET', path, caller });
   if ('error' in outcome) return undefined;
   const data = outcome.data as Record<string, unknown>;
-  return { path, data, version: outcome.etag ?? hashJson(data) };
+  return { path, data, version: outcome.etag ?? hashJson(data, unversioned) };
 }
 
 interface Problem {
@@ -155,9 +175,17 @@ export async function proposeChangeSet(call: Call<'createChangeSet'>): Promise<C
 
 interface Tried {
   operations: StoredOperation[];
+  /** The records that each operation recorded changes of. */
+  touched: Touched[][];
+  /** The versions of these records after the operations. */
+  versions: ReadonlyMap<string, number>;
   /** The modules that they need. */
   modules: string[];
 }
+
+/** Returns the operations of a set that ends without being applied. */
+export const toSkipped = ({ operations }: ChangeSetRow): StoredOperation[] =>
+  operations.map((operation) => ({ ...operation, status: 'skipped' }));
 
 /** Runs work in a part of the transaction that is rolled back. */
 async function tryOut<T>({ db: { sql }, services: { nested } }: Working, work: () => Promise<T>): Promise<T> {
@@ -168,6 +196,72 @@ async function tryOut<T>({ db: { sql }, services: { nested } }: Working, work: (
   await sql`release savepoint trial`;
   nested.forget();
   return found;
+}
+
+/** Adds to each operation the versions of the records that it changed. Those that it added are gone now. */
+async function pin(call: Working, { operations, touched, versions }: Tried): Promise<StoredOperation[]> {
+  const before = await readVersions(call, touched.flat());
+  return operations.map((operation, index) => ({
+    ...operation,
+    pins: (touched[index] ?? []).flatMap(({ object, id }) => {
+      const name = buildPinKey({ object, id });
+      const version = before.get(name);
+      // A new note of a record, for instance, does not change it.
+      return version === undefined || version === versions.get(name) ? [] : [{ object, id, version }];
+    }),
+  }));
+}
+
+type Touched = Pick<Pin, 'object' | 'id'>;
+
+const buildPinKey = ({ object, id }: Touched): string => `${object}/${id}`;
+
+/** Returns the records that an operation changed or added, each once. */
+function listTouched({ changes }: Succeeded): Touched[] {
+  const found = new Map<string, Touched>();
+  for (const { object, recordId } of changes) {
+    const id = recordId === undefined ? undefined : toUuid(recordId);
+    if (object === undefined || id === undefined) continue;
+    found.set(buildPinKey({ object, id }), { object, id });
+  }
+  return [...found.values()];
+}
+
+/** Returns the versions of the records that exist, also of those that the caller cannot see. */
+async function readVersions(call: Working, touched: readonly Touched[]): Promise<Map<string, number>> {
+  const { objects } = await call.services.loadWorkspace();
+  const versions = new Map<string, number>();
+  for (const [object, ids] of groupByObject(touched)) {
+    // Users, settings and other things are no records.
+    if (!objects.has(object)) continue;
+    for (const { id, version } of await findRecordsBeyondReach(call.db.sql, call.caller, object, ids))
+      versions.set(buildPinKey({ object, id }), version);
+  }
+  return versions;
+}
+
+/** Returns the IDs by object. The objects are in order, so that locks are taken in one order. */
+function groupByObject(touched: readonly Touched[]): [string, string[]][] {
+  const idsByObject = new Map<string, Set<string>>();
+  for (const { object, id } of touched) idsByObject.set(object, (idsByObject.get(object) ?? new Set()).add(id));
+  return [...idsByObject].sort(([one], [other]) => (one < other ? -1 : 1)).map(([object, ids]) => [object, [...ids]]);
+}
+
+/**
+ * Returns a digest of what an operation did to which of its items: the approver may be able to do
+ * more than the proposer, and records that match an item may have been added.
+ */
+function digestResult({ status, data }: Succeeded): string {
+  const { created, deleted, ...items } = (data ?? {}) as Record<string, unknown>;
+  return hashJson([status, ...[items, created, deleted].map(listItems)]);
+}
+
+/** Returns the items of a batch that succeeded and those that failed. */
+function listItems(batch: unknown): unknown[] {
+  const { succeeded, failed } = (batch ?? {}) as Record<string, unknown>;
+  return [succeeded, failed].map((items) =>
+    Array.isArray(items) ? items.map((item) => [item?.index, item?.created, item?.already_linked]) : null,
+  );
 }
 
 interface Described {
@@ -183,14 +277,15 @@ interface Described {
 async function store(
   call: Working,
   { title, reason, atomic, hours = 72, proposalDigest }: Described,
-  { operations, modules: needed }: Tried,
+  tried: Tried,
 ): Promise<ChangeSetRow | undefined> {
   const { caller, now } = call;
   // Without objects that the set itself adds: nobody could see the set before it is applied.
   const known = new Set(await findModules(call.services));
-  const modules = needed.filter((module) => known.has(module));
+  const modules = tried.modules.filter((module) => known.has(module));
   const expiresAt = new Date(now.getTime() + hours * 3_600_000);
   const id = uuidv7();
+  const operations = await pin(call, tried);
   const digest = hashJson([id, title, reason, atomic, operations]);
   const set = { id, title, reason, atomic, operations, modules, digest, proposalDigest, expiresAt };
   return insertChangeSet(call.db.sql, caller, set, now);
@@ -204,13 +299,17 @@ async function store(
 export async function proposeWrite(call: Call, proposal: Proposal): Promise<{ row: ChangeSetRow; isPending: boolean }> {
   const { caller, now } = call;
   const { sql } = call.db;
-  const { title, method, path, body, ifMatch } = proposal;
+  const { title, method, path, body, ifMatch, problems } = proposal;
   const proposalDigest = hashJson([method, path, body, ifMatch]);
-  const known = await findSameProposal(sql, caller, proposalDigest);
-  if (known && known.expiresAt > now) return { row: known, isPending: true };
-  if (known) await releaseProposal(sql, caller, known.id);
+  // A body with problems is tried out, so that the operation rejects it.
+  const known = problems.length > 0 ? undefined : await findSameProposal(sql, caller, proposalDigest);
+  if (known && known.expiresAt <= now) await releaseProposal(sql, caller, known.id);
+  else if (known && (await findStale(call, caller, known.operations)).length === 0)
+    return { row: known, isPending: true };
+  else if (known && (await withdrawPending(sql, caller, known.id, toSkipped(known))))
+    recordChangeSet(call, known, 'withdraw');
   const tried = await tryOut(call, () =>
-    tryOperations(call, [{ method, path, body: body as StoredOperation['body'] }], { ifMatch }),
+    tryOperations(call, [{ method, path, body: body as StoredOperation['body'] }], { ifMatch, problems }),
   );
   const row = await store(call, { title, reason: null, atomic: true, hours: undefined, proposalDigest }, tried);
   if (row) return { row, isPending: false };
@@ -227,7 +326,7 @@ export async function proposeWrite(call: Call, proposal: Proposal): Promise<{ ro
 async function tryOperations(
   call: Working,
   proposed: readonly Proposed[],
-  single?: Pick<Proposal, 'ifMatch'>,
+  single?: Pick<Proposal, 'ifMatch' | 'problems'>,
 ): Promise<Tried> {
   const { caller } = call;
   const { nested } = call.services;
@@ -240,6 +339,7 @@ async function tryOperations(
   const problems: Problem[] = [];
   const operations: StoredOperation[] = [];
   const modules = new Set<string>();
+  const touched: Touched[][] = [];
   for (const [index, { method, path, body, ref }] of proposed.entries()) {
     const made = fillIn({ path, body }, ids);
     if ('error' in made) {
@@ -256,14 +356,19 @@ async function tryOperations(
       problems.push(toProblem(index, passwordInSet()));
       continue;
     }
+    if (operation.takesDryRun && body && 'dry_run' in body && body.dry_run === true) {
+      problems.push(toProblem(index, dryRunInSet()));
+      continue;
+    }
     for (const module of operation.modules) modules.add(module);
-    const targetPath = findTargetPath(call, { method, path: made.path });
+    const targetPath = findTargetPath(call, { method, ...made });
     const before = targetPath === undefined ? undefined : await readTarget(call, caller, targetPath);
     const outcome = await nested.run({
       method,
       path: made.path,
       body: made.body,
       ifMatch: single?.ifMatch,
+      problems: single?.problems,
       caller,
       reloads: changesConfiguration(operation),
     });
@@ -280,8 +385,11 @@ async function tryOperations(
         ? undefined
         : isNew || targetPath === undefined
           ? (outcome.data as Record<string, unknown>)
-          : (await readTarget(call, caller, targetPath))?.data;
+          : // A restored record was not there, and the path of a record in the trash does not read it.
+            ((await readTarget(call, caller, targetPath))?.data ?? (outcome.data as Record<string, unknown>));
     const pinned = isNew ? undefined : targets.get(index);
+    touched.push(listTouched(outcome));
+    for (const scope of outcome.scopes) modules.add(getScopeModule(scope));
     operations.push({
       method,
       path,
@@ -289,6 +397,9 @@ async function tryOperations(
       ref: ref ?? null,
       target: pinned?.path ?? null,
       version: pinned?.version ?? null,
+      scopes: [...outcome.scopes],
+      pins: [],
+      result: digestResult(outcome),
       before: isNew ? null : (before?.data ?? null),
       after: after ?? null,
       status: 'pending',
@@ -302,21 +413,20 @@ async function tryOperations(
       { reason: 'operations_failed', operations: problems },
       { status: 422 },
     );
-  return { operations, modules: [...modules] };
+  return { operations, modules: [...modules], touched, versions: await readVersions(call, touched.flat()) };
 }
 
 /** Reads the targets that exist before the set, by the index of the operation. */
 async function readTargets(
   call: Working,
   caller: Caller,
-  proposed: readonly Pick<Proposed, 'method' | 'path'>[],
+  proposed: readonly Pick<Proposed, 'method' | 'path' | 'body'>[],
 ): Promise<Map<number, Target>> {
   const read = new Map<string, Target | undefined>();
   const found = new Map<number, Target>();
   for (const [index, operation] of proposed.entries()) {
-    if (readRefs(operation.path).length > 0) continue;
     const path = findTargetPath(call, operation);
-    if (path === undefined) continue;
+    if (path === undefined || readRefs(path).length > 0) continue;
     if (!read.has(path)) read.set(path, await readTarget(call, caller, path));
     const target = read.get(path);
     if (target) found.set(index, target);
@@ -343,7 +453,7 @@ function fillIn(
 }
 
 /** Returns the ID of what an operation created or changed. */
-function findId(outcome: Exclude<NestedOutcome, { error: ApiError }>): string | undefined {
+function findId(outcome: Succeeded): string | undefined {
   const members = Object.values((outcome.data ?? {}) as Record<string, unknown>);
   const thing = members.find(
     (each): each is { id: string } => typeof (each as { id?: unknown } | null)?.id === 'string',
@@ -366,6 +476,14 @@ const passwordInSet = () =>
     { reason: 'password_not_allowed' },
   );
 
+const dryRunInSet = () =>
+  new ApiError(
+    'VALIDATION_ERROR',
+    'An operation with dry_run changes nothing, so it cannot be in a change set. Leave dry_run out: the set shows the result.',
+    { reason: 'dry_run_in_set' },
+    { status: 422 },
+  );
+
 export interface Application {
   status: Extract<ChangeSetStatus, 'applied' | 'failed'>;
   operations: StoredOperation[];
@@ -373,11 +491,11 @@ export interface Application {
 }
 
 /**
- * Checks that a person has the scopes that the operations declare.
+ * Checks that a person has the scopes that the operations declare, and those that their trial needed.
  * @throws ApiError 403 with the missing scopes
  */
 export function requireScopes({ services: { nested } }: Working, person: Caller, { operations }: ChangeSetRow): void {
-  for (const { method, path } of operations) nested.authorize({ method, path, caller: person });
+  for (const { method, path, scopes } of operations) nested.authorize({ method, path, scopes, caller: person });
 }
 
 /**
@@ -413,31 +531,41 @@ const nameSet = (change: Change, row: ChangeSetRow): Change => ({
 
 /** @throws ApiError 409 if a target is not the version that the trial found, or out of sight */
 async function requireFresh(call: Working, approver: Caller, { operations }: ChangeSetRow): Promise<void> {
-  const current = new Map<string, string | undefined>();
   await lockTargets(call, approver, operations);
-  const passed: number[] = [];
-  for (const [index, { target, version }] of operations.entries()) {
-    if (target === null) continue;
-    if (!current.has(target)) current.set(target, (await readTarget(call, approver, target))?.version);
-    if (current.get(target) !== version) passed.push(index);
-  }
+  const passed = await findStale(call, approver, operations);
   if (passed.length > 0) throw stale(passed);
 }
 
-/** Locks the records among the targets, so that nothing changes them before the operations do. */
+/** Returns the indexes of operations whose records have changed since the trial. */
+async function findStale(call: Working, caller: Caller, operations: readonly StoredOperation[]): Promise<number[]> {
+  const current = new Map<string, string | undefined>();
+  const pinned = await readVersions(
+    call,
+    operations.flatMap(({ pins }) => pins),
+  );
+  const passed: number[] = [];
+  for (const [index, { target, version, pins }] of operations.entries()) {
+    if (target !== null && !current.has(target)) current.set(target, (await readTarget(call, caller, target))?.version);
+    const isTargetStale = target !== null && current.get(target) !== version;
+    if (isTargetStale || pins.some((each) => pinned.get(buildPinKey(each)) !== each.version)) passed.push(index);
+  }
+  return passed;
+}
+
+/** Locks the records among the targets and those that the trial changed, so that nothing changes them before the operations do. */
 async function lockTargets(
-  { db: { sql } }: Working,
+  { db: { sql }, services }: Working,
   approver: Caller,
   operations: readonly StoredOperation[],
 ): Promise<void> {
   const scope = { ...approver, reach: { kind: 'company' } } as const;
-  const idsByObject = new Map<string, string[]>();
-  for (const { target } of operations) {
+  const { objects } = await services.loadWorkspace();
+  const touched = operations.flatMap(({ target, pins }) => {
     const [, object, id] = target?.match(/^\/v1\/objects\/([^/]+)\/records\/([0-9a-f-]{36})$/i) ?? [];
-    if (object !== undefined && id !== undefined) idsByObject.set(object, [...(idsByObject.get(object) ?? []), id]);
-  }
-  const sorted = [...idsByObject].sort(([one], [other]) => (one < other ? -1 : 1));
-  for (const [object, ids] of sorted) await lockRecords(sql, scope, object, ids);
+    return object === undefined || id === undefined ? pins : [...pins, { object, id: id.toLowerCase() }];
+  });
+  for (const [object, ids] of groupByObject(touched))
+    if (objects.has(object)) await lockRecords(sql, scope, object, ids);
 }
 
 interface Applied {
@@ -469,6 +597,7 @@ async function runApproved(call: Working, approver: Caller, row: ChangeSetRow): 
       applied.operations.push({ ...stored, status: 'failed', error: failure });
       continue;
     }
+    if (stored.result !== null && digestResult(outcome) !== stored.result) throw stale([index]);
     const createdId = findId(outcome);
     if (stored.ref !== null && createdId !== undefined) ids.set(stored.ref, createdId);
     for (const { recordId } of outcome.changes) if (recordId !== undefined) touched.add(recordId.toLowerCase());

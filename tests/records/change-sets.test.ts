@@ -1,6 +1,7 @@
 // Change sets: tried out when proposed, decided once by people, and applied in one transaction.
 import { randomUUID } from 'node:crypto';
 import { beforeAll, describe, expect, test, vi } from 'vitest';
+import { newBranch } from '../support/arranged-ids.ts';
 import { type Answer, call, expectStatus, type Json } from '../support/client.ts';
 import { createRecord } from '../support/records.ts';
 import { adminToken, newPerson, tokenFor } from '../support/sessions.ts';
@@ -98,6 +99,122 @@ test('a set is stale if its record changed since', async () => {
   };
   const late = await call('POST', path, { key, body });
   expect(late).toMatchObject({ status: 409, body: { error: { details: { reason: 'stale', operations: [0] } } } });
+});
+
+describe('a batch applies exactly what its trial showed', () => {
+  const expectStale = async (set: Json): Promise<void> => {
+    expect(await approve(set)).toMatchObject({
+      status: 409,
+      body: { error: { details: { reason: 'stale', operations: [0] } } },
+    });
+    expect((await read(set.id)).status).toBe('pending');
+  };
+  const readRecordName = async (id: string): Promise<string> =>
+    (await expectStatus(200, 'GET', `${records}/${id}`, { key })).body.data.record.name;
+
+  test('so items that its proposer cannot see are not changed by a person who can', async () => {
+    const near = await newKey(tenant, { reach: { kind: 'branch', id: await newBranch(tenant) } });
+    const { id, name } = await createRecord(key, 'accounts', { name: unique() });
+    const added = await createRecord(near, 'accounts', { name: unique() });
+    const updates = [added, { id }].map((each) => ({ id: each.id, name: unique() }));
+    await expectStale(await propose([{ method: 'POST', path: `${records}:batch-update`, body: updates }], {}, near));
+    const ids = [added.id, id];
+    await expectStale(await propose([{ method: 'POST', path: `${records}:batch-delete`, body: { ids } }], {}, near));
+    expect(await readRecordName(id)).toBe(name);
+    expect(await readRecordName(added.id)).toBe(added.name);
+  });
+
+  test('so it is stale if one of its records changed since', async () => {
+    const { id } = await createRecord(key, 'accounts', { name: unique() });
+    const body = [{ id, name: unique() }];
+    const set = await propose([{ method: 'POST', path: `${records}:batch-update`, body }]);
+    const name = unique();
+    await expectStatus(200, 'PATCH', `${records}/${id}`, { key, body: { name } });
+    await expectStale(set);
+    expect(await readRecordName(id)).toBe(name);
+  });
+
+  test('so an upsert does not change a record that was added since', async () => {
+    const [first, second] = [unique(), unique()];
+    const batch = await propose([
+      {
+        method: 'POST',
+        path: `${records}:batch-upsert`,
+        body: { match_on: ['name'], records: [{ name: first, city: 'Rome' }] },
+      },
+    ]);
+    const single = await propose([
+      {
+        method: 'POST',
+        path: `${records}:upsert`,
+        body: { match_on: ['name'], record: { name: second, city: 'Rome' } },
+      },
+    ]);
+    for (const name of [first, second]) await createRecord(key, 'accounts', { name, city: 'Bonn' });
+    await expectStale(batch);
+    await expectStale(single);
+  });
+
+  test('so links that its proposer may not add are not added', async () => {
+    const narrow = await newKey(tenant, { scopes: ['change_sets:create', 'accounts:view'] });
+    const linkType = {
+      ...{ name: 'contacts', inverse_name: 'employer', label: 'Contacts', inverse_label: 'Employer' },
+      ...{ from_object: 'accounts', to_object: 'customers', cardinality: 'one_to_many' },
+    };
+    await expectStatus(201, 'POST', '/v1/link-types', { key, body: linkType });
+    const from = (await createRecord(key, 'accounts', { name: unique() })).id;
+    const to = (await createRecord(key, 'customers', { first_name: 'Ada', last_name: 'Lane' })).id;
+    const body = { create: [{ object: 'accounts', record_id: from, link_type: 'contacts', to_id: to }] };
+    const set = await propose([{ method: 'POST', path: '/v1/links:batch', body }], {}, narrow);
+    expect(set.operations[0].after.created.failed).toMatchObject([{ index: 0 }]);
+    await expectStale(set);
+  });
+});
+
+test('a merge is shown as the change of the record that stays, and is stale if one of both changed', async () => {
+  const [source, target] = [
+    await createRecord(key, 'accounts', { name: unique(), city: 'Rome' }),
+    await createRecord(key, 'accounts', { name: unique() }),
+  ];
+  const change = (id: string) => expectStatus(200, 'PATCH', `${records}/${id}`, { key, body: { name: unique() } });
+  await change(target.id);
+  await change(target.id);
+  const merge = {
+    method: 'POST',
+    path: `${records}/${source.id}/merge`,
+    body: { into_id: target.id },
+    if_version: 3,
+  };
+  const stale = await propose([merge]);
+  expect(stale.operations[0]).toMatchObject({
+    if_version: 3,
+    before: { record: { id: target.id, city: null } },
+    after: { record: { id: target.id, city: 'Rome' } },
+  });
+  await change(source.id);
+  expect(await approve(stale)).toMatchObject({
+    status: 409,
+    body: { error: { details: { reason: 'stale', operations: [0] } } },
+  });
+  const set = await propose([merge]);
+  expect((await approve(set)).body.data?.change_set).toMatchObject({ status: 'applied' });
+  expect((await call('GET', `${records}/${source.id}`, { key })).status).toBe(404);
+});
+
+test('a restoration is shown with the data of the record, not as a deletion', async () => {
+  const { id } = await createRecord(key, 'accounts', { name: unique() });
+  await expectStatus(200, 'DELETE', `${records}/${id}`, { key });
+  const set = await propose([{ method: 'POST', path: `/v1/objects/accounts/deleted-records/${id}/restore` }]);
+  expect(set.operations[0].after).toMatchObject({ record: { id } });
+  expect((await approve(set)).body.data?.change_set).toMatchObject({ status: 'applied' });
+});
+
+test('an operation that cannot be in a set is rejected before its target is read', async () => {
+  for (const method of ['PUT', 'PATCH', 'DELETE']) {
+    const operations = [{ method, path: `/v1/checkout-sessions/${randomUUID()}` }];
+    const answer = await call('POST', path, { key, body: { title: 'x', operations } });
+    expect(answer).toMatchObject({ status: 422, body: { error: { details: { operations: [{ index: 0 }] } } } });
+  }
 });
 
 describe('of 32 approvals at the same time', () => {
@@ -200,6 +317,50 @@ test('a key sees only sets about modules that it can view', async () => {
   expect((await call('GET', `${path}/${set.id}`, { key: narrow })).status).toBe(404);
   const wider = await newKey(tenant, { scopes: ['change_sets:view', 'accounts:view'] });
   expect((await call('GET', `${path}/${set.id}`, { key: wider })).status).toBe(200);
+});
+
+test('a key always sees and withdraws the sets that it proposed', async () => {
+  const reach = { kind: 'branch', id: await newBranch(tenant) } as const;
+  const own = await newKey(tenant, { scopes: ['change_sets:*', 'accounts:*'], reach });
+  const set = await propose([{ method: 'POST', path: records, body: { name: unique() } }], {}, own);
+  await database()`
+    update api_keys set scopes = '{change_sets:*}'
+    where company_id = ${tenant.companyId} and id = (select created_by_id::uuid from change_sets where id = ${set.id})`;
+  await expectStatus(200, 'GET', `${path}/${set.id}`, { key: own });
+  await expectStatus(200, 'POST', `${path}/${set.id}/withdraw`, { key: own });
+});
+
+test('scopes that an operation checks itself are needed to read a set and to reject it', async () => {
+  const [source, target] = [
+    await createRecord(key, 'accounts', { name: unique() }),
+    await createRecord(key, 'accounts', { name: unique() }),
+  ];
+  const { merge } = (
+    await expectStatus(200, 'POST', `${records}/${source.id}/merge`, {
+      key,
+      body: { into_id: target.id },
+      idempotencyKey: true,
+    })
+  ).body.data;
+  const set = await propose([{ method: 'POST', path: `/v1/merges/${merge.id}/undo` }]);
+  const narrow = await newKey(tenant, { scopes: ['change_sets:view'] });
+  expect((await call('GET', `${path}/${set.id}`, { key: narrow })).status).toBe(404);
+  const wider = await newKey(tenant, { scopes: ['change_sets:view', 'accounts:view'] });
+  expect((await call('GET', `${path}/${set.id}`, { key: wider })).status).toBe(200);
+  const viewer = await tokenFor(tenant, await newPerson(tenant, 'Viewer'));
+  expect(await call('POST', `${path}/${set.id}/reject`, { token: viewer, body: {} })).toMatchObject({
+    status: 403,
+    body: { error: { details: { required_scopes: ['accounts:edit'] } } },
+  });
+  expect((await approve(set)).body.data?.change_set).toMatchObject({ status: 'applied' });
+});
+
+test('a sign-in does not make a set about a user stale', async () => {
+  const user = await newPerson(tenant);
+  const set = await propose([{ method: 'PATCH', path: `/v1/users/${user.id}`, body: { full_name: 'Ada Lane' } }]);
+  await database()`
+    update users set last_sign_in_at = now() where company_id = ${tenant.companyId} and id = ${user.id}`;
+  expect((await approve(set)).body.data?.change_set).toMatchObject({ status: 'applied' });
 });
 
 test('sets of other tenants and of the other mode are not found', async () => {

@@ -1,6 +1,6 @@
 // Credentials that only propose: their writes become change sets, and people decide about these.
 import { randomUUID } from 'node:crypto';
-import { beforeAll, expect, test } from 'vitest';
+import { beforeAll, expect, test, vi } from 'vitest';
 import { newBearer } from '../support/access-tokens.ts';
 import { call, expectStatus, type Json } from '../support/client.ts';
 import { callTool } from '../support/mcp.ts';
@@ -74,6 +74,99 @@ test('a set whose time is over does not count as pending', async () => {
   const second = await expectStatus(202, 'POST', records, request);
   expect(second.body.meta.pending_change_sets).toBe(1);
   expect(second.body.data.change_set.id).not.toBe(first.id);
+});
+
+test('a stale set gives way to the same proposal, which then applies to the new version', async () => {
+  const key = await newProposer();
+  const { id } = await createRecord(tenant.key, 'accounts', { name: unique() });
+  const request = { key, body: { name: unique() } };
+  const first = (await expectStatus(202, 'PATCH', `${records}/${id}`, request)).body.data.change_set;
+  expect((await call('PATCH', `${records}/${id}`, request)).status).toBe(200);
+  await expectStatus(200, 'PATCH', `${records}/${id}`, { key: tenant.key, body: { city: 'Rome' } });
+  const second = await expectStatus(202, 'PATCH', `${records}/${id}`, request);
+  const { change_set: set } = second.body.data;
+  expect(second.body.meta.pending_change_sets).toBe(1);
+  expect(set.operations[0].if_version).toBe(2);
+  const old = await expectStatus(200, 'GET', `/v1/change-sets/${first.id}`, { key });
+  expect(old.body.data.change_set).toMatchObject({ status: 'withdrawn', operations: [{ status: 'skipped' }] });
+  const approval = { token, body: { digest: set.digest } };
+  const decided = await expectStatus(200, 'POST', `/v1/change-sets/${set.id}/approve`, approval);
+  expect(decided.body.data.change_set.status).toBe('applied');
+});
+
+test('texts that cannot be stored are rejected as for other credentials', async () => {
+  const key = await newProposer();
+  for (const text of ['{"first_name":"a\\u0000"}', '{"first_name":"\\ud800"}', '{"first_name":"a","__proto__":{}}']) {
+    const answers = await Promise.all(
+      [tenant.key, key].map((each) =>
+        call('POST', '/v1/leads', {
+          key: each,
+          rawBody: text,
+          headers: { 'content-type': 'application/json', 'idempotency-key': randomUUID() },
+        }),
+      ),
+    );
+    const [direct, proposed] = answers.map(({ status, body }) => ({ status, error: body.error }));
+    expect(proposed).toEqual(direct);
+    expect([400, 422]).toContain(direct?.status);
+  }
+});
+
+test('a merge or its undo with dry_run is a dry run, and cannot be in a set', async () => {
+  const key = await newProposer();
+  const [source, target] = [
+    await createRecord(tenant.key, 'accounts', { name: unique() }),
+    await createRecord(tenant.key, 'accounts', { name: unique() }),
+  ];
+  const path = `${records}/${source.id}/merge`;
+  const body = { into_id: target.id, dry_run: true };
+  const dry = await expectStatus(200, 'POST', path, { key, body, idempotencyKey: true });
+  expect(dry.body).toMatchObject({ data: { dry_run: true, merge: { id: null } } });
+  expect(dry.body.meta.pending_change_sets).toBeUndefined();
+  expect(await readName(source.id)).toBe(source.name);
+  const set = await call('POST', '/v1/change-sets', {
+    key,
+    body: { title: 'x', operations: [{ method: 'POST', path, body }] },
+  });
+  expect(set).toMatchObject({
+    status: 422,
+    body: {
+      error: { details: { operations: [{ index: 0, status: 422, error: { details: { reason: 'dry_run_in_set' } } }] } },
+    },
+  });
+  const merged = await expectStatus(200, 'POST', path, {
+    key: tenant.key,
+    body: { into_id: target.id },
+    idempotencyKey: true,
+  });
+  const undo = `/v1/merges/${merged.body.data.merge.id}/undo`;
+  const planned = await expectStatus(200, 'POST', undo, { key, body: { dry_run: true }, idempotencyKey: true });
+  expect(planned.body.data.dry_run).toBe(true);
+  expect((await call('GET', `${records}/${source.id}`, { key })).status).toBe(404);
+});
+
+test('an import ends as failed if its key only proposes by then', async () => {
+  const key = await newKey(tenant, { scopes: ['imports:*', 'accounts:*'] });
+  const options = { object: 'accounts', format: 'csv', mapping: { name: 'name' } };
+  const { id } = (await expectStatus(201, 'POST', '/v1/imports', { key, body: options, idempotencyKey: true })).body
+    .data.import;
+  await expectStatus(200, 'POST', `/v1/imports/${id}/parts?number=1`, {
+    key,
+    rawBody: `name\n${unique()}\n`,
+    headers: { 'content-type': 'text/csv' },
+  });
+  await database()`
+    update api_keys set write_mode = 'propose'
+    where company_id = ${tenant.companyId} and id = (select created_by_id::uuid from imports where id = ${id})`;
+  await expectStatus(202, 'POST', `/v1/imports/${id}/start`, { key: tenant.key });
+  const ended = await vi.waitUntil(
+    async () => {
+      const found = (await expectStatus(200, 'GET', `/v1/imports/${id}`, { key: tenant.key })).body.data.import;
+      return ['completed', 'failed'].includes(found.status) && found;
+    },
+    { timeout: 20_000, interval: 50 },
+  );
+  expect(ended).toMatchObject({ status: 'failed', error: { code: 'FORBIDDEN_SCOPE' }, counts: { created: 0 } });
 });
 
 test('a dry run and a rejected write make no set', async () => {
