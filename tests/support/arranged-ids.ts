@@ -92,8 +92,9 @@ const aRevert: ArrangedPath = {
 };
 const aChangeSet: ArrangedPath = {
   exists: async (tenant, mode) => {
-    const operations = [{ method: 'POST', path: '/v1/objects/accounts/records', body: { name: randomUUID() } }];
-    const body = { title: 'Add an account', operations };
+    // A deletion is valid even if a test has made a field of accounts mandatory.
+    const path = `/v1/objects/accounts/records/${await newRecord(tenant, mode, 'accounts')}`;
+    const body = { title: 'Delete an account', operations: [{ method: 'DELETE', path }] };
     const answer = await expectStatus(201, 'POST', '/v1/change-sets', { key: getKey(tenant, mode), body });
     const { id } = answer.body.data.change_set;
     // The digest in the example of the OpenAPI document.
