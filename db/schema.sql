@@ -4015,6 +4015,7 @@ declare
   each date;
   name text;
 begin
+  set local lock_timeout = '100ms';
   foreach each in array array[day, day + 1, day + 2] loop
     name := 'request_log_' || to_char(each, 'YYYY_MM_DD');
     if to_regclass(name) is null then
@@ -4022,7 +4023,7 @@ begin
         execute format('create table %I partition of request_log for values from (%L) to (%L)',
           name, first_request_id(each), first_request_id(each + 1));
         execute format('alter table %I enable row level security, force row level security', name);
-      exception when check_violation then
+      exception when check_violation or duplicate_table or lock_not_available then
         null;
       end;
     end if;
@@ -4376,6 +4377,10 @@ $function$;
 revoke execute on function drop_audit_partitions(date) from public;
 
 revoke execute on function drop_request_partitions(date) from public;
+
+revoke execute on function make_audit_partitions(date) from public;
+
+revoke execute on function make_request_partitions(date) from public;
 
 grant execute on function drop_audit_partitions(date) to crm_platform;
 

@@ -13,8 +13,9 @@ export type Volatile = Set<string>[];
 /**
  * Sends all requests in order.
  * @param settle runs before the first probe, before the first repeated one, before resetTestMode,
- * whose response counts rows that jobs may still be writing, and before and after the probes of
- * createExport, whose job counts the rows of one moment
+ * whose response counts rows that jobs may still be writing, before and after the probes of
+ * createExport, whose job counts the rows of one moment, and after those of startImport, whose job
+ * creates records that lists show in the order of their creation
  * @param each gets every response, and ends the run by returning false
  */
 export async function replay(
@@ -27,7 +28,9 @@ export async function replay(
   const counting = probes.findIndex(({ operation }) => operation.id === 'resetTestMode');
   for (const [index, probe] of probes.entries()) {
     const before = probes[index - 1];
-    const isBoundary = (before?.operation.id === 'createExport') !== (probe.operation.id === 'createExport');
+    const isBoundary =
+      (before?.operation.id === 'createExport') !== (probe.operation.id === 'createExport') ||
+      (before?.operation.id === 'startImport' && probe.operation.id !== 'startImport');
     if (index === 0 || index === counting || isBoundary || (probe.isAgain && !before?.isAgain)) await settle();
     const { observation, text } = await observe(baseUrl, probe);
     observations.push(observation);
