@@ -67,8 +67,9 @@ async function runImport(
   const { signal, onProgress } = options;
   const signaled = signal ? { signal } : {};
   let current = await open(client, options, signaled);
+  const hasFile = ['queued', 'running', 'completed'].includes(current.status);
   // The server forgets the size of a file after 30 days.
-  if (current.status !== 'awaiting_file' && current.file.bytes > 0 && current.file.bytes !== file.size)
+  if (hasFile && current.file.bytes > 0 && current.file.bytes !== file.size)
     throw new TypeError('the import has another file; create another import');
   const path = { id: current.id };
   let uploadedBytes = current.status === 'awaiting_file' ? 0 : file.size;

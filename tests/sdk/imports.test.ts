@@ -184,6 +184,14 @@ describe('run', () => {
     await crm.uploadImportPart({ path: { id }, query: { number: 9 }, body: new Blob(['A\n']) });
     await expect(crm.imports.run(new Blob(['name\nB\n']), { body, importId: id })).rejects.toThrow(TypeError);
   });
+
+  test('does not report the import of another file as its own', async () => {
+    const { crm } = newClient();
+    const options = { body, idempotencyKey: randomUUID() };
+    const first = await crm.imports.run(new Blob(['name\nA\n']), options);
+    expect(await crm.imports.run(new Blob(['name\nA\n']), options)).toEqual(first);
+    await expect(crm.imports.run(new Blob(['name\nA\nB\n']), options)).rejects.toThrow(TypeError);
+  });
 });
 
 test('the programs of the guide to bulk data import a file and export records', async () => {
