@@ -7,19 +7,19 @@ const verbs = new Set(
     act adapt add admit announce answer append apply approve ask asks assert attempt authenticate authorize await
     begin belongs book borrow break build call cancel change charge check choose claim clamp classify clean clear
     close collect compare complete compose compress compute concat configure connect consult consume contain convert
-    count create cut decide decode dedupe defer define delete deliver derive describe detect diff discard dispatch
-    dispose distribute download drop duplicate emit empty encode end enqueue ensure enter escape evict expand expect
-    expire explain extend extract fail fetch fill find finish fits flatten fold follow forget format free fulfill
-    generate get go group guard handle hash hide hold identify ignore insert inspect install intersect invent invite
-    isolate iterate join judge keep list load lock look looks mail make map mark match matches merge migrate mint
-    mirror move negotiate normalize note observe offer open order override parse pass pause pick plan post postpone
-    predict prepare propose prune publish purge put qualify quote raise read rebuild receive recompute record
-    recover redact redirect reduce refine refresh refuse register rehearse reindex reject release reload remove render
-    renew reopen reorder replace replay report require resolve respond restart restore resume retag retry return
-    reveals reverse revert revoke rotate route run sanitize save seal search select send serve set settle show
-    shrink sign sleep sort split start stop store submit subscribe subtract suggest sum summarize sweep sync take
-    terminate test throw trace transform translate trash truncate undo unite unlink unlock unmerge unpack
-    unsubscribe unwrap update upload upsert validate verify wait wake warn watch widen withdraw write
+    count create cut decide decode dedupe defer define delete deliver derive describe detect diff digest discard
+    dispatch dispose distribute download drop duplicate emit empty encode end enqueue ensure enter escape evict
+    expand expect expire explain extend extract fail fetch fill find finish fits flatten fold follow forget format
+    free fulfill generate get go group guard handle hash hide hold identify ignore insert inspect install intersect
+    invent invite isolate iterate join judge keep list load lock look looks mail make map mark match matches merge
+    migrate mint mirror move negotiate normalize note observe offer open order override parse pass pause pick pin
+    plan post postpone predict prepare propose prune publish purge put qualify quote raise read rebuild receive
+    recompute record recover redact redirect reduce refine refresh refuse register rehearse reindex reject release
+    reload remove render renew reopen reorder replace replay report require resolve respond restart restore resume
+    retag retry return reveals reverse revert revoke rotate route run sanitize save seal search select send serve
+    set settle show shrink sign sleep sort split start stop store submit subscribe subtract suggest sum summarize
+    sweep sync take terminate test throw trace transform translate trash truncate try undo unite unlink unlock
+    unmerge unpack unsubscribe unwrap update upload upsert validate verify wait wake warn watch widen withdraw write
   `
     .trim()
     .split(/\s+/),

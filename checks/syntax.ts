@@ -20,7 +20,7 @@ export interface NamedFunction {
   name: string;
   /** True if another file can import it. */
   exported: boolean;
-  /** What it returns, as written: a type, or the expression of an arrow function without one. */
+  /** The return type as written, or the expression of an arrow function without one. */
   returns: string;
   line: number;
 }

@@ -12,7 +12,7 @@ export async function insertRequestBlocks(sql: Sql, blocks: readonly RequestBloc
   await insertion.of(sql, blocks as unknown as readonly Record<string, unknown>[]);
 }
 
-/** Where to look for requests: bounds of the ids of blocks, and what they must contain. */
+/** The part of the log to search: bounds of the ids of blocks, and terms that they must contain. */
 export interface BlockFilter {
   /** The lowest and the highest last id of a block; both are inclusive. */
   lowestId: string;

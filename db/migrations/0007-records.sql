@@ -589,7 +589,7 @@ create table feed_events (
   primary key (company_id, test_mode, "position")
 );
 alter table feed_events alter column company_id set (n_distinct = 100);
--- What a request caused. Changes of the server itself have no request.
+-- Finds the events of a request. Changes of the server itself have no request.
 create index feed_events_of_request on feed_events (company_id, test_mode, request_id) where request_id is not null;
 alter table feed_events enable row level security, force row level security;
 create policy tenant on feed_events to crm_app

@@ -1,6 +1,6 @@
 // An API key as requests are checked against it, whether it is still valid or not.
 
-/** Whether writes take effect, or become change sets that wait for a person. */
+/** How a credential writes: writes take effect, or become change sets that wait for a person. */
 export type WriteMode = 'direct' | 'propose';
 
 export interface ApiKey {

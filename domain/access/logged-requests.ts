@@ -23,5 +23,5 @@ export interface LoggedRequest {
   error: string | null;
 }
 
-/** What the log shows of every request. */
+/** A request as lists of the log show it. */
 export type RequestSummary = Omit<LoggedRequest, 'companyId' | 'testMode' | 'requestBody' | 'error'>;

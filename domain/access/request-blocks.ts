@@ -37,7 +37,7 @@ export const toTerm = {
   actor: (id: string): string => `actor:${id}`,
 };
 
-/** What the requests of one client with the same result have in common, in a fixed order. */
+/** Values that requests of one client with the same result share, in a fixed order. */
 type Shared = [
   method: string,
   operation: string,
@@ -66,7 +66,7 @@ type Details = Record<string, Pick<LoggedRequest, 'requestBody' | 'error'>>;
 interface WaitingTenant {
   companyId: string;
   testMode: boolean;
-  /** What its requests share, each with its number. */
+  /** The shared values, each with its number. */
   shared: Map<string, number>;
   /** The latest of them: the next request usually shares the same. */
   last: { shared: Shared; number: number } | undefined;

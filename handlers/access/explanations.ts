@@ -144,7 +144,7 @@ async function judgeObject(
   const id = body.record_id;
   if (id === undefined) return;
   report.begin('reach');
-  // What the asker does not see stays unknown to it, whatever the judged credential sees.
+  // A record that the asker does not see stays unknown to it, even if the judged credential sees it.
   const reach = asker.computeReach?.([`${object}:view`]) ?? asker.reach;
   const isShown = isVisible(object, workspace, asker) && (await hasRecord(sql, { ...asker, reach }, object, id));
   if (!isShown) throw new ApiError('NOT_FOUND', 'There is no such record among those that you can see.');
@@ -175,5 +175,5 @@ function judgeField(
   report.pass(isRead ? 'The object has the field.' : 'The field can be written.');
 }
 
-/** Problems of a field itself, whatever its value. */
+/** Problems of a field that do not depend on its value. */
 const aboutFields = new Set<FieldProblem['code']>(['UNKNOWN_FIELD', 'READ_ONLY', 'IMMUTABLE']);

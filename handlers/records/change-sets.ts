@@ -3,13 +3,12 @@ import * as db from '../../db/records/change-sets.ts';
 import { ApiError, conflict, orNotFound } from '../../runtime/errors.ts';
 import type { Call, Handler } from '../../runtime/handler.ts';
 import { readPage } from '../../runtime/paging.ts';
+import { applyChangeSet, requireScopes } from '../../services/records/change-set-application.ts';
 import { toChangeSet, toSummary } from '../../services/records/change-set-view.ts';
 import {
-  applyChangeSet,
   proposeChangeSet,
   recordChangeSet,
   requirePending,
-  requireScopes,
   toPerson,
   toSkipped,
   toViewer,

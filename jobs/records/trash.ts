@@ -4,14 +4,8 @@ import type { Sql } from '../../db/client/pool.ts';
 import type { TenantScope } from '../../db/client/tenant.ts';
 import { loadWorkspaceRows } from '../../db/objects/workspace.ts';
 import { retag } from '../../db/records/applied-tags.ts';
-import {
-  findDueTrash,
-  findRestoring,
-  forgetRestored,
-  purgeSomeExpired,
-  restoreReferences,
-  takeRestoring,
-} from '../../db/records/trash.ts';
+import { findRestoring, restoreReferences, takeRestoring } from '../../db/records/restoration.ts';
+import { findDueTrash, forgetRestored, purgeSomeExpired } from '../../db/records/trash.ts';
 import { buildWorkspace, getBuiltinObject } from '../../domain/objects/workspace.ts';
 import { describeFilling } from '../../domain/records/restoring.ts';
 import { findRecordsToRetag, listRetaggedNames } from '../../domain/settings/tags.ts';

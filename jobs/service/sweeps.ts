@@ -25,8 +25,8 @@ import type { JobContext } from '../runner.ts';
 
 /**
  * Creates the next partitions of the request log. Requests of days without one go to the default
- * partition. After a pause of several days that partition can be too large to create others beside
- * it in time; this must not stop the sweeps, which empty it.
+ * partition. After a pause of several days that partition can be too large to create others in time.
+ * This must not stop the sweeps, which empty it.
  */
 async function createRequestPartitions({ platform, log }: JobContext): Promise<void> {
   await platform

@@ -6,7 +6,7 @@ import { isTestKey } from '../credentials/secrets.ts';
 import { ApiError } from '../errors.ts';
 import { findUsedInQuery } from '../openapi/deprecation.ts';
 import type { PreparedBody } from '../openapi/prepared-body.ts';
-import { buildRouter, type Route } from '../openapi/router.ts';
+import { buildRouter, type Route, type Router } from '../openapi/router.ts';
 import { Admission } from '../pipeline/admission.ts';
 import { asksForDryRun, dryRunHeader, unsupportedDryRun } from '../pipeline/dry-run.ts';
 import { Failures } from '../pipeline/failures.ts';
@@ -63,8 +63,9 @@ export function buildServer(parts: ServerParts): { server: Server; perform: Perf
   const { log, limits } = parts;
   const failures = new Failures(log);
   const admission = new Admission(parts);
-  const runner = new OperationRunner(parts, admission, failures);
-  const answerTo = buildAnswering(parts, admission, runner, failures);
+  const route = buildRouter(parts.document.operations);
+  const runner = new OperationRunner(parts, admission, failures, route);
+  const answerTo = buildAnswering(parts, admission, runner, failures, route);
   /** Requests whose clients sent `Expect: 100-continue`. */
   const waitsForInvitation = new WeakSet<IncomingMessage>();
   const connections = new Connections(
@@ -164,9 +165,9 @@ function buildAnswering(
   admission: Admission,
   runner: OperationRunner,
   failures: Failures,
+  route: Router,
 ): Answering {
-  const { document, pages } = parts;
-  const route = buildRouter(document.operations);
+  const { pages } = parts;
   const screenAt = routePageRequests(parts);
   const findProgramRoute = routeProgramRequests(parts, admission, runner, failures);
 

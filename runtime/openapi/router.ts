@@ -8,11 +8,11 @@ export type Route =
   | { kind: 'not_found' }
   | { kind: 'method_not_allowed'; methods: string[] };
 
-/**
- * Builds the tree.
- * @returns a function from method and path (without the query) to the route; HEAD finds what GET finds
- */
-export function buildRouter(operations: readonly Operation[]): (method: string, path: string) => Route {
+/** Finds the route of a method and a path without its query. HEAD finds the route of GET. */
+export type Router = (method: string, path: string) => Route;
+
+/** Builds the tree. */
+export function buildRouter(operations: readonly Operation[]): Router {
   const tree = FindMyWay({ caseSensitive: true, ignoreTrailingSlash: false, maxParamLength: 1024 });
   const methodsOfTemplate = new Map<string, string[]>();
   for (const operation of operations) {

@@ -45,7 +45,7 @@ export interface CallParts {
   inboundUrls(companyId: string, environment: 'live' | 'test'): InboundUrls;
 }
 
-/** What differs between a call of its own and one inside another transaction. */
+/** The services that differ between a separate call and one inside another transaction. */
 export interface ServicesOfCall {
   /** Absent for operations that cannot run others. */
   nested?: () => NestedOperations;

@@ -6,7 +6,7 @@ import type { Caller } from '../caller.ts';
 import { authorize, requireScope } from '../credentials/authorization.ts';
 import type { NestedOperation, NestedOperations, NestedOutcome, NestedRequest } from '../handler.ts';
 import type { Operation } from '../openapi/document.ts';
-import { buildRouter } from '../openapi/router.ts';
+import type { Router } from '../openapi/router.ts';
 import type { BoundDatabase } from './call-database.ts';
 import type { CallParts } from './call-services.ts';
 import { CallState } from './call-state.ts';
@@ -33,12 +33,12 @@ export interface OuterCall {
 export class NestedCalls {
   readonly #parts: NestedParts;
   readonly #failures: Failures;
-  readonly #route: ReturnType<typeof buildRouter>;
+  readonly #route: Router;
 
-  constructor(parts: NestedParts, failures: Failures) {
+  constructor(parts: NestedParts, failures: Failures, route: Router) {
     this.#parts = parts;
     this.#failures = failures;
-    this.#route = buildRouter(parts.document.operations);
+    this.#route = route;
   }
 
   /** Returns the operations of one call. They see the configuration that earlier ones changed. */

@@ -24,6 +24,7 @@ import { Semaphore } from '../limits/semaphore.ts';
 import { findUsedInBody } from '../openapi/deprecation.ts';
 import type { Operation } from '../openapi/document.ts';
 import { PreparedBody } from '../openapi/prepared-body.ts';
+import type { Router } from '../openapi/router.ts';
 import type { Admission, AdmissionParts, RoutedRequest } from './admission.ts';
 import { CallState } from './call-state.ts';
 import { Deadline, DeadlinePassed } from './deadline.ts';
@@ -91,11 +92,11 @@ export class OperationRunner {
    */
   readonly #uploading = new WeakSet<object>();
 
-  constructor(parts: RunnerParts, admission: Admission, failures: Failures) {
+  constructor(parts: RunnerParts, admission: Admission, failures: Failures, route: Router) {
     this.#parts = parts;
     this.#failures = failures;
     this.#admission = admission;
-    this.#nested = new NestedCalls(parts, failures);
+    this.#nested = new NestedCalls(parts, failures, route);
   }
 
   /** Returns true while a connection receives a file. */
@@ -214,7 +215,7 @@ export class OperationRunner {
       deadline,
       { nested },
     );
-    if (caller.mustPropose && operation.dryRun && !trace.dryRun && !asksForDryRun(operation, body))
+    if (caller.mustPropose && operation.dryRun && !trace.dryRun && !isPreview(operation, body))
       call.proposal = {
         title: operation.summary,
         method: operation.method as NestedMethod,
@@ -554,8 +555,8 @@ function successHeaders(
   };
 }
 
-/** Returns true if a body asks for a dry run, in an operation that declares that. */
-const asksForDryRun = ({ takesDryRun }: Operation, body: unknown): boolean =>
+/** Returns true if the body of an operation that declares `dry_run` sets it. */
+const isPreview = ({ takesDryRun }: Operation, body: unknown): boolean =>
   takesDryRun && (body as { dry_run?: unknown } | null | undefined)?.dry_run === true;
 
 /** True if the handler receives the body's problems. Otherwise they are rejected before it runs. */

@@ -13,7 +13,7 @@ const silence = 30_000;
 /** Milliseconds until a call rejected by `429` may be repeated. */
 const pause = 1000;
 
-/** What each value of the header does before the operation runs. */
+/** The effect of each value of the header before the operation runs. */
 const faults: Readonly<Record<string, (trace: Trace, figures: RateFigures) => void>> = {
   429: (trace, { limit }) => {
     const now = Date.now();

@@ -4,21 +4,23 @@ import { findStandingMerges } from '../../db/records/merges.ts';
 import { findRecordsBeyondReach } from '../../db/records/records.ts';
 import { findReferences } from '../../db/records/references.ts';
 import {
-  awaitReferred,
   findTrashedLinks,
   findTrashedValues,
-  forgetRestored,
-  holdExisting,
   insertDeletedRecords,
-  type LockedRecord,
-  lockDeletedRecords,
-  lockInTrash,
   notePendingReferences,
   passLinks,
   restoreLinks,
   restoreReferences,
   restoreTags,
   stopClearing,
+} from '../../db/records/restoration.ts';
+import {
+  forgetRestored,
+  holdExisting,
+  keepReferences,
+  type LockedRecord,
+  lockDeletedRecords,
+  lockInTrash,
 } from '../../db/records/trash.ts';
 import { recomputeFollowups } from '../../db/sales/activity-effects.ts';
 import { reopenClocks } from '../../db/settings/sla-clocks.ts';
@@ -394,7 +396,7 @@ async function awaitMissing(
     missing.map(({ field, to, object: of }) => ({ of, reference: { object, id: before.id, field, to } })),
   );
   for (const [of, waiting] of Map.groupBy(references, (each) => each.of))
-    await awaitReferred(
+    await keepReferences(
       sql,
       caller,
       of,

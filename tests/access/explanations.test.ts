@@ -384,16 +384,16 @@ describe('foreign data', () => {
     await expectStatus(200, 'DELETE', recordsPath('accounts', deleted.id), { key: tenant.key });
     const narrow = await newKey(tenant, { reach: { kind: 'branch', id: await newBranch(tenant) } });
     const judged = await keyId(tenant.key);
-    const told: Explained[] = [];
+    const answers: Explained[] = [];
     for (const record_id of [foreign.id, deleted.id, far.id, randomUUID()])
-      told.push(await explain({ api_key_id: judged, action: 'edit', object: 'accounts', record_id }, narrow));
-    expect(told[0]).toMatchObject({ allowed: false, error: { status: 404, code: 'NOT_FOUND' } });
-    expect(findFailure(told[0] as Explained)).toBe('reach');
-    for (const each of told) expect(each).toEqual(told[0]);
+      answers.push(await explain({ api_key_id: judged, action: 'edit', object: 'accounts', record_id }, narrow));
+    expect(answers[0]).toMatchObject({ allowed: false, error: { status: 404, code: 'NOT_FOUND' } });
+    expect(findFailure(answers[0] as Explained)).toBe('reach');
+    for (const each of answers) expect(each).toEqual(answers[0]);
     // A caller that may not view the object learns nothing of its records either.
     const blind = await newKey(tenant, { scopes: ['access_control:view'] });
     const asked = { api_key_id: judged, action: 'edit', object: 'accounts', record_id: far.id };
-    expect(await explain(asked, blind)).toEqual(told[0]);
+    expect(await explain(asked, blind)).toEqual(answers[0]);
     expect((await explain(asked)).allowed).toBe(true);
   });
 });

@@ -170,7 +170,7 @@ export const acrossCompanies: Readonly<Record<string, string>> = {
   'db/scheduling/reservations.ts sweepHeldTimes': 'finds companies with expired holds, by an index',
   'db/records/stored-files.ts findFilesToRemove': 'finds companies with files to remove, by an index',
   'db/records/trash.ts findDueTrash': 'finds companies with deleted records past their retention, by an index',
-  'db/records/trash.ts findRestoring': 'finds companies with references to restore, by an index',
+  'db/records/restoration.ts findRestoring': 'finds companies with references to restore, by an index',
   'db/records/exports.ts findDueExports': 'finds companies with due exports, by an index',
   'db/records/exports.ts expireExports': 'finds companies with expired files, by an index',
   'db/records/exports.ts sweepExports': 'finds companies with exports past their retention, by an index',

@@ -85,7 +85,7 @@ describe('run', () => {
     );
   });
 
-  test('reads a file of the disk, whatever its type', async () => {
+  test('reads a file of the disk of any type', async () => {
     const folder = await mkdtemp(join(tmpdir(), 'sdk-import-'));
     try {
       const { file, mark } = newFile();

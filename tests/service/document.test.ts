@@ -81,8 +81,9 @@ describe('the curl samples', () => {
         expect(findOperation(read.method, read.path)?.id).toBe(id);
         expect(read.headers.get('x-api-key')).toBe(scheme === 'apiKey' ? 'the-key' : null);
         if (scheme === 'session') expect(read.headers.get('authorization')).toBe('Bearer the-token');
-        // Other samples send a form.
-        if (media?.[0] === 'application/json' && read.headers.get('content-type') === 'application/json') {
+        // curl itself sets the type of a form.
+        if (media?.[0] === 'application/json' && !sample.source.includes(" -F '")) {
+          expect(read.headers.get('content-type')).toBe('application/json');
           const examples = [
             media[1].example,
             ...Object.values(media[1].examples ?? {}).map((each) => ('value' in each ? each.value : undefined)),

@@ -16,7 +16,7 @@ import { digestRows, listDigestedTables } from '../support/row-digests.ts';
 import { database, newKey, type Tenant } from '../support/tenants.ts';
 import { openedByKey, openedByOAuth } from '../support/walk.ts';
 
-/** What a proposal itself writes. */
+/** Tables that a proposal itself writes. */
 const ownTables = ['change_sets', 'audit_logs', 'outbox_events', 'idempotency_records'];
 const writes = operations.filter(({ method, declared }) => method !== 'GET' && !declared['x-only-reads']);
 const isWrite = ({ id }: { id: string }): boolean => writes.some((each) => each.id === id);
