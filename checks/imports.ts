@@ -55,6 +55,7 @@ const recordWrites = ['db/records/writing.ts', 'db/sales/lead-writing.ts'];
  * plans and roles.
  */
 const sharedWithRuntime = [
+  'domain/access/request-blocks.ts',
   'domain/access/request-redaction.ts',
   'domain/access/scopes.ts',
   'domain/objects/builtin.ts',

@@ -16,6 +16,16 @@ interface Queue<Request, Block> {
   take(): readonly Block[];
 }
 
+/** Some requests of a batch were not written. */
+export class LostRequests extends Error {
+  readonly requests: number;
+
+  constructor(requests: number, cause: unknown) {
+    super(String(cause), { cause });
+    this.requests = requests;
+  }
+}
+
 /** The log of a process. Nothing waits for it, and it never fails. */
 export class RequestLog<Request, Block> {
   readonly #queue: Queue<Request, Block>;
@@ -26,7 +36,10 @@ export class RequestLog<Request, Block> {
   /** Requests that were not recorded, since the start. */
   dropped = 0;
 
-  /** @param onFailure gets the error of a batch that is lost, and its number of requests */
+  /**
+   * @param write rejects with LostRequests if only a part of the batch was lost
+   * @param onFailure gets the error, and the number of requests that were lost
+   */
   constructor(
     queue: Queue<Request, Block>,
     write: (blocks: readonly Block[]) => Promise<void>,
@@ -72,8 +85,9 @@ export class RequestLog<Request, Block> {
       try {
         await this.#write(this.#queue.take());
       } catch (error) {
-        this.dropped += size;
-        this.#onFailure(error, size);
+        const lost = error instanceof LostRequests ? error.requests : size;
+        this.dropped += lost;
+        this.#onFailure(error, lost);
       }
     } while (this.#queue.size >= batchSize);
   }

@@ -1,6 +1,6 @@
 // The queue of the request log: batches, its bound, failures, and the flush when a process stops.
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
-import { RequestLog } from '../../runtime/telemetry/request-log.ts';
+import { LostRequests, RequestLog } from '../../runtime/telemetry/request-log.ts';
 
 class NumberQueue {
   #numbers: number[] = [];
@@ -75,6 +75,16 @@ test('drops and counts requests beyond 10,000 that wait for the database, and th
   expect(failures).toEqual([2000]);
   expect(log.dropped).toBe(2003);
   expect(written.flat()).toHaveLength(10_000);
+});
+
+test('counts only the requests that were lost if a part of a batch was written', async () => {
+  const log = openLog();
+  write = async () => {
+    throw new LostRequests(3, new Error('one statement failed'));
+  };
+  add(log, 2000);
+  await vi.advanceTimersByTimeAsync(0);
+  expect([log.dropped, failures]).toEqual([3, [3]]);
 });
 
 test('writes everything that is queued when the process stops', async () => {
