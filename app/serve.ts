@@ -28,6 +28,7 @@ import { SessionTokens } from '../runtime/credentials/session-tokens.ts';
 import { SignedTokens } from '../runtime/credentials/signed-tokens.ts';
 import { Files } from '../runtime/files/files.ts';
 import { createLoad } from '../runtime/http/connections.ts';
+import { serveAssets } from '../runtime/http/page-assets.ts';
 import { buildServer, type ServerParts } from '../runtime/http/server.ts';
 import { QuotaLedger } from '../runtime/limits/quota-ledger.ts';
 import { MemoryCounters } from '../runtime/limits/rate-limit-memory.ts';
@@ -36,6 +37,7 @@ import { buildPublicPolicies, RateLimits } from '../runtime/limits/rate-limits.t
 import { buildDocsPages } from '../runtime/openapi/docs-page.ts';
 import { loadDocument } from '../runtime/openapi/document.ts';
 import { OutgoingClient } from '../runtime/outbound/client.ts';
+import { pageStyle } from '../runtime/pages/style.ts';
 import { Cursors } from '../runtime/paging.ts';
 import { FeedNotifier, type FeedPosition } from '../runtime/pipeline/feed-notifier.ts';
 import type { Perform } from '../runtime/pipeline/in-process.ts';
@@ -47,6 +49,8 @@ import { proposals } from '../services/records/proposals.ts';
 import { createTestPages } from '../web/checkout/test-pages.ts';
 import { consolePolicy, createConsoleRoutes } from '../web/console/console.ts';
 import { newPasswordPolicy } from '../web/console/forgotten-password.ts';
+import { consoleScript } from '../web/pages/script.ts';
+import { consoleStyle } from '../web/pages/style.ts';
 import { createEngagementRoutes, engagementPolicy } from '../web/recipients/engagement.ts';
 import { createUnsubscribePage, unsubscribePolicy } from '../web/recipients/unsubscribe.ts';
 import { createCalendarClient, openCalendars } from './calendar-provider.ts';
@@ -315,7 +319,7 @@ function createRoutes(
         firstScopes,
       }),
     },
-    pages: buildDocsPages(document, baseUrl),
+    pages: { ...buildDocsPages(document, baseUrl), ...serveAssets([pageStyle, consoleStyle, consoleScript]) },
   };
 }
 
