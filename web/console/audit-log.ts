@@ -1,6 +1,7 @@
 // The audit log: who did what and when, and everything that one request did.
 import { type Html, html, isolateText } from '../../runtime/pages/html.ts';
-import { errorSummary, field, formatTime, nextPageLink, submitOrShowAgain, type Typed, table } from '../pages/forms.ts';
+import { formatTime, nextPageLink, table } from '../pages/components.ts';
+import { errorSummary, field, submitOrShowAgain, type Typed } from '../pages/forms.ts';
 import { consolePage } from '../pages/layout.ts';
 import { ask, buildAddress, type ConsoleParts, type Data, type PersonalRequest, type Show } from '../pages/requests.ts';
 

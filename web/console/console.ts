@@ -18,8 +18,8 @@ import { mintKey, newKey, revokeKey, rotateKey, saveWriteMode, showKey, showKeys
 import { revokeApp, showApps } from './apps.ts';
 import { showAuditLog } from './audit-log.ts';
 import { showForgottenPassword, showNewPassword } from './forgotten-password.ts';
+import { showHome } from './home.ts';
 import { decideDraft, decideRun, showMessages, showRun } from './messages.ts';
-import { showOverview } from './overview.ts';
 import { changePassword, showPassword } from './password.ts';
 import { changePlan, openPortal, showPlan, startCheckout } from './plan.ts';
 import { endOneSession, endOtherSessions, showSessions } from './sessions.ts';
@@ -56,7 +56,7 @@ const webhook = `/console/webhooks/(?<id>${uuid})`;
 const delivery = `${webhook}/deliveries/(?<delivery>${uuid})`;
 
 const routes: readonly Route[] = [
-  { path: '/console/?', show: showOverview },
+  { path: '/console/?', show: showHome },
   { path: '/console/sign-out', send: signOut },
   { path: '/console/messages', show: showMessages },
   { path: `/console/messages/(?<id>${uuid})`, send: decideDraft, recent: 'send' },

@@ -6,12 +6,14 @@ import { buildAddress, buildHomeAddress, type PersonalRequest } from './requests
 import { consoleScript } from './script.ts';
 import { consoleStyle } from './style.ts';
 
-/** An entry of the menu and the overview. */
+/** Groups of the menu, in their order. The first has no heading. */
+const groups = ['', 'Review', 'Developers', 'Workspace', 'Your account'] as const;
+
+/** An entry of the menu. */
 export interface Place {
   path: string;
   name: string;
-  /** The description on the overview. */
-  about: string;
+  group: (typeof groups)[number];
   /** Scopes of which the person needs at least one. Absent: no scope is needed. */
   scopes?: readonly string[];
   role?: string;
@@ -21,53 +23,53 @@ export interface Place {
   hasModes?: true;
 }
 
-const overview = '/console';
+const home = '/console';
 
 const places: readonly Place[] = [
-  { path: overview, name: 'Overview', about: '', hasModes: true },
+  { path: home, name: 'Home', group: '', hasModes: true },
   {
     path: '/console/messages',
     name: 'Messages',
+    group: 'Review',
     hasModes: true,
     scopes: ['inbox:create'],
     further: '/console/campaigns/',
-    about: 'Approve or reject messages before they are sent.',
   },
   {
     path: '/console/api-keys',
     name: 'API keys',
+    group: 'Developers',
     role: 'Company_Admin',
-    about: 'Create, rotate and revoke API keys.',
   },
   {
     path: '/console/apps',
     name: 'Apps',
+    group: 'Developers',
     role: 'Company_Admin',
-    about: 'See which apps and agents have access, and revoke it.',
   },
   {
     path: '/console/webhooks',
     name: 'Webhooks',
+    group: 'Developers',
     hasModes: true,
     scopes: ['webhooks:view', 'settings:view'],
-    about: 'Manage webhook endpoints, and inspect and replay their deliveries.',
   },
   {
     path: '/console/plan',
     name: 'Plan',
+    group: 'Workspace',
     hasModes: true,
     scopes: ['billing:view'],
-    about: 'See and change the plan, seats and modules. See usage and invoices.',
   },
   {
     path: '/console/audit-log',
     name: 'Audit log',
+    group: 'Workspace',
     hasModes: true,
     scopes: ['settings:view'],
-    about: 'See who did what and when, or everything that one request did.',
   },
-  { path: '/console/sessions', name: 'Sessions', about: 'See where you are signed in, and end sessions.' },
-  { path: '/console/password', name: 'Password', about: 'Change your password.' },
+  { path: '/console/sessions', name: 'Sessions', group: 'Your account' },
+  { path: '/console/password', name: 'Password', group: 'Your account' },
 ];
 
 /** Returns the entries that the caller can open. */
@@ -93,14 +95,19 @@ function buildFrame({ person, testMode, address }: Pick<PersonalRequest, 'person
   const asked = (address.split('?')[0] ?? '').replace(/\/$/, '');
   const open = caller.mustChangePassword ? [] : listPlaces(caller);
   const here = open.find(({ path, further = `${path}/` }) =>
-    // Every path starts with that of the overview.
-    path === overview ? asked === overview : `${asked}/`.startsWith(`${path}/`) || asked.startsWith(further),
+    // Every path starts with that of Home.
+    path === home ? asked === home : `${asked}/`.startsWith(`${path}/`) || asked.startsWith(further),
   );
   const link = (path: string, isTest: boolean): string =>
-    path === overview ? buildHomeAddress(isTest) : buildAddress(path, isTest);
+    path === home ? buildHomeAddress(isTest) : buildAddress(path, isTest);
   const item = ({ path, name }: Place): Html => {
     const current = path === asked ? 'page' : path === here?.path ? 'true' : 'false';
     return html`<li><a href="${link(path, testMode)}" aria-current="${current}">${name}</a></li>`;
+  };
+  const section = (group: Place['group']): Html | null => {
+    const listed = open.filter((place) => place.group === group);
+    if (listed.length === 0) return null;
+    return html`${group === '' ? null : html`<h2>${group}</h2>`}<ul>${listed.map(item)}</ul>`;
   };
   const other = here?.hasModes
     ? html` <a href="${link(here.path, !testMode)}">Switch to ${testMode ? 'live' : 'test'} mode</a>`
@@ -115,6 +122,6 @@ function buildFrame({ person, testMode, address }: Pick<PersonalRequest, 'person
 <button class="quiet">Sign out</button>
 </form>
 </header>
-${open.length === 0 ? null : html`<nav class="menu" aria-label="Console"><ul>${open.map(item)}</ul></nav>`}`;
+${open.length === 0 ? null : html`<nav class="menu" aria-label="Console">${groups.map(section)}</nav>`}`;
   return { before, style: consoleStyle.address, script: consoleScript.address };
 }

@@ -80,7 +80,7 @@ export const buildAddress = (path: string, testMode: boolean, more: Record<strin
 };
 
 /**
- * Returns the address of the overview. It also names live mode, because the page chooses a mode if
+ * Returns the address of the home page. It also names live mode, because the page chooses a mode if
  * none is given.
  */
 export const buildHomeAddress = (testMode: boolean): string => `/console?mode=${testMode ? 'test' : 'live'}`;

@@ -31,7 +31,7 @@ main:focus { outline: none }
   nav.menu ul { flex-direction: column }
   main { padding: var(--space-6) var(--space-8) 4rem; min-width: 0; grid-column: 2 }
 }
-@media (max-width: 59.99rem) { nav.menu h2 { position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%) } nav.menu section { display: contents } nav.menu { display: flex; flex-wrap: wrap } }
+@media (max-width: 59.99rem) { nav.menu h2 { position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%) } nav.menu ul { display: contents } nav.menu { display: flex; flex-wrap: wrap } nav.menu li { display: block } }
 
 /* Forms */
 form.inline { display: flex; flex-wrap: wrap; align-items: end; gap: 0 var(--space-4); margin-bottom: var(--space-4); max-width: 44rem }
@@ -45,7 +45,8 @@ main > form:not(.inline):not(.line), main > section > form:not(.inline):not(.lin
 .choices > fieldset { display: contents }
 .choices .ticks { display: flex; flex-wrap: wrap; gap: 0 var(--space-4) }
 .choices label { margin: var(--space-1) 0; font-weight: 400 }
-.choices legend { float: left; padding: 0; margin: 0 }
+.choices legend { float: left; padding: 0; margin: 0; font-weight: 400; color: var(--quiet) }
+.presets { display: flex; flex-wrap: wrap; gap: 0 var(--space-4); list-style: none; margin: 0 0 var(--space-2); padding: 0 }
 
 /* Components */
 .secret { user-select: all; display: block; padding: var(--space-3); background: var(--ground); border: 1px solid var(--line); border-radius: var(--radius-small); font-size: 1rem }
@@ -89,6 +90,8 @@ figcaption { font-weight: 600; margin-bottom: var(--space-2) }
 @media (max-width: 45rem) {
   .facts, .choices { display: block }
   .facts dd { margin-bottom: var(--space-2) }
+  .choices > fieldset { display: block; border: 0; padding: 0; margin: 0 0 var(--space-2) }
+  .choices legend { float: none; font-weight: 600 }
   table, tbody, tr, td { display: block }
   thead { position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%) }
   tr { border: 1px solid var(--line); border-radius: var(--radius); padding: var(--space-2) var(--space-3); margin-bottom: var(--space-3) }
