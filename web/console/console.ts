@@ -22,6 +22,7 @@ import { showHome } from './home.ts';
 import { decideDraft, decideRun, showMessages, showRun } from './messages.ts';
 import { changePassword, showPassword } from './password.ts';
 import { changePlan, openPortal, showPlan, startCheckout } from './plan.ts';
+import { showRequest, showRequests } from './request-log.ts';
 import { endOneSession, endOtherSessions, showSessions } from './sessions.ts';
 import { readSession, renewSession, signIn, signOut } from './sign-in.ts';
 import { replayDelivery, showDelivery } from './webhook-deliveries.ts';
@@ -92,6 +93,8 @@ const routes: readonly Route[] = [
   { path: '/console/plan/portal', send: openPortal },
   { path: '/console/plan/change', send: changePlan },
   { path: '/console/audit-log', show: showAuditLog },
+  { path: '/console/requests', show: showRequests },
+  { path: `/console/requests/(?<id>${uuid})`, show: showRequest },
   { path: '/console/sessions', show: showSessions },
   { path: `/console/sessions/(?<id>${uuid})/end`, send: endOneSession },
   { path: '/console/sessions/end-others', send: endOtherSessions },

@@ -55,6 +55,13 @@ const places: readonly Place[] = [
     scopes: ['webhooks:view', 'settings:view'],
   },
   {
+    path: '/console/requests',
+    name: 'Requests',
+    group: 'Developers',
+    hasModes: true,
+    scopes: ['settings:view'],
+  },
+  {
     path: '/console/plan',
     name: 'Plan',
     group: 'Workspace',
