@@ -50,7 +50,7 @@ describe('a page', () => {
   });
 
   test('shows pages in the menu only with permission, and rejects others with the missing permission', async () => {
-    // Names live mode, because the overview chooses a mode if none is given.
+    // Names live mode, because the home page chooses a mode if none is given.
     const home = '/console?mode=live';
     const everybody = [home, '/console/sessions', '/console/password'];
     const menus = {
@@ -60,12 +60,20 @@ describe('a page', () => {
         '/console/api-keys',
         '/console/apps',
         '/console/webhooks',
+        '/console/requests',
         '/console/plan',
         '/console/audit-log',
         '/console/sessions',
         '/console/password',
       ],
-      Viewer: [home, '/console/webhooks', '/console/audit-log', '/console/sessions', '/console/password'],
+      Viewer: [
+        home,
+        '/console/webhooks',
+        '/console/requests',
+        '/console/audit-log',
+        '/console/sessions',
+        '/console/password',
+      ],
       nobody: everybody,
     };
     for (const [role, expected] of Object.entries(menus)) {
@@ -96,7 +104,7 @@ describe('a page', () => {
 
   test('shows an unknown page like any other error page', async () => {
     const { status, text } = await admin.ask('/console/nowhere');
-    expect([status, readMenu(text).length]).toEqual([404, 9]);
+    expect([status, readMenu(text).length]).toEqual([404, 10]);
     expect((await admin.ask(`/console/api-keys/${furnished.webhook}`)).status).toBe(404);
   });
 

@@ -11,7 +11,7 @@ import { adminPassword, database } from '../support/tenants.ts';
 import { newDelivery } from '../support/webhooks.ts';
 
 const base = inject('baseUrl');
-const none = { apiKey: '', webhook: '', delivery: '', campaign: '', run: '' };
+const none = { apiKey: '', webhook: '', delivery: '', campaign: '', run: '', request: '' };
 const names = Object.keys(listPages(none));
 const sizes = { wide: 1280, small: 320 };
 
@@ -53,10 +53,13 @@ describe.skipIf(!findProgram('chromium'))(`in a browser${skipNote('chromium')}`,
     return page;
   };
 
-  test.each([...names, 'sign-in'])('shows %s accessibly, also on a small screen', async (name) => {
+  test.each([...names, 'sign-in'])('shows %s accessibly in both themes, also on a small screen', async (name) => {
     for (const size of ['wide', 'small'] as const) {
       const page = await openPage(size, name);
-      expect(await accessibilityProblems(page)).toEqual([]);
+      for (const colorScheme of ['dark', 'light'] as const) {
+        await page.emulateMedia({ colorScheme });
+        expect(await accessibilityProblems(page)).toEqual([]);
+      }
       expect(await page.evaluate('document.documentElement.scrollWidth')).toBe(sizes[size]);
       expect(await page.getByRole('heading', { level: 1 }).count()).toBe(1);
       expect(await page.locator('script').count()).toBe(name === 'sign-in' ? 0 : 1);
@@ -102,11 +105,11 @@ describe.skipIf(!findProgram('chromium'))(`in a browser${skipNote('chromium')}`,
     };
     await page.goto(`${base}/console/api-keys/new`);
     await page.getByLabel('Name', { exact: true }).fill('Forms');
-    await page.getByLabel('Scopes', { exact: true }).fill('no:such');
+    await page.getByLabel('Other scopes', { exact: true }).fill('no:such');
     await page.getByRole('button', { name: 'Create' }).click();
     await page.getByRole('alert').first().waitFor();
     await isForAll();
-    await page.getByLabel('Scopes', { exact: true }).fill('leads:view');
+    await page.getByLabel('Other scopes', { exact: true }).fill('leads:view');
     await page.getByRole('button', { name: 'Create' }).click();
     await page.getByText(/^svc_live_[0-9a-f]{32}$/).waitFor();
     await isForAll();
@@ -132,7 +135,7 @@ describe.skipIf(!findProgram('chromium'))(`in a browser${skipNote('chromium')}`,
     const page = await context.newPage();
     await page.goto(`${base}/console/api-keys/new`);
     await page.getByLabel('Name', { exact: true }).fill('Copied');
-    await page.getByLabel('Scopes', { exact: true }).fill('leads:view');
+    await page.getByLabel('Other scopes', { exact: true }).fill('leads:view');
     await page.getByRole('button', { name: 'Create' }).click();
     await page.getByRole('button', { name: 'Copy' }).click();
     await page.getByRole('button', { name: 'Copied' }).waitFor();
@@ -181,7 +184,7 @@ describe.skipIf(!findProgram('chromium'))(`in a browser${skipNote('chromium')}`,
       await goTo('link', 'API keys');
       await goTo('link', 'Create API key');
       await type('Name', 'By keyboard');
-      await type('Scopes', 'leads:view');
+      await type('Other scopes', 'leads:view');
       await page.keyboard.press('Tab');
       await goTo('button', 'Create');
       await page.getByText(/^svc_live_[0-9a-f]{32}$/).waitFor();

@@ -17,11 +17,13 @@ export interface Furnished {
   delivery: string;
   campaign: string;
   run: string;
+  /** A rejected call, in the request log. */
+  request: string;
 }
 
 /** Returns the paths of all pages that a signed-in user may see, by content. */
 export const listPages = (of: Omit<Furnished, 'tenant'>): Readonly<Record<string, string>> => ({
-  overview: '/console',
+  home: '/console',
   messages: '/console/messages',
   run: `/console/campaigns/${of.campaign}/runs/${of.run}`,
   'API keys': '/console/api-keys',
@@ -36,6 +38,9 @@ export const listPages = (of: Omit<Furnished, 'tenant'>): Readonly<Record<string
   'audit log': '/console/audit-log',
   'audit log of a request that does not exist': `/console/audit-log?request_id=${uuidv7()}`,
   'audit log with a wrong filter': '/console/audit-log?request_id=nonsense',
+  requests: '/console/requests',
+  'a request': `/console/requests/${of.request}`,
+  'requests with a wrong filter': '/console/requests?status=many',
   sessions: '/console/sessions',
   password: '/console/password',
   'no page': '/console/nowhere',
@@ -57,8 +62,13 @@ export async function furnishedTenant(): Promise<Furnished> {
   const campaign = await newCampaign(tenant.key);
   const begun = await call('POST', `/v1/campaigns/${campaign.id}/runs`, { key: tenant.key, idempotencyKey: true });
   const run = begun.body.data.run.id;
+  const rejected = await call('POST', '/v1/leads', { key: tenant.key, body: { first_name: 'Sara', email: 'sara' } });
+  const request = rejected.body.meta.request_id;
+  const isLogged = async (): Promise<boolean> =>
+    (await call('GET', `/v1/requests/${request}`, { key: tenant.key })).status === 200;
+  while (!(await isLogged())) await new Promise((resolve) => setTimeout(resolve, 50));
   const isPrepared = async (): Promise<boolean> =>
     (await database()`select from campaign_runs where id = ${run} and status = 'completed'`).length === 1;
   while (!(await isPrepared())) await new Promise((resolve) => setTimeout(resolve, 50));
-  return { tenant, apiKey: minted.body.data.api_key.id, webhook, delivery, campaign: campaign.id, run };
+  return { tenant, apiKey: minted.body.data.api_key.id, webhook, delivery, campaign: campaign.id, run, request };
 }

@@ -1,6 +1,6 @@
 // The request log: which calls arrived, why they failed, and what each of them caused.
 import { type Html, html, isolateText } from '../../runtime/pages/html.ts';
-import { badge, emptyState, factList, formatTime, nextPageLink, type Tone, table, tabs } from '../pages/components.ts';
+import { badge, emptyState, factList, formatSecond, nextPageLink, type Tone, table, tabs } from '../pages/components.ts';
 import { errorSummary, field, submitOrShowAgain, type Typed } from '../pages/forms.ts';
 import { consolePage } from '../pages/layout.ts';
 import { ask, buildAddress, type ConsoleParts, type Data, type PersonalRequest, type Show } from '../pages/requests.ts';
@@ -36,7 +36,7 @@ async function listPage(parts: ConsoleParts, request: PersonalRequest) {
     query: { ...wanted, status, cursor, limit: '50' },
   });
   const rows = requests.map((each) => [
-    formatTime(each.at),
+    formatSecond(each.at),
     html`<a href="${buildAddress(`${home}/${each.id}`, testMode)}">${each.method} ${each.path}</a>`,
     renderStatus(each),
     isolateText(each.actor.name ?? each.actor.id),
@@ -80,7 +80,7 @@ export const showRequest: Show = async (parts, request) => {
   const { request: logged } = await ask(parts, request, 'getRequest', { path: { id: path.id ?? '' } });
   const body = html`${factList({
     Status: renderStatus(logged),
-    Time: formatTime(logged.at),
+    Time: formatSecond(logged.at),
     Duration: `${logged.duration_ms} ms`,
     Operation: html`<code>${logged.operation}</code>`,
     Caller: isolateText(logged.actor.name ?? logged.actor.id),

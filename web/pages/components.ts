@@ -30,6 +30,10 @@ export function formatTime(time: string | Date | null, none: string | null = nul
   return html`<time datetime="${iso}">${iso.slice(0, 16).replace('T', ' ')} UTC</time>`;
 }
 
+/** Formats a time to the second. */
+export const formatSecond = (iso: string): Html =>
+  html`<time datetime="${iso}">${iso.slice(0, 19).replace('T', ' ')} UTC</time>`;
+
 /** Formats a day as “Sunday, 29 November 2026”. @param day YYYY-MM-DD */
 export const formatDay = (day: string): string =>
   new Date(`${day}T00:00:00Z`).toLocaleDateString('en-GB', {
