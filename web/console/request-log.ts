@@ -1,6 +1,15 @@
 // The request log: which calls arrived, why they failed, and what each of them caused.
 import { type Html, html, isolateText } from '../../runtime/pages/html.ts';
-import { badge, emptyState, factList, formatSecond, nextPageLink, type Tone, table, tabs } from '../pages/components.ts';
+import {
+  badge,
+  emptyState,
+  factList,
+  formatSecond,
+  nextPageLink,
+  type Tone,
+  table,
+  tabs,
+} from '../pages/components.ts';
 import { errorSummary, field, submitOrShowAgain, type Typed } from '../pages/forms.ts';
 import { consolePage } from '../pages/layout.ts';
 import { ask, buildAddress, type ConsoleParts, type Data, type PersonalRequest, type Show } from '../pages/requests.ts';

@@ -2,7 +2,7 @@
 import { type Html, html } from '../../runtime/pages/html.ts';
 
 /** Returns the name of a field as people write it: first_name becomes “First name”. */
-export const labelField = (name: string): string =>
+const formatFieldName = (name: string): string =>
   `${name.charAt(0).toUpperCase()}${name.slice(1)}`.replaceAll('_', ' ');
 
 /** Builds a table of changed fields. On a small screen each field is a card. */
@@ -15,7 +15,7 @@ export const changesTable = (
 <tbody>
 ${Object.entries(changes).map(
   ([name, { from, to }]) =>
-    html`<tr><td data-label="Field">${labelField(name)}</td><td data-label="Before">${renderValue(from, 'del')}</td><td data-label="After">${renderValue(to, 'ins')}</td></tr>`,
+    html`<tr><td data-label="Field">${formatFieldName(name)}</td><td data-label="Before">${renderValue(from, 'del')}</td><td data-label="After">${renderValue(to, 'ins')}</td></tr>`,
 )}
 </tbody>
 </table>`;
