@@ -11,12 +11,14 @@ import {
   type PersonalRequest,
   type Show,
 } from '../pages/requests.ts';
+import { showWaiting } from './change-sets.ts';
 
 export const showOverview: Show = async (parts, request) => {
   const { person, testMode, query } = request;
   if (!query.has('mode') && (await hasTestDataOnly(parts, request))) return { redirect: buildHomeAddress(true) };
   const listed = listPlaces(person.caller).filter(({ about }) => about !== '');
-  const body = html`<p>Manage the parts of your workspace that require a person. For everything else, see the <a href="/docs">API documentation</a>.</p>
+  const body = html`${await showWaiting(parts, request)}
+<p>Manage the parts of your workspace that require a person. For everything else, see the <a href="/docs">API documentation</a>.</p>
 <ul class="cards">
 ${listed.map(({ path, name, about }) => html`<li><a href="${buildAddress(path, testMode)}">${name}</a><p>${about}</p></li>`)}
 </ul>`;

@@ -34,6 +34,13 @@ const places: readonly Place[] = [
     about: 'Approve or reject messages before they are sent.',
   },
   {
+    path: '/console/change-sets',
+    name: 'Change sets',
+    hasModes: true,
+    scopes: ['change_sets:view'],
+    about: 'Approve or reject changes that API keys and apps propose.',
+  },
+  {
     path: '/console/api-keys',
     name: 'API keys',
     role: 'Company_Admin',
@@ -119,7 +126,7 @@ ${open.length === 0 ? null : html`<nav aria-label="Console"><ul>${open.map(item)
   return { before, style, script };
 }
 
-const { text, link, ground, line, quiet } = colors;
+const { text, link, ground, line, quiet, warning } = colors;
 
 const style = `
 body { max-width: none; margin: 0; padding: 0 }
@@ -157,6 +164,20 @@ main > form:not(.inline):not(.line), main > section > form:not(.inline):not(.lin
 @media (min-width: 45.01rem) { td time, td summary, td .id, td > code { white-space: nowrap } }
 article { border: 1px solid ${line}; border-radius: .5rem; padding: 1rem; margin: 0 0 1rem; max-width: 40rem }
 summary { cursor: pointer; padding: .25rem 0 }
+.tabs { list-style: none; display: flex; flex-wrap: wrap; gap: 0 .25rem; margin: 0 0 1rem; padding: 0; border-bottom: 1px solid ${line} }
+.tabs a { display: block; padding: .35rem .75rem; text-decoration: none; border-bottom: 3px solid transparent }
+.tabs a:hover { text-decoration: underline }
+.tabs [aria-current] { color: ${text}; font-weight: 600; border-color: ${link} }
+.waiting { border-left: 4px solid ${warning}; padding: .5rem 1rem; background: ${ground} }
+article.change { max-width: none }
+.change h3 { margin: 0 0 .5rem }
+.change h3, .facts dd { overflow-wrap: anywhere }
+.change td { overflow-wrap: anywhere }
+.change ul { margin: 0; padding-left: 1.25rem }
+.change ul ul { list-style: none; padding: 0 }
+.change table { table-layout: fixed; margin-bottom: .5rem }
+.text { white-space: pre-wrap }
+.none { color: ${quiet}; font-style: italic }
 @media (min-width: 60rem) {
   body { display: grid; grid-template: auto 1fr / 14rem 1fr; min-height: 100vh }
   header { grid-column: 1 / 3; padding: .5rem 1.5rem }
@@ -173,4 +194,5 @@ summary { cursor: pointer; padding: .25rem 0 }
   td { border: 0; padding: .15rem 0 }
   td[data-label]::before { content: attr(data-label) ": "; font-weight: 600 }
   td:empty { display: none }
+  .change tr { border: 0; border-top: 1px solid ${line}; border-radius: 0; padding: .35rem 0; margin: 0 }
 }`;
