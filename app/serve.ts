@@ -36,6 +36,7 @@ import type { RedisCounters } from '../runtime/limits/rate-limit-redis.ts';
 import { buildPublicPolicies, RateLimits } from '../runtime/limits/rate-limits.ts';
 import { buildDocsPages } from '../runtime/openapi/docs-page.ts';
 import { loadDocument } from '../runtime/openapi/document.ts';
+import type { Router } from '../runtime/openapi/router.ts';
 import { OutgoingClient } from '../runtime/outbound/client.ts';
 import { pageStyle } from '../runtime/pages/style.ts';
 import { Cursors } from '../runtime/paging.ts';
@@ -117,8 +118,12 @@ export async function serve(
 ): Promise<Serving> {
   const services = await createServices(config, prepared, openedLog, onEvents, worker);
   // Circular: pages perform operations, and the server that performs them serves the pages.
-  const routes = createRoutes(config, prepared, services, (call) => perform(call), onEvents, offer);
-  const { server, perform } = buildServer({ ...services.parts, handlers, ...routes });
+  const inProcess = {
+    perform: (call: Parameters<Perform>[0]) => perform(call),
+    route: (method: string, path: string) => route(method, path),
+  };
+  const routes = createRoutes(config, prepared, services, inProcess, onEvents, offer);
+  const { server, perform, route } = buildServer({ ...services.parts, handlers, ...routes });
   await services.opened;
   const port = await listen(server, config, worker);
   services.address.port = port;
@@ -278,7 +283,7 @@ function createRoutes(
   config: Config,
   prepared: Prepared,
   services: Services,
-  perform: Perform,
+  { perform, route }: { perform: Perform; route: Router },
   onEvents: () => void,
   offer: Offer | undefined,
 ): Pick<ServerParts, 'screens' | 'programRoutes' | 'pages'> {
@@ -302,6 +307,11 @@ function createRoutes(
       ...createConsoleRoutes({
         people,
         perform,
+        findOperation(method, path) {
+          const found = route(method, path);
+          if (found.kind !== 'operation') return undefined;
+          return { summary: found.operation.summary, template: found.operation.path, parameters: found.path };
+        },
         baseUrl,
         secrets,
         tokens: signedTokens,

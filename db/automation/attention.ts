@@ -9,7 +9,6 @@ export interface Attention {
   /** Messages and campaign runs that wait for approval. */
   drafts: number;
   campaignRuns: number;
-  changeSets: number;
   /** Webhook endpoints that fail now, and those that were disabled because they failed. */
   failingWebhooks: number;
   disabledWebhooks: number;
@@ -35,8 +34,6 @@ export async function countAttention(sql: Sql, scope: Scope, now: Date, keysUnti
         join campaigns c on c.company_id = ${companyId} and c.test_mode = ${testMode} and c.id = r.campaign_id and c.status <> 'cancelled'
         where r.company_id = ${companyId} and r.test_mode = ${testMode} and r.status = 'completed' and r.decision is null
           and r.total > 0`)} as campaign_runs,
-      ${count(sql`select from change_sets
-        where company_id = ${companyId} and test_mode = ${testMode} and status = 'pending' and expires_at > ${now}`)} as change_sets,
       ${count(sql`select from webhook_subscriptions
         where company_id = ${companyId} and test_mode = ${testMode} and failing_since is not null and disabled_at is null
           and deleted_at is null`)} as failing_webhooks,

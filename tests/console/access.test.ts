@@ -27,7 +27,8 @@ const readMenu = (text: string): string[] =>
   [...(text.split('<nav')[1]?.split('</nav>')[0] ?? '').matchAll(/href="([^"]+)"/g)].map((match) => match[1] ?? '');
 
 /** Every form action besides the pages themselves. */
-const listActions = ({ apiKey, webhook, delivery }: Furnished): string[] => [
+const listActions = ({ apiKey, webhook, delivery, changeSet }: Furnished): string[] => [
+  `/console/change-sets/${changeSet}`,
   `/console/api-keys/${apiKey}/rotate`,
   `/console/api-keys/${apiKey}/revoke`,
   ...['enable', 'disable', 'test', 'rotate', 'delete', 'recover', 'replay'].map(
@@ -57,6 +58,7 @@ describe('a page', () => {
       Company_Admin: [
         home,
         '/console/messages',
+        '/console/change-sets',
         '/console/api-keys',
         '/console/apps',
         '/console/webhooks',
@@ -68,6 +70,7 @@ describe('a page', () => {
       ],
       Viewer: [
         home,
+        '/console/change-sets',
         '/console/webhooks',
         '/console/requests',
         '/console/audit-log',
@@ -90,7 +93,13 @@ describe('a page', () => {
   });
 
   test('names the mode of a page, and links to the other mode if there is one', async () => {
-    for (const path of ['/console/messages', '/console/webhooks', '/console/plan', '/console/audit-log']) {
+    for (const path of [
+      '/console/messages',
+      '/console/change-sets',
+      '/console/webhooks',
+      '/console/plan',
+      '/console/audit-log',
+    ]) {
       const { status, text } = await admin.ask(`${path}?mode=test`);
       expect([path, status, text.includes('Test mode'), text.includes(`href="${path}">Switch to live mode`)]).toEqual([
         path,
@@ -110,8 +119,9 @@ describe('a page', () => {
 
   test('returns 404 for pages and forms of another company, and changes nothing', async () => {
     const other = await furnishedTenant();
-    const { apiKey, webhook, delivery } = other;
+    const { apiKey, webhook, delivery, changeSet } = other;
     const paths = [
+      `/console/change-sets/${changeSet}`,
       `/console/api-keys/${apiKey}`,
       `/console/webhooks/${webhook}`,
       `/console/webhooks/${webhook}/deliveries/${delivery}`,

@@ -17,6 +17,7 @@ import {
 import { mintKey, newKey, revokeKey, rotateKey, saveWriteMode, showKey, showKeys, showNewKey } from './api-keys.ts';
 import { revokeApp, showApps } from './apps.ts';
 import { showAuditLog } from './audit-log.ts';
+import { decideChangeSet, showChangeSet, showChangeSets } from './change-sets.ts';
 import { showForgottenPassword, showNewPassword } from './forgotten-password.ts';
 import { showHome } from './home.ts';
 import { decideDraft, decideRun, showMessages, showRun } from './messages.ts';
@@ -67,6 +68,8 @@ const routes: readonly Route[] = [
     send: decideRun,
     recent: 'send',
   },
+  { path: '/console/change-sets', show: showChangeSets },
+  { path: `/console/change-sets/(?<id>${uuid})`, show: showChangeSet, send: decideChangeSet, recent: 'send' },
   { path: '/console/api-keys', show: showKeys },
   { path: '/console/api-keys/new', show: newKey, send: mintKey, recent: 'all' },
   { path: `/console/api-keys/secret/(?<once>${uuid})`, show: showNewKey },

@@ -17,6 +17,7 @@ import {
   type PersonalRequest,
   type Show,
 } from '../pages/requests.ts';
+import { countWaiting } from './change-sets.ts';
 
 const dayMs = 86_400_000;
 /** Days of the charts, today included. */
@@ -30,8 +31,16 @@ export const showHome: Show = async (parts, request) => {
   const { person, testMode, query, now } = request;
   if (!query.has('mode') && (await hasTestDataOnly(parts, request))) return { redirect: buildHomeAddress(true) };
   const { caller } = person;
-  const [figures, billing] = await Promise.all([readFigures(parts, request), readBilling(parts, request)]);
-  const items = [...listItems(figures.attention, caller, testMode), ...listBillingItems(billing, now, testMode)];
+  const [figures, waitingSets, billing] = await Promise.all([
+    readFigures(parts, request),
+    countWaiting(parts, request),
+    readBilling(parts, request),
+  ]);
+  const items = [
+    ...listChangeSetItem(waitingSets, testMode),
+    ...listItems(figures.attention, caller, testMode),
+    ...listBillingItems(billing, now, testMode),
+  ];
   const waiting = html`<h2>Needs your attention</h2>
 ${items.length === 0 ? emptyState('Nothing is waiting for you.') : html`<ul class="cards">${items}</ul>`}`;
   const calls = caller.grants.allows('billing:view')
@@ -138,6 +147,19 @@ function listItems(attention: Attention, { grants, scopes: roles }: Caller, test
   return items.flatMap(([isShown, count, path, name, text]) =>
     isShown && count > 0 ? [item(buildAddress(path, testMode), formatCount(count), name, text)] : [],
   );
+}
+
+function listChangeSetItem({ count, hasMore }: { count: number; hasMore: boolean }, testMode: boolean): Html[] {
+  if (count === 0) return [];
+  const text = 'Waiting for your decision. Nothing is changed before.';
+  return [
+    item(
+      buildAddress('/console/change-sets', testMode),
+      hasMore ? `More than ${count}` : `${count}`,
+      'Change sets',
+      text,
+    ),
+  ];
 }
 
 function listBillingItems(billing: Billing | undefined, now: Date, testMode: boolean): Html[] {

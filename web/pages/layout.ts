@@ -36,6 +36,13 @@ const places: readonly Place[] = [
     further: '/console/campaigns/',
   },
   {
+    path: '/console/change-sets',
+    name: 'Change sets',
+    group: 'Review',
+    hasModes: true,
+    scopes: ['change_sets:view'],
+  },
+  {
     path: '/console/api-keys',
     name: 'API keys',
     group: 'Developers',

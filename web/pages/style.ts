@@ -82,10 +82,14 @@ figcaption { font-weight: 600; margin-bottom: var(--space-2) }
 .chart line { stroke: var(--line) }
 .chart text { fill: var(--quiet); font-size: 11px }
 .progress { display: block; width: 100%; height: .75rem; accent-color: var(--action) }
-.changed td:first-child { font-weight: 600; width: 20% }
-.changed del, .changed ins { text-decoration: none; border-radius: var(--radius-small); padding: 0 var(--space-1) }
-.changed del { background: var(--bad-ground); color: var(--bad) }
-.changed ins { background: var(--good-ground); color: var(--good) }
+article.change { max-width: none }
+.change h3 { margin: 0 0 var(--space-2) }
+.change h3, .change td, .facts dd { overflow-wrap: anywhere }
+.change ul { margin: 0; padding-left: 1.25rem }
+.change ul ul { list-style: none; padding: 0 }
+.change table { table-layout: fixed; margin-bottom: var(--space-2) }
+.text { white-space: pre-wrap }
+.none { color: var(--quiet); font-style: italic }
 @media (min-width: 45.01rem) { td time, td summary, td .id, td > code { white-space: nowrap } td.number, th.number { text-align: right; font-variant-numeric: tabular-nums } }
 @media (max-width: 45rem) {
   .facts, .choices { display: block }
@@ -98,6 +102,7 @@ figcaption { font-weight: 600; margin-bottom: var(--space-2) }
   td { border: 0; padding: .15rem 0 }
   td[data-label]::before { content: attr(data-label) ": "; font-weight: 600 }
   td:empty { display: none }
+  .change tr { border: 0; border-top: 1px solid var(--line); border-radius: 0; padding: .35rem 0; margin: 0 }
 }
 `,
 );
