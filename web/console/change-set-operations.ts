@@ -1,5 +1,5 @@
 // The operations of a change set on a page: in words, and their fields before and after.
-import { type Html, html, isolateText } from '../../runtime/pages/html.ts';
+import { type Html, html } from '../../runtime/pages/html.ts';
 import { isEmpty, isThing, listLeaves, separator, showValue, toLabel } from '../pages/changes.ts';
 import { table } from '../pages/components.ts';
 import { type ChangeSet, describeOperation, type Names, type Operation, unwrapData } from './change-set-names.ts';
