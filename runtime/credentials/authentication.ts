@@ -359,7 +359,11 @@ function sessionCaller(
     testMode: false,
     actor: { kind: 'user', id: record.userId, name: record.fullName },
     grants: noGrants,
-    ofUser: { grants: { allows: record.permits.allows }, computeReach: record.permits.computeReach },
+    ofUser: {
+      grants: { allows: record.permits.allows },
+      computeReach: record.permits.computeReach,
+      access: record.subscription.access,
+    },
     scopes: record.roles,
     reach: { kind: 'company' },
     expiresAt,

@@ -12,7 +12,7 @@ import type { Authenticated } from '../credentials/authentication.ts';
 import { authorize } from '../credentials/authorization.ts';
 import { maxParallelHashes } from '../credentials/passwords.ts';
 import { sha256 } from '../credentials/secrets.ts';
-import { ApiError, type FieldProblem, serviceUnavailable } from '../errors.ts';
+import { ApiError, buildProblem, type FieldProblem, serviceUnavailable, validationFailed } from '../errors.ts';
 import type { FileBody, UploadedFile } from '../files/files.ts';
 import type { NestedMethod, Proposals } from '../handler.ts';
 import { checkMediaType, parseJson, readBytes } from '../http/body.ts';
@@ -129,6 +129,7 @@ export class OperationRunner {
     let read: Read;
     try {
       read = await this.#read(routed, trace);
+      chooseMode(operation, admitted.caller, read.parameters.query, trace);
     } catch (error) {
       // If the cached key is no longer valid, the caller gets that error instead.
       if (known && error instanceof ApiError) await authenticate();
@@ -155,6 +156,7 @@ export class OperationRunner {
     try {
       if (operation.requirements.length > 0) authorize(operation, by.caller, path, this.#parts.getModuleState);
       const parameters = checkParameters(operation, path, new URLSearchParams(query).toString(), {});
+      chooseMode(operation, by.caller, parameters.query, trace);
       const isKeyed = operation.idempotency !== 'none';
       const key = isKeyed ? readKey(idempotencyKey, operation.idempotency === 'required') : undefined;
       const bytes = Buffer.from(body === undefined ? '' : JSON.stringify(body));
@@ -487,6 +489,25 @@ export class OperationRunner {
           : JSON.stringify(given.body);
     return { status: given.status, body, headers: successHeaders(operation, caller, given.etag) };
   }
+}
+
+/**
+ * Puts the call of a session token in the mode that its query names: it has none of its own.
+ * @throws ApiError 400 for another credential, if it names the other mode
+ */
+function chooseMode({ modeWith = '' }: Operation, caller: Caller, query: unknown, trace: Trace): void {
+  const mode = (query as Record<string, unknown> | undefined)?.[modeWith];
+  if (mode === undefined) return;
+  const isTest = mode === 'test';
+  if (caller.kind === 'session') caller.testMode = isTest;
+  else if (isTest !== caller.testMode) throw validationFailed([toModeProblem(modeWith, caller)], 400);
+  trace.testMode = caller.testMode;
+}
+
+function toModeProblem(field: string, { testMode }: Caller): FieldProblem {
+  const own = testMode ? 'test' : 'live';
+  const message = `${field} must be ${own}, the mode of this credential. Leave it out, or send a credential of the other mode.`;
+  return buildProblem(field, 'INVALID_OPTION', message, { allowed: [own] });
 }
 
 /** Returns how a call reads. The proposals of a caller are counted in a further statement. */
