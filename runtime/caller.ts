@@ -52,6 +52,8 @@ export interface Caller {
   mustChangePassword: boolean;
   /** True if the credential only proposes changes. Absent for people. */
   mustPropose?: boolean;
+  /** True if the credential had pending change sets when it was looked up. Absent for people. */
+  hasProposals?: boolean;
   modules: Modules;
   /** Limits of the credential, and of all calls of its workspace together. */
   limits: { perMinute: number; perHour: number; tenantPerMinute: number; tenantPerDay: number | null };

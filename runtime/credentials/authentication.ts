@@ -253,6 +253,7 @@ function keyCaller(record: KeyRecord, facts: RequestFacts): Caller {
         ? { kind: 'company' }
         : { kind: record.reachKind, id: record.reachId },
     mustPropose: record.writeMode === 'propose',
+    hasProposals: record.hasProposals,
     expiresAt: record.expiresAt,
     userId: null,
     sessionId: null,
@@ -427,6 +428,7 @@ function appCaller(
     reach: computeReach([]),
     computeReach,
     mustPropose: grant.writeMode === 'propose',
+    hasProposals: record.hasProposals,
     expiresAt,
     userId,
     sessionId: null,

@@ -30,6 +30,8 @@ export interface CompanyRecord {
 export interface KeyRecord extends ApiKey, CompanyRecord {
   /** When the subscription changes without a write; null: never. */
   trialEndsAt: Date | null;
+  /** True if a change set of the key waits. */
+  hasProposals: boolean;
 }
 
 /** A session of a signed-in person. */
@@ -69,6 +71,8 @@ export interface Grant {
 export interface GrantRecord extends CompanyRecord {
   userId: string;
   clientId: string;
+  /** True if a change set of the app and the user waits. */
+  hasProposals: boolean;
   /** null if the user never allowed the app anything. */
   grant: Grant | null;
 }

@@ -396,7 +396,7 @@ export class OperationRunner {
       if (call.request.problems.length > 0 && !handlerReceivesProblems(operation))
         throw toValidationError(operation, [...call.request.problems], 'body');
       const result = await this.#handle(operation, call);
-      const pending = call.caller.mustPropose ? await this.#parts.proposals.countPending(call as never) : 0;
+      const pending = countsProposals(attempt) ? await this.#parts.proposals.countPending(call as never) : 0;
       answer = this.#success(operation, result, call, trace, pending);
     } catch (error) {
       // A failed statement makes later ones fail too, so the first failure is reported.
@@ -510,9 +510,13 @@ function toModeProblem(field: string, { testMode }: Caller): FieldProblem {
   return buildProblem(field, 'INVALID_OPTION', message, { allowed: [own] });
 }
 
+/** Returns true if the answer says how many proposals of the caller wait. If it has none, nothing is counted. */
+const countsProposals = ({ operation, call }: Pick<Attempt, 'operation' | 'call'>): boolean =>
+  call.caller.hasProposals === true || operation.proposes || call.proposal !== undefined;
+
 /** Returns how a call reads. The proposals of a caller are counted in a further statement. */
-const findReads = ({ operation, call }: Attempt): Operation['reads'] =>
-  operation.reads && call.caller.mustPropose ? 'many' : operation.reads;
+const findReads = (attempt: Attempt): Operation['reads'] =>
+  attempt.operation.reads && countsProposals(attempt) ? 'many' : attempt.operation.reads;
 
 /** Fills in the parameters of a path. */
 const fillPath = (template: string, values: Record<string, string>): string =>

@@ -1,6 +1,8 @@
 // Change sets: tried out when proposed, decided once by people, and applied in one transaction.
-import { randomUUID } from 'node:crypto';
+import { hash, randomUUID } from 'node:crypto';
 import { beforeAll, describe, expect, test, vi } from 'vitest';
+import { findKeys } from '../../db/access/credentials.ts';
+import { newBearer } from '../support/access-tokens.ts';
 import { newBranch } from '../support/arranged-ids.ts';
 import { subscribed } from '../support/billing.ts';
 import { type Answer, call, expectStatus, type Json } from '../support/client.ts';
@@ -33,6 +35,13 @@ const countNamed = async (name: string): Promise<number> => {
   const answer = await expectStatus(200, 'GET', records, { key, query: { filter } });
   return answer.body.data.records.length;
 };
+
+/** Returns true if authentication finds that a set of the key waits, so that answers count them. */
+async function hasProposals(secret: string): Promise<boolean> {
+  const digest = hash('sha256', secret);
+  const found = await findKeys(database(), tenant.companyId, [digest]);
+  return found.get(digest)?.hasProposals ?? false;
+}
 
 test('a proposal changes nothing, and its approval applies operations that refer to each other', async () => {
   const name = unique();
@@ -378,6 +387,62 @@ test('sets of other tenants and of the other mode are not found', async () => {
   expect(await call('POST', path, { key: other.key, body })).toMatchObject({
     status: 422,
     body: { error: { details: { operations: [{ index: 0, status: 404 }] } } },
+  });
+});
+
+describe('an answer says how many sets of the credential wait', () => {
+  const readPending = async (credential: object): Promise<number | undefined> =>
+    (await expectStatus(200, 'GET', records, { ...credential, query: { limit: '1' } })).body.meta.pending_change_sets;
+  const operations = () => [{ method: 'POST', path: records, body: { name: unique() } }];
+
+  test('of a key that also writes directly, until each is decided', async () => {
+    const [own, other] = [await newKey(tenant), await newKey(tenant)];
+    // From here on, both keys are cached.
+    expect([await readPending({ key: own }), await readPending({ key: other })]).toEqual([undefined, undefined]);
+    const body = { title: 'Changes', operations: operations() };
+    const made = await expectStatus(201, 'POST', path, { key: own, body });
+    expect(made.body.meta.pending_change_sets).toBe(1);
+    const second = await propose(operations(), {}, own);
+    expect([await readPending({ key: own }), await readPending({ key: other })]).toEqual([2, undefined]);
+    const written = await expectStatus(201, 'POST', records, {
+      key: own,
+      body: { name: unique() },
+      idempotencyKey: true,
+    });
+    expect(written.body.meta.pending_change_sets).toBe(2);
+    const withdrawn = await expectStatus(200, 'POST', `${path}/${second.id}/withdraw`, { key: own });
+    expect(withdrawn.body.meta.pending_change_sets).toBe(1);
+    expect(await readPending({ key: own })).toBe(1);
+    const { id, digest } = made.body.data.change_set;
+    const session = await tokenFor(tenant, await newPerson(tenant, 'Company_Admin'));
+    await expectStatus(200, 'POST', `${path}/${id}/approve`, { token: session, body: { digest } });
+    expect(await readPending({ key: own })).toBeUndefined();
+    expect(await hasProposals(own)).toBe(false);
+  });
+
+  test('of an app and its user, and not of other users of the app', async () => {
+    const scopes = ['accounts:view', 'accounts:create', 'change_sets:create'];
+    const bearer = await newBearer(tenant, scopes);
+    const body = { title: 'Changes', operations: operations() };
+    const made = await expectStatus(201, 'POST', path, { token: bearer, body });
+    expect(made.body.meta.pending_change_sets).toBe(1);
+    expect(await readPending({ token: bearer })).toBe(1);
+    expect(await readPending({ token: await newBearer(tenant, scopes) })).toBeUndefined();
+  });
+
+  test('of a key whose last set ends while it proposes another', async () => {
+    const own = await newKey(tenant);
+    for (let turn = 0; turn < 8; turn += 1) {
+      const set = await propose(operations(), {}, own);
+      const [, next] = await Promise.all([
+        call('POST', `${path}/${set.id}/withdraw`, { key: own }),
+        propose(operations(), {}, own),
+      ]);
+      expect(await readPending({ key: own })).toBe(1);
+      await expectStatus(200, 'POST', `${path}/${next.id}/withdraw`, { key: own });
+      expect(await readPending({ key: own })).toBeUndefined();
+      expect(await hasProposals(own)).toBe(false);
+    }
   });
 });
 

@@ -7521,7 +7521,7 @@ export interface components {
             dry_run?: true;
             would?: components["schemas"]["DryRunEffects"];
             /**
-             * @description The number of proposals of this credential that wait for a person. Present if there are any and the credential has the write mode `propose`.
+             * @description The number of change sets of this credential that wait for a person. Present if there are any.
              * @example 1
              */
             pending_change_sets?: number;
