@@ -706,8 +706,17 @@ create policy purge on change_sets to crm_purge
   using (company_id = current_company())
   with check (company_id = current_company());
 grant select, insert, update, delete on change_sets to crm_app;
-grant select (company_id, test_mode, id, status, expires_at), delete on change_sets to crm_platform;
+grant select (company_id, test_mode, id, status, created_by_id, created_by_user, expires_at), delete
+  on change_sets to crm_platform;
 grant select, insert, update, delete on change_sets to crm_purge;
+create constraint trigger raise_version_of_decided_proposer after update
+  on change_sets deferrable initially deferred for each row
+  when (new.created_by_kind = 'api_key' and old.status <> new.status)
+  execute function raise_version_of_proposer();
+create constraint trigger raise_version_of_proposer after insert
+  on change_sets deferrable initially deferred for each row
+  when (new.created_by_kind = 'api_key')
+  execute function raise_version_of_proposer();
 
 create table checkout_sessions (
   company_id uuid not null references companies (id) on delete cascade,
@@ -4148,6 +4157,25 @@ declare
 begin
   -- With a parameter, so that the statement names its company even if it runs alone at a commit.
   execute 'update credential_versions set version = version + 1 where company_id = $1' using (changed ->> tg_argv[0])::uuid;
+  return null;
+end $function$;
+
+CREATE OR REPLACE FUNCTION raise_version_of_proposer()
+ RETURNS trigger
+ LANGUAGE plpgsql
+AS $function$
+declare
+  others_wait boolean;
+begin
+  execute 'select from credential_versions where company_id = $1 for update' using new.company_id;
+  execute 'select exists (
+      select from change_sets
+      where company_id = $1 and test_mode = $2 and status = ''pending'' and created_by_id = $3 and id <> $4
+    )'
+    into others_wait using new.company_id, new.test_mode, new.created_by_id, new.id;
+  if not others_wait then
+    execute 'update credential_versions set version = version + 1 where company_id = $1' using new.company_id;
+  end if;
   return null;
 end $function$;
 

@@ -5322,7 +5322,7 @@ export interface paths {
         };
         /**
          * List change sets
-         * @description Returns change sets in the mode of the credential, newest first. They have no `operations`, because a set can have 100 of
+         * @description Returns change sets in the mode of the credential, newest first. Session tokens name it in `environment`. They have no `operations`, because a set can have 100 of
          *     them with the data before and after: read [the whole set](#operation/getChangeSet) before you decide about it.
          *     Sets are deleted 90 days after `expires_at`; the audit log keeps who decided about them.
          *
@@ -5380,7 +5380,7 @@ export interface paths {
         };
         /**
          * Get a change set with its operations
-         * @description Returns a change set. `before` and `after` of an operation are the data of its target before and after it, as the trial found
+         * @description Returns a change set. With a session token, send `environment=test` for a set of a test key. `before` and `after` of an operation are the data of its target before and after it, as the trial found
          *     them for the proposer; `before` is null for something new, `after` for something deleted. Secrets are left out.
          *
          *     Requires `change_sets:view`, which a session token has through the roles of its user. **404**: the set does not exist, or the
@@ -5445,7 +5445,8 @@ export interface paths {
          * Approve and apply a change set
          * @description Approves a pending change set and applies its operations in one transaction, as the person who approves. Only people can:
          *     send a session token. The person needs `change_sets:view` and the scopes of every operation. API keys and OAuth tokens are
-         *     rejected with 403. Session tokens work in live mode: a set of a test key shows what would wait, until it expires or is withdrawn.
+         *     rejected with 403. To approve a set of a test key, send `environment=test`: the operations then change test data only. A set
+         *     of the other mode is not found.
          *
          *     `digest` stands for exactly the operations that were read. The audit log names the person, and in `metadata` the proposer
          *     and the set. A [revert](#tag/Reverts) of `change_set_id` undoes the changes.
@@ -5453,7 +5454,8 @@ export interface paths {
          *     If `status` is `failed` afterwards, an operation could not be applied, as `error` and the operation's own `error` say. Then
          *     nothing of an atomic set was applied. Otherwise, `status` is `applied`.
          *
-         *     Errors: **403**: the person lacks a scope of an operation. **409** with the reason `digest_mismatch`, `already_decided`,
+         *     Errors: **402**: the workspace has no open subscription, as for writes with keys. **403**: the person lacks a scope of an
+         *     operation. **409** with the reason `digest_mismatch`, `already_decided`,
          *     `expired`, or `stale`: records have changed since the trial, or are out of the person's sight, or other items of a batch
          *     would succeed than in the trial. `details.operations` has the indexes of their operations. A stale set stays pending.
          */
@@ -5482,7 +5484,7 @@ export interface paths {
         /**
          * Reject a change set
          * @description Rejects a pending change set. Only people can, with a session token, who have `change_sets:view` and the scopes of every
-         *     operation. **403**: the person lacks one. **409** with the reason `already_decided` or `expired`.
+         *     operation. For a set of a test key, send `environment=test`. **403**: the person lacks one. **409** with the reason `already_decided` or `expired`.
          */
         post: operations["rejectChangeSet"];
         delete?: never;
@@ -7519,7 +7521,7 @@ export interface components {
             dry_run?: true;
             would?: components["schemas"]["DryRunEffects"];
             /**
-             * @description The number of proposals of this credential that wait for a person. Present if there are any and the credential has the write mode `propose`.
+             * @description The number of change sets of this credential that wait for a person. Present if there are any.
              * @example 1
              */
             pending_change_sets?: number;
@@ -13750,6 +13752,11 @@ export interface components {
          */
         ChangeSetStatus: "pending" | "applied" | "rejected" | "withdrawn" | "expired" | "failed";
         /**
+         * @description The mode of a change set.
+         * @enum {string}
+         */
+        ChangeSetEnvironment: "live" | "test";
+        /**
          * Format: date-time
          * @description A time, or null if it has not come.
          */
@@ -17743,6 +17750,11 @@ export interface components {
          * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d64
          */
         ImportToUndo: components["schemas"]["Uuid"];
+        /**
+         * @description The mode of the change sets. A session token has no mode of its own, and is in live mode if you leave this out. Other
+         *     credentials can only name their own mode.
+         */
+        ChangeSetEnvironment: components["schemas"]["ChangeSetEnvironment"];
         /**
          * @description The ID of the revert.
          * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d70
@@ -33336,6 +33348,11 @@ export interface operations {
                  * @example pending
                  */
                 status?: components["schemas"]["ChangeSetStatus"];
+                /**
+                 * @description The mode of the change sets. A session token has no mode of its own, and is in live mode if you leave this out. Other
+                 *     credentials can only name their own mode.
+                 */
+                environment?: components["parameters"]["ChangeSetEnvironment"];
             };
             header?: never;
             path?: never;
@@ -33506,7 +33523,13 @@ export interface operations {
     };
     getChangeSet: {
         parameters: {
-            query?: never;
+            query?: {
+                /**
+                 * @description The mode of the change sets. A session token has no mode of its own, and is in live mode if you leave this out. Other
+                 *     credentials can only name their own mode.
+                 */
+                environment?: components["parameters"]["ChangeSetEnvironment"];
+            };
             header?: never;
             path: {
                 /**
@@ -33705,7 +33728,13 @@ export interface operations {
     };
     approveChangeSet: {
         parameters: {
-            query?: never;
+            query?: {
+                /**
+                 * @description The mode of the change sets. A session token has no mode of its own, and is in live mode if you leave this out. Other
+                 *     credentials can only name their own mode.
+                 */
+                environment?: components["parameters"]["ChangeSetEnvironment"];
+            };
             header?: never;
             path: {
                 /**
@@ -33814,7 +33843,13 @@ export interface operations {
     };
     rejectChangeSet: {
         parameters: {
-            query?: never;
+            query?: {
+                /**
+                 * @description The mode of the change sets. A session token has no mode of its own, and is in live mode if you leave this out. Other
+                 *     credentials can only name their own mode.
+                 */
+                environment?: components["parameters"]["ChangeSetEnvironment"];
+            };
             header?: never;
             path: {
                 /**

@@ -314,6 +314,12 @@ export interface CallServices {
    * True while this process counts rate limits locally because the shared counters are unreachable.
    */
   limitsAreLocal: boolean;
+  /**
+   * Checks that the subscription of the workspace is open, for work that a user starts. The calls of
+   * other credentials are checked before.
+   * @throws ApiError 402, as for these
+   */
+  requireSubscription(): Promise<void>;
   /** @throws ApiError 429 if wrong passwords were sent too often for this account */
   rejectGuessing(email: string): void;
   /**

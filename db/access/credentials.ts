@@ -13,6 +13,8 @@ export interface KeyRow extends ApiKey, SubscriptionRow {
   companyName: string;
   configVersion: number;
   disabledModules: string[];
+  /** True if a change set of the key waits. */
+  hasProposals: boolean;
 }
 
 /** The columns of a key `k` of a company `c` with its subscription `s`. */
@@ -20,6 +22,16 @@ const selectKey = (sql: Sql) => sql`
   c.id as company_id, c.name as company_name, c.config_version, c.disabled_modules, ${selectSubscriptionColumns(sql)},
   k.id as key_id, k.name as key_name, k.environment = 'test' as test_mode, k.scopes, k.ip_allowlist, k.reach_kind,
   k.reach_id, k.write_mode, k.expires_at, k.revoked_at, k.rate_limit_per_minute as per_minute, k.rate_limit_per_hour as per_hour,
+  case k.environment
+    when 'test' then exists (
+      select from change_sets t
+      where t.company_id = c.id and t.test_mode and t.status = 'pending' and t.created_by_id = k.id::text
+    )
+    else exists (
+      select from change_sets t
+      where t.company_id = c.id and not t.test_mode and t.status = 'pending' and t.created_by_id = k.id::text
+    )
+  end as has_proposals,
   ${selectKeyStamp(sql)} as stamp`;
 
 /**
@@ -201,6 +213,8 @@ export interface GrantRow extends SubscriptionRow, UserRow {
   configVersion: number;
   disabledModules: string[];
   clientId: string;
+  /** True if a change set of the app and the user waits. */
+  hasProposals: boolean;
   /** The last grant of the user to the app; null if there never was one. */
   grant: {
     id: string;
@@ -245,6 +259,11 @@ export async function findGrants(
     select f.place::int as place, c.id as company_id, c.name as company_name, c.config_version,
       c.disabled_modules, ${selectSubscriptionColumns(sql)},
       f.user_id, f.branch_id, f.team_id, f.client_id, f.grant,
+      exists (
+        select from change_sets t
+        where t.company_id = ${companyId} and not t.test_mode and t.status = 'pending'
+          and t.created_by_id = 'oauth_' || f.client_id and t.created_by_user = f.user_id
+      ) as has_proposals,
       array(select r.name from user_roles ur join roles r on r.id = ur.role_id where ur.company_id = ${companyId} and ur.user_id = f.user_id) as roles,
       ${selectProfile(sql, companyId, sql`f.profile_id`)} as profile
     from found f

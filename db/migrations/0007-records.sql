@@ -944,7 +944,29 @@ create policy tenant on change_sets to crm_app
   with check (company_id = current_company() and test_mode = current_test_mode());
 create policy platform on change_sets to crm_platform using (true);
 grant select, insert, update, delete on change_sets to crm_app;
-grant select (company_id, test_mode, id, status, expires_at), delete on change_sets to crm_platform;
+grant select (company_id, test_mode, id, status, created_by_id, created_by_user, expires_at), delete on change_sets to crm_platform;
+
+-- The lookup of a key reads whether a change set of it waits. Raises the version of the credentials if the first set of a
+-- key starts to wait, or the last one no longer does. The lock, at commit, lets concurrent transactions see each other's sets.
+create function raise_version_of_proposer() returns trigger language plpgsql as $$
+declare
+  others_wait boolean;
+begin
+  execute 'select from credential_versions where company_id = $1 for update' using new.company_id;
+  execute 'select exists (
+      select from change_sets
+      where company_id = $1 and test_mode = $2 and status = ''pending'' and created_by_id = $3 and id <> $4
+    )'
+    into others_wait using new.company_id, new.test_mode, new.created_by_id, new.id;
+  if not others_wait then
+    execute 'update credential_versions set version = version + 1 where company_id = $1' using new.company_id;
+  end if;
+  return null;
+end $$;
+create constraint trigger raise_version_of_proposer after insert on change_sets deferrable initially deferred for each row
+  when (new.created_by_kind = 'api_key') execute function raise_version_of_proposer();
+create constraint trigger raise_version_of_decided_proposer after update on change_sets deferrable initially deferred for each row
+  when (new.created_by_kind = 'api_key' and old.status <> new.status) execute function raise_version_of_proposer();
 
 -- Views of lists of records, in live and test mode alike.
 create table saved_views (

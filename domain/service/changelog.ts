@@ -5,6 +5,13 @@ type ChangelogEntry = components['schemas']['ChangelogEntry'];
 
 export const changelog: readonly ChangelogEntry[] = [
   {
+    id: '2026-11-29-change-sets-of-test-keys',
+    date: '2026-11-29',
+    kind: 'changed',
+    text: 'People can list, read, approve and reject change sets of test keys: with `environment=test` and a session token, or in test mode of the console. An approval in a workspace without a subscription answers 402.',
+    operations: ['listChangeSets', 'getChangeSet', 'approveChangeSet', 'rejectChangeSet'],
+  },
+  {
     id: '2026-11-29-test-fault',
     date: '2026-11-29',
     kind: 'changed',

@@ -253,6 +253,7 @@ function keyCaller(record: KeyRecord, facts: RequestFacts): Caller {
         ? { kind: 'company' }
         : { kind: record.reachKind, id: record.reachId },
     mustPropose: record.writeMode === 'propose',
+    hasProposals: record.hasProposals,
     expiresAt: record.expiresAt,
     userId: null,
     sessionId: null,
@@ -359,7 +360,11 @@ function sessionCaller(
     testMode: false,
     actor: { kind: 'user', id: record.userId, name: record.fullName },
     grants: noGrants,
-    ofUser: { grants: { allows: record.permits.allows }, computeReach: record.permits.computeReach },
+    ofUser: {
+      grants: { allows: record.permits.allows },
+      computeReach: record.permits.computeReach,
+      access: record.subscription.access,
+    },
     scopes: record.roles,
     reach: { kind: 'company' },
     expiresAt,
@@ -423,6 +428,7 @@ function appCaller(
     reach: computeReach([]),
     computeReach,
     mustPropose: grant.writeMode === 'propose',
+    hasProposals: record.hasProposals,
     expiresAt,
     userId,
     sessionId: null,

@@ -4,13 +4,13 @@ import type { Pool, Sql } from '../../db/client/pool.ts';
 import type { ApiKey, WriteMode } from '../../domain/access/api-keys.ts';
 import type { Audience } from '../../domain/access/oauth-groups.ts';
 import type { Modules } from '../../domain/billing/plans.ts';
-import type { Reach } from '../caller.ts';
+import type { Reach, SubscriptionAccess } from '../caller.ts';
 import { singleFlight } from '../limits/single-flight.ts';
 import { type Use, UseCounts } from '../limits/use-counts.ts';
 
 /** The access that a company's subscription gives. */
 export interface Subscription {
-  access: 'open' | 'no_subscription' | 'subscription_ended';
+  access: SubscriptionAccess;
   modules: Modules;
   /** For all credentials of the workspace together. */
   callsPerMinute: number;
@@ -30,6 +30,8 @@ export interface CompanyRecord {
 export interface KeyRecord extends ApiKey, CompanyRecord {
   /** When the subscription changes without a write; null: never. */
   trialEndsAt: Date | null;
+  /** True if a change set of the key waits. */
+  hasProposals: boolean;
 }
 
 /** A session of a signed-in person. */
@@ -69,6 +71,8 @@ export interface Grant {
 export interface GrantRecord extends CompanyRecord {
   userId: string;
   clientId: string;
+  /** True if a change set of the app and the user waits. */
+  hasProposals: boolean;
   /** null if the user never allowed the app anything. */
   grant: Grant | null;
 }

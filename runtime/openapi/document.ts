@@ -39,6 +39,8 @@ export interface Operation {
    * other operations.
    */
   credentialWith: string | undefined;
+  /** The query parameter that names the mode of a session token, which has none of its own. */
+  modeWith: string | undefined;
   /** Callers can authenticate with a signature of the body. */
   signed: boolean;
   idempotency: 'none' | 'honoured' | 'required';
@@ -153,6 +155,7 @@ const allowedValues: Record<string, readonly unknown[]> = {
   'x-idempotency': ['required', 'honoured'],
   'x-platform': [true],
   'x-readable-anywhere': [true],
+  'x-mode-with': ['environment'],
   'x-live-only': [true],
   'x-only-reads': [true],
   'x-test-only': [true],
@@ -323,6 +326,7 @@ function readOperation(
     reads: readAccess(method, path, declared['x-only-reads'] === true),
     requirements,
     credentialWith,
+    modeWith: declared['x-mode-with'] as string | undefined,
     signed: requirements.some(({ scheme }) => scheme === 'signature'),
     idempotency: (declared['x-idempotency'] as 'honoured' | 'required' | undefined) ?? 'none',
     platform: declared['x-platform'] === true,

@@ -52,6 +52,7 @@ const operationExtensions = new Set([
   'x-public-limit',
   'x-key-limit',
   'x-credential-with',
+  'x-mode-with',
   'x-platform',
   'x-live-only',
   'x-test-only',

@@ -1,6 +1,7 @@
 // The pages of change sets: what they show, and decisions by people.
 import { randomUUID } from 'node:crypto';
 import { beforeAll, describe, expect, test } from 'vitest';
+import { subscribed } from '../support/billing.ts';
 import { proposeAccount } from '../support/change-sets.ts';
 import { call, expectStatus, type Json } from '../support/client.ts';
 import { hiddenFields, Visitor } from '../support/page-client.ts';
@@ -262,6 +263,19 @@ describe('a decision', () => {
       expect([status, text.includes('requires the permission accounts:create')]).toEqual([403, true]);
     }
     expect(await readStatus(set.id)).toBe('pending');
+  });
+
+  test('says that it needs a subscription', async () => {
+    const own = await newTenant();
+    const set = await proposeName(unique(), {}, own.key);
+    await subscribed(own, 'live', { status: 'canceled', ended_at: new Date(Date.now() - 86_400_000) });
+    const visitor = new Visitor();
+    await visitor.signIn(own.admin.email);
+    const { status, text } = await decide(visitor, set.id, 'approve');
+    expect([status, text.includes('subscription has ended')]).toEqual([402, true]);
+    expect(await database()`select status from change_sets where company_id = ${own.companyId}`).toEqual([
+      { status: 'pending' },
+    ]);
   });
 
   test('about a set of a test key is made in test mode, and changes only test data', async () => {

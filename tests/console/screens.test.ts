@@ -3,6 +3,7 @@ import type { Browser, BrowserContext, Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
 import { accessibilityProblems } from '../support/accessibility.ts';
 import { openBrowser } from '../support/browser.ts';
+import { proposeAccount } from '../support/change-sets.ts';
 import { anyAddress } from '../support/client.ts';
 import { type Furnished, furnishedTenant, listPages } from '../support/console.ts';
 import { Visitor } from '../support/page-client.ts';
@@ -166,6 +167,28 @@ describe.skipIf(!findProgram('chromium'))(`in a browser${skipNote('chromium')}`,
   });
 
   describe.each([true, false])('with JavaScript: %s', (javaScriptEnabled) => {
+    test('lets a person reject one change set and approve another by keyboard alone', async () => {
+      const context = await newContext(sizes.small, javaScriptEnabled);
+      await context.addCookies([cookie]);
+      const page = await context.newPage();
+      for (const [button, said] of [
+        ['Reject', 'Rejected. Nothing was changed.'],
+        ['Approve and apply', 'Approved. The changes are applied.'],
+      ] as const) {
+        const { title } = await proposeAccount(furnished.tenant.key);
+        await page.goto(`${base}/console/change-sets`);
+        await page.getByRole('link', { name: title, exact: true }).first().focus();
+        await page.keyboard.press('Enter');
+        await page.getByRole('button', { name: button }).focus();
+        await page.keyboard.press('Enter');
+        await page.getByRole('status').waitFor();
+        expect(await page.getByRole('status').textContent()).toBe(said);
+        // axe-core runs in the page.
+        if (javaScriptEnabled) expect(await accessibilityProblems(page)).toEqual([]);
+      }
+      await context.close();
+    });
+
     test('lets a person sign in, create an API key and revoke it by keyboard alone', async () => {
       const context = await newContext(sizes.small, javaScriptEnabled);
       const page = await context.newPage();

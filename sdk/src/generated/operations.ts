@@ -3018,7 +3018,7 @@ export interface Operations {
   /**
    * List change sets
    *
-   * Returns change sets in the mode of the credential, newest first. They have no `operations`, because a set can have 100 of
+   * Returns change sets in the mode of the credential, newest first. Session tokens name it in `environment`. They have no `operations`, because a set can have 100 of
    * them with the data before and after: read [the whole set](#operation/getChangeSet) before you decide about it.
    * Sets are deleted 90 days after `expires_at`; the audit log keeps who decided about them.
    *
@@ -3058,7 +3058,7 @@ export interface Operations {
   /**
    * Get a change set with its operations
    *
-   * Returns a change set. `before` and `after` of an operation are the data of its target before and after it, as the trial found
+   * Returns a change set. With a session token, send `environment=test` for a set of a test key. `before` and `after` of an operation are the data of its target before and after it, as the trial found
    * them for the proposer; `before` is null for something new, `after` for something deleted. Secrets are left out.
    *
    * Requires `change_sets:view`, which a session token has through the roles of its user. **404**: the set does not exist, or the
@@ -3081,7 +3081,8 @@ export interface Operations {
    *
    * Approves a pending change set and applies its operations in one transaction, as the person who approves. Only people can:
    * send a session token. The person needs `change_sets:view` and the scopes of every operation. API keys and OAuth tokens are
-   * rejected with 403. Session tokens work in live mode: a set of a test key shows what would wait, until it expires or is withdrawn.
+   * rejected with 403. To approve a set of a test key, send `environment=test`: the operations then change test data only. A set
+   * of the other mode is not found.
    *
    * `digest` stands for exactly the operations that were read. The audit log names the person, and in `metadata` the proposer
    * and the set. A [revert](#tag/Reverts) of `change_set_id` undoes the changes.
@@ -3089,7 +3090,8 @@ export interface Operations {
    * If `status` is `failed` afterwards, an operation could not be applied, as `error` and the operation's own `error` say. Then
    * nothing of an atomic set was applied. Otherwise, `status` is `applied`.
    *
-   * Errors: **403**: the person lacks a scope of an operation. **409** with the reason `digest_mismatch`, `already_decided`,
+   * Errors: **402**: the workspace has no open subscription, as for writes with keys. **403**: the person lacks a scope of an
+   * operation. **409** with the reason `digest_mismatch`, `already_decided`,
    * `expired`, or `stale`: records have changed since the trial, or are out of the person's sight, or other items of a batch
    * would succeed than in the trial. `details.operations` has the indexes of their operations. A stale set stays pending.
    */
@@ -3098,7 +3100,7 @@ export interface Operations {
    * Reject a change set
    *
    * Rejects a pending change set. Only people can, with a session token, who have `change_sets:view` and the scopes of every
-   * operation. **403**: the person lacks one. **409** with the reason `already_decided` or `expired`.
+   * operation. For a set of a test key, send `environment=test`. **403**: the person lacks one. **409** with the reason `already_decided` or `expired`.
    */
   rejectChangeSet: Method<'rejectChangeSet'>;
   /**
