@@ -69,7 +69,7 @@ export async function callTool(plan: Plan, request: ProgramRequest, wording: Too
   const data = await perform(plan, request);
   if ('status' in data) return toErrorResult(await explainMissing(getFailure(data), plan, request), wording);
   const proposal = findProposal(plan, data.shown);
-  if (proposal) return toResult(proposal, { ...described.tool, hint: waitsForPerson(proposal.change_set.id) });
+  if (proposal) return toResult(proposal, { ...described.tool, hint: waitsForPerson(proposal, request) });
   return isPage(plan, data.shown) ? showPage(plan, data.shown, request, wording) : toResult(data.shown, described.tool);
 }
 
@@ -103,8 +103,12 @@ function findProposal({ described: { tool } }: Plan, data: Data): ProposalResult
   return { proposed: true, change_set: { id, status, title, expires_at } };
 }
 
-const waitsForPerson = (id: string): string =>
-  `Proposed, not done: nothing has changed yet. It waits for a person, who approves or rejects it in the CRM. To see the decision, call get_change_set with id ${id}.`;
+function waitsForPerson({ change_set: { id } }: ProposalResult, { findAccessError }: ProgramRequest): string {
+  const waits =
+    'Proposed, not done: nothing has changed yet. It waits for a person, who approves or rejects it in the CRM.';
+  const canRead = findAccessError('getChangeSet', {}) === undefined;
+  return canRead ? `${waits} To see the decision, call get_change_set with id ${id}.` : waits;
+}
 
 /** Returns true if the data are a page whose length the argument `limit` sets. */
 const isPage = ({ described, calls: [{ operationId }] }: Plan, data: Data): boolean =>

@@ -1,11 +1,12 @@
 // The instructions of the MCP server and the guide that a model can request.
 
 export const instructions =
-  'A CRM: leads, deals, customers (people), accounts (companies), tasks, activities and custom objects of the workspace. Times are ISO 8601 with an offset, money is in minor units, ids are UUIDs.';
+  'A CRM: leads, deals, customers (people), accounts (companies), tasks, activities and custom objects of the workspace. Times are ISO 8601 with an offset, money is in minor units, ids are UUIDs. If a result has proposed = true, nothing has changed yet: a person has to approve the change in the CRM. Say so to your user.';
 
 export const guide = `How to work with this CRM
 
-1. whoami returns the workspace, the mode (live or test data) and what you may do.
+1. whoami returns the workspace, the mode (live or test data) and what you may do. With write_mode = propose, your changes wait for a person, and
+   tools whose changes cannot wait are missing.
 2. list_objects returns the kinds of records: leads and customers are people, accounts are companies; describe_object returns the fields of one: names, types, allowed values.
 3. search finds records by part of a name, an address or a number. query_records lists records of one object:
    - filter: {"field": "email", "op": "contains", "value": "example.com"}; {"and": [...]}, {"or": [...]} and {"not": {...}} combine conditions.
@@ -24,7 +25,8 @@ export const guide = `How to work with this CRM
 9. To book a meeting: find_slots with a pool (list_settings, kind scheduling_pools), then hold_slot and book_meeting with its slot_token.
 10. find_users returns the people who work here, for assigned_to_email and member_ids. list_notes, list_messages, list_activities
    and list_bookings return what has happened.
-11. If a result has proposed = true, nothing has changed yet: a person has to approve the change. get_change_set shows the decision. Tell the user.
+11. If a result has proposed = true, nothing has changed yet: a person has to approve the change in the CRM. Tell the user so, and do not call again:
+   get_change_set shows the decision. What a proposal creates has no id until then; once it is applied, after in get_change_set has the id.
 12. draft_message prepares a message. Nothing is sent until a person approves it in the console.
 
 No tool can spend money, send messages, delete or cancel, or change users, settings, API keys or webhooks. Only people can do that.

@@ -91,8 +91,10 @@ const handlers: ReadonlyMap<string, Handling> = new Map(
     'tools/call': (server, library, described, request) =>
       server.setRequestHandler('tools/call', async ({ params }) => {
         const tool = described.tools.get(params.name);
-        if (!tool || !mayCall(described, request, tool)) throw unknownTool(library, params.name);
+        if (!tool) throw unknownTool(library, params.name);
         try {
+          if (!mayCall(described, request, tool))
+            throw findProposeOnly(request, tool) ?? unknownTool(library, params.name);
           return (await callTool(planCall(tool, params.arguments), request, described.wording)) as CallToolResult;
         } catch (error) {
           if (error instanceof ApiError) return (await toErrorResult(error, described.wording)) as CallToolResult;
@@ -182,6 +184,15 @@ async function readResource(
   const answer = await request.perform({ operationId, path });
   if (answer.status === 200 || answer.status === 404) return answer;
   throw new ProtocolError(ProtocolErrorCode.InternalError, tryAgain);
+}
+
+/**
+ * Returns the error of a tool whose changes cannot be proposed, if that is why the caller cannot use
+ * it. Models know the names of all tools from the guide, and have to explain it to their user.
+ */
+function findProposeOnly({ findAccessError }: ProgramRequest, { operations }: DescribedTool): ApiError | undefined {
+  const errors = [...operations.keys()].map((operation) => findAccessError(operation, {}));
+  return errors.find((error) => error?.details?.reason === 'propose_only');
 }
 
 const unknownTool = ({ ProtocolError, ProtocolErrorCode }: Library, name: string): Error =>

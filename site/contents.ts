@@ -66,7 +66,7 @@ const topics: Record<string, { title: string; summary: string; headings: string[
   authentication: {
     title: 'Authentication',
     summary: 'API keys, session tokens and OAuth tokens, and the scopes that they carry.',
-    headings: ['Authentication', 'Scopes', 'Find out why a call fails'],
+    headings: ['Authentication', 'Scopes'],
   },
   errors: {
     title: 'Errors',
@@ -105,8 +105,8 @@ const topics: Record<string, { title: string; summary: string; headings: string[
   },
   debugging: {
     title: 'Debug a call',
-    summary: 'Find out what a client sent, what it got, and what it caused.',
-    headings: ['Debug a call'],
+    summary: 'Find out what a client sent, why it was rejected, and whether it retries safely.',
+    headings: ['Debug a call', 'Find out why a call fails'],
   },
   undo: {
     title: 'Undo',
@@ -116,7 +116,6 @@ const topics: Record<string, { title: string; summary: string; headings: string[
       'Undo a deletion',
       'Undo operations',
       'Undo a merge',
-      'Let an agent work and keep the last word',
       'What a copy of your data must do',
       'Remove data for good',
     ],
@@ -145,6 +144,11 @@ const topics: Record<string, { title: string; summary: string; headings: string[
     title: 'Agents',
     summary: 'Connect an AI assistant with the Model Context Protocol.',
     headings: ['Connect an AI assistant'],
+  },
+  'keep-the-last-word': {
+    title: 'Let an agent work, and keep the last word',
+    summary: 'Programs and assistants propose their changes, a person approves them, and a revert undoes them.',
+    headings: ['Let an agent work and keep the last word'],
   },
   oauth: {
     title: 'OAuth',

@@ -66,7 +66,12 @@ export function findUncovered(groups: readonly ConsentGroup[], scopes: readonly 
  * @param asked scopes of the token; OpenID Connect scopes, unknown ones and `*` are ignored
  */
 export function resolveTokenScopes(
-  grant: { groups: readonly string[]; extraScopes: readonly string[]; customObjects: readonly string[] },
+  grant: {
+    groups: readonly string[];
+    extraScopes: readonly string[];
+    customObjects: readonly string[];
+    writeMode: 'direct' | 'propose';
+  },
   asked: readonly string[],
   permissions: Permissions,
 ): string[] {
@@ -77,6 +82,8 @@ export function resolveTokenScopes(
         ? grant.customObjects.map((module) => module + scope.slice(customObject.length))
         : [scope],
     );
-  const single = [...grant.extraScopes, ...asked].flatMap(expandScope);
+  // An app that only proposes changes has to see the decisions about them.
+  const ofProposers = grant.writeMode === 'propose' ? ['change_sets:view'] : [];
+  const single = [...grant.extraScopes, ...asked, ...ofProposers].flatMap(expandScope);
   return [...new Set([...groups, ...single])].filter((scope) => permissions.allows(scope));
 }

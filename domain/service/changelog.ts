@@ -82,8 +82,8 @@ export const changelog: readonly ChangelogEntry[] = [
     id: '2026-11-29-write-mode',
     date: '2026-11-29',
     kind: 'changed',
-    text: 'API keys and consents have `write_mode`. With `propose`, each write that offers a dry run answers 202 with a change set, which waits for a person, and other writes are rejected with 403 `propose_only`. Existing keys and consents have `direct`, which changes nothing for them.',
-    operations: ['createApiKey', 'updateApiKey', 'getApiKey', 'listApiKeys', 'listOauthGrants'],
+    text: 'API keys and consents have `write_mode`. With `propose`, each write that offers a dry run answers 202 with a change set, which waits for a person, and other writes are rejected with 403 `propose_only`. Existing keys and consents have `direct`, which changes nothing for them. `GET /v1/me` returns the mode of the credential.',
+    operations: ['getMe', 'createApiKey', 'updateApiKey', 'getApiKey', 'listApiKeys', 'listOauthGrants'],
   },
   {
     id: '2026-11-29-change-sets',

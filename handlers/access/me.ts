@@ -11,6 +11,7 @@ export const getMe: Handler<'getMe'> = async ({ caller }) => {
       environment: caller.testMode ? 'test' : 'live',
       scopes: isSession ? [] : [...caller.scopes],
       roles: isSession ? [...caller.scopes] : [],
+      write_mode: caller.mustPropose ? 'propose' : 'direct',
       reach: { kind: caller.reach.kind, id: caller.reach.kind === 'company' ? null : caller.reach.id },
       expires_at: caller.expiresAt?.toISOString() ?? null,
       modules: [...caller.modules.keys()].filter((module) => caller.modules.get(module) === 'on'),

@@ -82,6 +82,13 @@ async function lockTargets(
     if (objects.has(object)) await lockRecords(sql, scope, object, ids);
 }
 
+/**
+ * Returns the data after an operation that was applied. If it created something, that is its own
+ * response: the IDs in the data of the trial were rolled back with it.
+ */
+const readApplied = ({ before, after }: StoredOperation, data: unknown): StoredOperation['after'] =>
+  before === null && after !== null ? (data as StoredOperation['after']) : after;
+
 interface Applied {
   operations: StoredOperation[];
   changes: Change[];
@@ -117,7 +124,7 @@ async function runApproved(call: Working, approver: Caller, row: ChangeSetRow): 
     for (const { recordId } of outcome.changes) if (recordId !== undefined) touched.add(recordId.toLowerCase());
     applied.changes.push(...outcome.changes);
     applied.callbacks.push(...outcome.callbacks);
-    applied.operations.push({ ...stored, status: 'applied' });
+    applied.operations.push({ ...stored, after: readApplied(stored, outcome.data), status: 'applied' });
   }
   return applied;
 

@@ -5,18 +5,20 @@ import { adminToken, tokenFor } from '../support/sessions.ts';
 import { database, newKey, newTenant, newUser } from '../support/tenants.ts';
 
 describe('GET /v1/me', () => {
-  test('returns for a key its workspace, environment, scopes, reach, expiry, modules and limits', async () => {
+  test('returns for a key its workspace, environment, scopes, write mode, reach, expiry, modules and limits', async () => {
     const tenant = await newTenant('Blue Lake');
     const expiresAt = new Date(Date.now() + 3_600_000);
     const reach = { kind: 'branch', id: tenant.branchId } as const;
-    const key = await newKey(tenant, { scopes: ['leads:read', 'object:visits:*'], expiresAt, reach });
+    const scopes = ['leads:read', 'object:visits:*'];
+    const key = await newKey(tenant, { scopes, writeMode: 'propose', expiresAt, reach });
     const { body } = await expectStatus(200, 'GET', '/v1/me', { key });
     expect(body.data).toEqual({
       actor: { kind: 'api_key', id: expect.any(String), name: 'Test key' },
       company: { id: tenant.companyId, name: 'Blue Lake' },
       environment: 'live',
-      scopes: ['leads:read', 'object:visits:*'],
+      scopes,
       roles: [],
+      write_mode: 'propose',
       reach,
       expires_at: expiresAt.toISOString(),
       modules: expect.arrayContaining(['leads', 'bookings', 'inbox']),
@@ -47,6 +49,7 @@ describe('GET /v1/me', () => {
       environment: 'live',
       scopes: [],
       roles: ['Company_Admin'],
+      write_mode: 'direct',
       reach: { kind: 'company', id: null },
       limits: { rate_limit_per_minute: null, rate_limit_per_hour: null },
     });

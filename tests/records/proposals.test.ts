@@ -260,3 +260,23 @@ test('tools say that a change is proposed, and show the decision', async () => {
   const read = await callTool('get_change_set', { id: result.change_set.id }, { key });
   expect(read.body.result.structuredContent.change_set).toMatchObject({ id: result.change_set.id, status: 'pending' });
 });
+
+test('tools only name get_change_set if the credential can use it', async () => {
+  const key = await newProposer(['accounts:*']);
+  const answer = await callTool('create_record', { object: 'accounts', record: { name: unique() } }, { key });
+  const { hint } = answer.body.result.structuredContent;
+  expect(hint).toMatch(/waits for a person/);
+  expect(hint).not.toContain('get_change_set');
+});
+
+test('an applied set shows the ID of what it created, not that of its trial', async () => {
+  const key = await newProposer();
+  const answer = await expectStatus(202, 'POST', records, { key, body: { name: unique() }, idempotencyKey: true });
+  const { id, digest, operations } = answer.body.data.change_set;
+  const approved = await expectStatus(200, 'POST', `/v1/change-sets/${id}/approve`, { token, body: { digest } });
+  const { after } = approved.body.data.change_set.operations[0];
+  expect(after.record.id).not.toBe(operations[0].after.record.id);
+  expect(await readName(after.record.id)).toBe(after.record.name);
+  const read = await expectStatus(200, 'GET', `/v1/change-sets/${id}`, { key });
+  expect(read.body.data.change_set.operations[0].after).toEqual(after);
+});

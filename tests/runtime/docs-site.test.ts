@@ -32,7 +32,7 @@ async function read(path: string): Promise<string> {
 test('there is a guide for every topic', () => {
   const topics = [
     'quick-start authentication errors limits idempotency concurrency filters bulk-data dry-run debugging undo',
-    'webhooks-and-feed scheduling messages-and-approval billing agents oauth sandbox going-to-production migrating',
+    'webhooks-and-feed scheduling messages-and-approval billing agents keep-the-last-word oauth sandbox going-to-production migrating',
   ];
   expect(guides.map(({ path }) => path)).toEqual(
     topics.flatMap((line) => line.split(' ')).map((topic) => `/docs/guides/${topic}`),

@@ -180,6 +180,29 @@ test('prepares and reads a draft with the commands of the drafts guide', async (
   expect(JSON.parse(answer).data.draft).toMatchObject({ status: 'draft', to: 'sara@bluelake.example' });
 });
 
+test('lets an agent propose, approves it and undoes it with the commands of the guide', async () => {
+  const guide = document.tags?.find(({ name }) => name === 'Change sets')?.description ?? '';
+  const blocks = [...guide.matchAll(/```\n(.*?)```/gs)].map(([, block = '']) =>
+    block.replaceAll(/^export .*….*$/gm, ''),
+  );
+  const env = { EMAIL: printedSignIn.email, PASSWORD: printedSignIn.password };
+  const { statuses, answer } = await inShell(blocks.join('\n'), env);
+  const steps = [
+    ['200', '201', '201'],
+    ['202'],
+    ['200', '200', '200', '200'],
+    ['200', '200', '200', '200'],
+    ['201', '202'],
+  ].flat();
+  expect(statuses.slice(0, steps.length), answer).toEqual(steps);
+  // The revert is read until it has ended, and then the account.
+  expect(new Set(statuses.slice(steps.length))).toEqual(new Set(['200']));
+  const cities = [...answer.matchAll(/"city":"(\w+)"/g)].map(([, city]) => city);
+  expect(cities).toContain('Hamburg');
+  expect([cities[0], cities.at(-1)]).toEqual(['Berlin', 'Berlin']);
+  expect(answer).toContain('"status":"applied"');
+});
+
 // Before the samples, as a newcomer: one of them makes a field mandatory, and the last ones delete all records.
 test('runs the samples of the introduction with the printed key and sign-in', async () => {
   const fenced = [...(document.info.description ?? '').matchAll(/```(\w*)\n(.*?)```/gs)];
@@ -205,11 +228,17 @@ test('runs the samples of the introduction with the printed key and sign-in', as
     ['202', '200'],
     ['201', '200'],
     ['200'],
-    ['400', '200', '200'],
+    ['400', '200', '200', '201'],
+    ['200', '201', '403', '200'],
+    ['503', '201', '201', '200'],
     ['200', '200'],
     ['200', '200', '200'],
     ['200', '200'],
   ]);
+  const [story, explanation, retries] = outputs.slice(9, 12).map(({ answer }) => answer);
+  expect(story).toContain('"request_body":{"');
+  expect(explanation).toContain('"check":"scope","result":"fail"');
+  expect(retries).toMatch(/^idempotent-replay: true\r$/im);
   const imports = outputs.at(-1)?.answer.match(/"created":(true|false)/g);
   expect(imports).toEqual(['"created":true', '"created":true', '"created":false', '"created":false']);
   expect(outputs[1]?.answer).toMatch(/"key":"svc_live_[0-9a-f]{32}"/);

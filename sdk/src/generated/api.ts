@@ -1107,8 +1107,9 @@ export interface paths {
         /**
          * Get the current credential
          * @description Works with any credential of a workspace, whatever its scopes. It returns who the credential acts as, its workspace, its
-         *     mode (live or test), its scopes, which records it can see (`reach`), when it expires, and the modules enabled in the
-         *     workspace. It is the cheapest call to check that a credential works.
+         *     mode (live or test), its scopes, whether its writes take effect immediately (`write_mode`), which records it can see
+         *     (`reach`), when it expires, and the modules enabled in the workspace. It is the cheapest call to check that a credential
+         *     works.
          *
          *     An OAuth access token acts as its app on behalf of the user who authorized it. `scopes` are the scopes that the user
          *     consented to, limited by the user's own role, and `reach` is that of the user. 403 FORBIDDEN_SCOPE means that the user has
@@ -8711,6 +8712,11 @@ export interface components {
          */
         ApiKeyEnvironment: "live" | "test";
         /**
+         * @description `direct`: writes take effect. `propose`: writes become change sets, which wait for a person.
+         * @enum {string}
+         */
+        WriteMode: "direct" | "propose";
+        /**
          * @description Which records a credential can see.
          * @example company
          * @enum {string}
@@ -8740,6 +8746,7 @@ export interface components {
             scopes: string[];
             /** @description The roles of the person behind a session token. Empty for keys and apps. */
             roles: string[];
+            write_mode: components["schemas"]["WriteMode"];
             reach: components["schemas"]["MeReach"];
             /** Format: date-time */
             expires_at: string | null;
@@ -8788,11 +8795,6 @@ export interface components {
              */
             id: string | null;
         };
-        /**
-         * @description `direct`: writes take effect. `propose`: writes become change sets, which wait for a person.
-         * @enum {string}
-         */
-        WriteMode: "direct" | "propose";
         /** @description The user who created the key. */
         ApiKeyCreator: {
             id: string;
@@ -13868,7 +13870,7 @@ export interface components {
             before: {
                 [key: string]: unknown;
             } | null;
-            /** @description The data of the target after the operation. */
+            /** @description The data of the target after the operation. Before the set is applied, what the operation creates has the ID of the trial; afterwards, it has its real ID. */
             after: {
                 [key: string]: unknown;
             } | null;
@@ -20402,6 +20404,7 @@ export interface operations {
                      *           "activities:create"
                      *         ],
                      *         "roles": [],
+                     *         "write_mode": "direct",
                      *         "reach": {
                      *           "kind": "company",
                      *           "id": null

@@ -677,8 +677,9 @@ export interface Operations {
    * Get the current credential
    *
    * Works with any credential of a workspace, whatever its scopes. It returns who the credential acts as, its workspace, its
-   * mode (live or test), its scopes, which records it can see (`reach`), when it expires, and the modules enabled in the
-   * workspace. It is the cheapest call to check that a credential works.
+   * mode (live or test), its scopes, whether its writes take effect immediately (`write_mode`), which records it can see
+   * (`reach`), when it expires, and the modules enabled in the workspace. It is the cheapest call to check that a credential
+   * works.
    *
    * An OAuth access token acts as its app on behalf of the user who authorized it. `scopes` are the scopes that the user
    * consented to, limited by the user's own role, and `reach` is that of the user. 403 FORBIDDEN_SCOPE means that the user has
