@@ -26,14 +26,20 @@ export interface CompanyRecord {
   subscription: Subscription;
 }
 
+/** Of a company with its test mode. */
+export interface WithTestClock {
+  /** Seconds by which the clock of test mode is ahead. */
+  clockAheadSeconds: number;
+}
+
 /** An API key with what its company's subscription opens. */
-export interface KeyRecord extends ApiKey, CompanyRecord {
+export interface KeyRecord extends ApiKey, CompanyRecord, WithTestClock {
   /** When the subscription changes without a write; null: never. */
   trialEndsAt: Date | null;
 }
 
 /** A session of a signed-in person. */
-export interface SessionRecord extends CompanyRecord {
+export interface SessionRecord extends CompanyRecord, WithTestClock {
   sessionId: string;
   userId: string;
   fullName: string;
@@ -74,7 +80,7 @@ export interface GrantRecord extends CompanyRecord {
 }
 
 /** The secrets that verify the signature of an inbound report. */
-export interface InboundEndpoint {
+export interface InboundEndpoint extends WithTestClock {
   companyName: string;
   configVersion: number;
   /** The secrets that are valid now, encrypted. */

@@ -67,6 +67,7 @@ const operationExtensions = new Set([
   'x-secret-answer',
   'x-hashes-password',
   'x-acts-outside',
+  'x-real-time',
   'x-dry-run',
   'x-company-reach',
   'x-proposes',
