@@ -1,4 +1,4 @@
-// The time of a caller: that of its workspace's test clock in test mode, and the real time otherwise.
+// The time of a caller: in test mode, the test clock of its workspace can be ahead of the real time.
 import type { Caller } from './caller.ts';
 
 type Clocked = Pick<Caller, 'testMode' | 'clockAheadSeconds'>;

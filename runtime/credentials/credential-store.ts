@@ -27,7 +27,7 @@ export interface CompanyRecord {
 }
 
 /** Of a company with its test mode. */
-export interface WithTestClock {
+interface WithTestClock {
   /** Seconds by which the clock of test mode is ahead. */
   clockAheadSeconds: number;
 }

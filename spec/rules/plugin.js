@@ -46,6 +46,7 @@ const verbs = [
   'reject',
   'upload',
   'start',
+  'advance',
 ];
 const operationExtensions = new Set([
   'x-idempotency',
