@@ -501,6 +501,7 @@ create table bookings (
 );
 alter table bookings alter column company_id set (n_distinct = 100);
 create index bookings_ending on bookings (end_at) where status = 'confirmed';
+create index bookings_ending_in_test_mode on bookings (company_id, end_at) where test_mode and status = 'confirmed';
 create index bookings_listed on bookings (company_id, test_mode, start_at desc, id desc);
 create index bookings_of_record on bookings (company_id, test_mode, object, record_id, start_at desc, id desc)
   where record_id is not null;
@@ -607,6 +608,8 @@ alter table campaign_runs alter column company_id set (n_distinct = 100);
 create unique index campaign_runs_active on campaign_runs (company_id, test_mode, campaign_id)
   where status in ('queued', 'running');
 create index campaign_runs_decided on campaign_runs (decision_due_at) where decision_due_at is not null;
+create index campaign_runs_decided_in_test_mode on campaign_runs (company_id, decision_due_at)
+  where test_mode and decision_due_at is not null;
 create index campaign_runs_listed on campaign_runs (company_id, test_mode, campaign_id, created_at desc, id desc);
 create index campaign_runs_undecided on campaign_runs (company_id, test_mode, created_at desc, id desc)
   where status = 'completed' and decision is null and total > 0;
@@ -646,6 +649,7 @@ create table campaigns (
   primary key (company_id, test_mode, id)
 );
 create index campaigns_due on campaigns (due_at) where due_at is not null;
+create index campaigns_due_in_test_mode on campaigns (company_id, due_at) where test_mode and due_at is not null;
 create index campaigns_listed on campaigns (company_id, test_mode, created_at desc, id desc);
 create index campaigns_of_status on campaigns (company_id, test_mode, status, created_at desc, id desc);
 alter table campaigns enable row level security, force row level security;
@@ -1228,6 +1232,7 @@ create index deleted_records_of_key on deleted_records (company_id, test_mode, o
   where assigned_to is null and created_by_kind = 'api_key' and created_by_user is null;
 create index deleted_records_restored on deleted_records (company_id, test_mode) where is_restored;
 create index deleted_records_to_purge on deleted_records (purge_at);
+create index deleted_records_to_purge_in_test_mode on deleted_records (company_id, purge_at) where test_mode;
 alter table deleted_records enable row level security, force row level security;
 create policy tenant on deleted_records to crm_app
   using (company_id = current_company() and test_mode = current_test_mode())
@@ -3342,6 +3347,25 @@ create policy purge on test_charges to crm_purge
   with check (company_id = current_company());
 grant select, insert on test_charges to crm_app;
 grant select, insert, update, delete on test_charges to crm_purge;
+
+create table test_clocks (
+  company_id uuid primary key references companies (id) on delete cascade,
+  ahead_seconds int not null check (ahead_seconds >= 0)
+);
+alter table test_clocks enable row level security, force row level security;
+create policy tenant on test_clocks to crm_app
+  using (company_id = current_company())
+  with check (company_id = current_company());
+create policy platform on test_clocks to crm_platform using (true) with check (true);
+create policy purge on test_clocks to crm_purge
+  using (company_id = current_company())
+  with check (company_id = current_company());
+grant select, insert, update, delete on test_clocks to crm_app;
+grant select on test_clocks to crm_platform;
+grant select, insert, update, delete on test_clocks to crm_purge;
+create constraint trigger raise_credential_version after insert or delete or update
+  on test_clocks deferrable initially deferred for each row
+  execute function raise_credential_version('company_id');
 
 create table test_mode_resets (
   company_id uuid primary key,

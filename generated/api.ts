@@ -7407,6 +7407,68 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/test-mode/clock": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get the clock of test mode
+         * @description Returns the time at which the test mode of the workspace lives, and how far it is ahead of the real time. `status` is
+         *     `advancing` while background jobs handle what became due, and `ready` when nothing is due.
+         *
+         *     Requires the scope settings:view, and a test key. **403** FORBIDDEN_SCOPE, `details.reason: test_key_required`: the key is
+         *     a live key.
+         */
+        get: operations["getTestClock"];
+        put?: never;
+        /**
+         * Advance the clock of test mode
+         * @description Advances the time at which the test mode of the workspace lives, so that tests do not wait: by some seconds
+         *     (`advance_seconds`), or to a time (`set_to`). From then on the clock runs on from there. It only goes forwards, and it is
+         *     at most two years (63,072,000 seconds) ahead of the real time. [Test without waiting](#section/Test-without-waiting) is
+         *     the guide.
+         *
+         *     The response comes as soon as the clock is advanced. Background jobs then handle what became due, which takes a few
+         *     seconds: read [the clock](#operation/getTestClock) until its `status` is `ready`. If a period was skipped in which several
+         *     things are due in turn, such as three renewals of a subscription, all of them happen.
+         *
+         *     | At the time of the clock | At the real time |
+         *     |---|---|
+         *     | `created_at`, `updated_at` and all other times of test data, events and webhooks | the audit log, the request log, `meta.timestamp` |
+         *     | follow-ups, SLA clocks, tasks and filters with relative dates | rate limits, quotas, and the 24 hours of Idempotency-Keys |
+         *     | holds, slots and bookings | imports, exports and reverts, and links to files |
+         *     | trials and periods of the subscription of test mode | the time `t` in signatures of webhooks |
+         *     | retries of webhooks, the timing of campaigns and messages | sessions and OAuth tokens |
+         *     | test keys that expire, change sets, merges, the trash | how long sent webhooks, the feed and other records of the past are kept |
+         *
+         *     A test key whose `expires_at` the clock passes is no longer valid. Live data, live keys and other workspaces are not
+         *     affected. Send an `Idempotency-Key` with `advance_seconds`, so that a retry does not advance the clock twice.
+         *
+         *     Requires the scope settings:configure, and a test key. **400**: neither or both of `advance_seconds` and `set_to` are sent.
+         *     **403** FORBIDDEN_SCOPE, `details.reason: test_key_required`: the key is a live key. **409** CONFLICT,
+         *     `details.reason: clock_backwards`: `set_to` is before the time of the clock, which is `details.now`. **422**: the clock
+         *     would be more than two years ahead.
+         */
+        post: operations["advanceTestClock"];
+        /**
+         * Return test mode to the real time
+         * @description Sets the clock of test mode to the real time. No data is deleted, so test data keeps its times, which may be in the
+         *     future: what is scheduled by the clock stays scheduled for these times, and newer records are listed behind older ones.
+         *     Only waiting deliveries of webhooks are sent without delay. To start afresh, [delete all test
+         *     data](#operation/resetTestMode), which also resets the clock. It can be called again; without a clock, nothing happens.
+         *
+         *     Requires the scope settings:configure, and a test key. **403** FORBIDDEN_SCOPE, `details.reason: test_key_required`: the
+         *     key is a live key.
+         */
+        delete: operations["resetTestClock"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/test-mode/reset": {
         parameters: {
             query?: never;
@@ -7420,7 +7482,8 @@ export interface paths {
          * Delete all test data
          * @description Deletes everything that was created with test keys: all test records with their activities, tasks, notes, messages, tags
          *     and attachments, including files; the responses stored for Idempotency-Keys of test calls; and the events of the test
-         *     change feed, whose cursors expire (409 `cursor_expired`). Live data, settings, fields, users, keys and the audit log stay.
+         *     change feed, whose cursors expire (409 `cursor_expired`). The [clock of test mode](#operation/advanceTestClock) returns to
+         *     the real time. Live data, settings, fields, users, keys, webhooks, the subscription of test mode and the audit log stay.
          *
          *     If you send `objects`, only the records of these objects are deleted, with the items that belong to them alone. Records
          *     that are in the trash are removed for good, too; they are not counted again.
@@ -16593,6 +16656,43 @@ export interface components {
             success: components["schemas"]["Success"];
             data: components["schemas"]["InvoiceList"];
             meta: components["schemas"]["Meta"];
+        };
+        /**
+         * @description `advancing`: background jobs still have to handle what is due in test mode. `ready`: nothing is due.
+         * @example ready
+         * @enum {string}
+         */
+        TestClockStatus: "advancing" | "ready";
+        TestClock: {
+            now: components["schemas"]["Timestamp"];
+            /**
+             * @description The seconds by which the clock is ahead of the real time.
+             * @example 3600
+             */
+            offset_seconds: number;
+            status: components["schemas"]["TestClockStatus"];
+        };
+        TestClockData: {
+            clock: components["schemas"]["TestClock"];
+        };
+        TestClockAnswer: {
+            success: components["schemas"]["Success"];
+            data: components["schemas"]["TestClockData"];
+            meta: components["schemas"]["Meta"];
+        };
+        /** @description Send one of the two. */
+        TestClockAdvance: {
+            /**
+             * @description The seconds by which the clock is advanced.
+             * @example 3600
+             */
+            advance_seconds?: number;
+            /**
+             * Format: date-time
+             * @description The time to which the clock is set, rounded up to a second.
+             * @example 2027-01-31T09:00:00.000Z
+             */
+            set_to?: string;
         };
         TestModeReset: {
             /**
@@ -40150,6 +40250,170 @@ export interface operations {
             };
             400: components["responses"]["BadRequest"];
             401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    getTestClock: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The clock. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "clock": {
+                     *           "now": "2026-12-20T23:55:00.000Z",
+                     *           "offset_seconds": 2592000,
+                     *           "status": "ready"
+                     *         }
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z",
+                     *         "test_mode": true
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["TestClockAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    advanceTestClock: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description Makes retries safe. If you send the same key with the same body again, you get the first response again, byte for byte, with
+                 *     `Idempotent-Replay: true`. Nothing runs twice. Use a new random key for each new operation. 8 to 255 characters from
+                 *     `A-Z a-z 0-9 _ . : @ + -`. Responses are stored for 24 hours.
+                 * @example 7d1c0f5e-import-row-17
+                 */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "advance_seconds": 3600
+                 *     }
+                 */
+                "application/json": components["schemas"]["TestClockAdvance"];
+            };
+        };
+        responses: {
+            /** @description The advanced clock. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    "Idempotent-Replay": components["headers"]["Idempotent-Replay"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "clock": {
+                     *           "now": "2026-11-21T00:55:00.000Z",
+                     *           "offset_seconds": 3600,
+                     *           "status": "advancing"
+                     *         }
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z",
+                     *         "test_mode": true
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["TestClockAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            409: components["responses"]["Conflict"];
+            422: components["responses"]["Unprocessable"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    resetTestClock: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The clock, at the real time. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "clock": {
+                     *           "now": "2026-11-20T23:55:00.000Z",
+                     *           "offset_seconds": 0,
+                     *           "status": "ready"
+                     *         }
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z",
+                     *         "test_mode": true
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["TestClockAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
             403: components["responses"]["Forbidden"];
             429: components["responses"]["RateLimited"];
             500: components["responses"]["InternalError"];

@@ -12,6 +12,7 @@ import { runCampaigns } from './messaging/campaigns.ts';
 import { deliverMails, type MailServices } from './messaging/mail.ts';
 import { type MessageServices, sendMessages } from './messaging/message-sending.ts';
 import { applyRunDecisions } from './messaging/run-decisions.ts';
+import { type ClockedJobs, runTestClocks } from './onboarding/test-clocks.ts';
 import { expireChangeSets } from './records/change-sets.ts';
 import type { Exporter } from './records/exports.ts';
 import { type ImportServices, runImports } from './records/imports.ts';
@@ -67,6 +68,20 @@ export type BackgroundPool =
 
 const second = 1000;
 const minute = 60 * second;
+
+/** The work of jobs that test clocks also need. */
+const buildClockedJobs = ({ billing, messages, webhookSender }: BackgroundServices): ClockedJobs => ({
+  'change-sets': expireChangeSets,
+  billing: (context) => runBilling(context, billing),
+  sla: handleSlaClocks,
+  bookings: completePastBookings,
+  'expiring-keys': announceExpiringKeys,
+  messages: (context) => sendMessages(context, messages, ['email', 'sms', 'whatsapp']),
+  'run-decisions': applyRunDecisions,
+  campaigns: runCampaigns,
+  trash: emptyTrash,
+  webhooks: (context) => webhookSender.run(context),
+});
 
 /** Jobs that run once per server, in its first process. */
 export const backgroundJobs: readonly Job<BackgroundServices, BackgroundPool>[] = [
@@ -286,6 +301,16 @@ export const backgroundJobs: readonly Job<BackgroundServices, BackgroundPool>[] 
     batchSize: 100,
     timeoutMs: 3 * second,
     run: announceExpiringKeys,
+  },
+  // Handles what is due in test modes whose clock is ahead of the real time, with the work of other
+  // jobs.
+  {
+    name: 'test-clocks',
+    pool: 'background',
+    intervalMs: second,
+    batchSize: 100,
+    timeoutMs: 5 * second,
+    run: (context, services) => runTestClocks(context, buildClockedJobs(services)),
   },
   // Deletes expired rows. A batch consists of the rows of one statement, few enough for its timeout
   // across any number of tenants.

@@ -25,6 +25,8 @@ export interface Caller {
   companyId: string;
   companyName: string;
   testMode: boolean;
+  /** Seconds by which the clock of test mode is ahead; absent: none. It counts only in test mode. */
+  clockAheadSeconds?: number;
   actor: Actor;
   grants: Grants;
   /** As granted, for display. */

@@ -333,10 +333,12 @@ export interface CallServices {
 export interface Call<Id extends OperationId = OperationId> {
   request: CallRequest<Id>;
   caller: Caller;
-  /** When the call arrived. */
+  /** When the call arrived: in test mode by the clock of test mode, for what the workspace sees. */
   now: Date;
+  /** When the call really arrived: for what only the server or others see. */
+  arrivedAt: Date;
   /**
-   * The time now. Timestamps of changes use it after the record is locked, since the call may have
+   * The time now, by the same clock as `now`. Timestamps of changes use it after the record is locked, since the call may have
    * waited for other changes.
    */
   currentTime(): Date;

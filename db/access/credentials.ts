@@ -6,9 +6,12 @@ import type { ApiKey, WriteMode } from '../../domain/access/api-keys.ts';
 import type { Audience } from '../../domain/access/oauth-groups.ts';
 import { selectKeyStamp } from '../client/key-versions.ts';
 import type { Sql } from '../client/pool.ts';
+import { selectClockAhead } from '../client/test-clocks.ts';
 import { type SubscriptionRow, selectSubscriptionColumns } from './paying-subscription.ts';
 
 export interface KeyRow extends ApiKey, SubscriptionRow {
+  /** Seconds by which the clock of test mode is ahead. */
+  clockAheadSeconds: number;
   companyId: string;
   companyName: string;
   configVersion: number;
@@ -19,7 +22,7 @@ export interface KeyRow extends ApiKey, SubscriptionRow {
 
 /** The columns of a key `k` of a company `c` with its subscription `s`. */
 const selectKey = (sql: Sql) => sql`
-  c.id as company_id, c.name as company_name, c.config_version, c.disabled_modules, ${selectSubscriptionColumns(sql)},
+  c.id as company_id, c.name as company_name, c.config_version, c.disabled_modules, ${selectSubscriptionColumns(sql)}, ${selectClockAhead(sql)},
   k.id as key_id, k.name as key_name, k.environment = 'test' as test_mode, k.scopes, k.ip_allowlist, k.reach_kind,
   k.reach_id, k.write_mode, k.expires_at, k.revoked_at, k.rate_limit_per_minute as per_minute, k.rate_limit_per_hour as per_hour,
   case k.environment
@@ -113,6 +116,8 @@ export interface UserRow {
 }
 
 export interface PersonRow extends SubscriptionRow, UserRow {
+  /** Seconds by which the clock of test mode is ahead. */
+  clockAheadSeconds: number;
   companyId: string;
   companyName: string;
   configVersion: number;
@@ -128,7 +133,7 @@ export interface SessionRow extends PersonRow {
 /** The columns of a user `u` of a company `c` with its subscription `s`. */
 const selectPerson = (sql: Sql, companyId: string) => sql`
   c.id as company_id, c.name as company_name, c.config_version, c.disabled_modules,
-  ${selectSubscriptionColumns(sql)}, u.id as user_id, u.full_name, u.branch_id, u.team_id,
+  ${selectSubscriptionColumns(sql)}, ${selectClockAhead(sql)}, u.id as user_id, u.full_name, u.branch_id, u.team_id,
   ${selectProfile(sql, companyId, sql`u.profile_id`)} as profile,
   coalesce((
     select must_change_password from sign_ins where company_id = ${companyId} and user_id = u.id
@@ -184,6 +189,8 @@ function selectProfile(sql: Sql, companyId: string, id: Fragment): Fragment {
 }
 
 export interface CompanyRow extends SubscriptionRow {
+  /** Seconds by which the clock of test mode is ahead. */
+  clockAheadSeconds: number;
   companyId: string;
   companyName: string;
   configVersion: number;
@@ -194,7 +201,7 @@ export interface CompanyRow extends SubscriptionRow {
 export async function findCompany(sql: Sql, companyId: string): Promise<CompanyRow | undefined> {
   const [row] = await sql<CompanyRow[]>`
     select c.id as company_id, c.name as company_name, c.config_version, c.disabled_modules,
-      ${selectSubscriptionColumns(sql)}
+      ${selectSubscriptionColumns(sql)}, ${selectClockAhead(sql)}
     from companies c
     left join subscriptions s on s.company_id = ${companyId}
     where c.id = ${companyId} and c.status = 'active'`;

@@ -384,6 +384,8 @@ create index deleted_records_of_key on deleted_records (company_id, test_mode, o
   where assigned_to is null and created_by_kind = 'api_key' and created_by_user is null;
 -- Records that the jobs work on.
 create index deleted_records_to_purge on deleted_records (purge_at);
+-- The same of one test mode, whose clock may be ahead.
+create index deleted_records_to_purge_in_test_mode on deleted_records (company_id, purge_at) where test_mode;
 create index deleted_records_restored on deleted_records (company_id, test_mode) where is_restored;
 alter table deleted_records enable row level security, force row level security;
 create policy tenant on deleted_records to crm_app

@@ -4,6 +4,7 @@ import type { StoredRecord } from '../../domain/records/draft.ts';
 import type { Actor } from '../client/created-by.ts';
 import type { Sql } from '../client/pool.ts';
 import type { TenantScope } from '../client/tenant.ts';
+import { belongsToRun, type DueTime } from '../client/test-clocks.ts';
 import { isVisibleTo, type Scope } from '../client/visibility.ts';
 import { getRecordTable } from './columns.ts';
 import { belongsToTenant } from './reached.ts';
@@ -364,8 +365,9 @@ async function removeSomeMerges(sql: Sql, scope: TenantScope, object: string, li
 }
 
 /** Tenants with records that have been in the trash long enough, for the platform role. */
-export async function findDueTrash(sql: Sql, now: Date, limit: number): Promise<TenantScope[]> {
+export async function findDueTrash(sql: Sql, due: DueTime, limit: number): Promise<TenantScope[]> {
   return await sql<TenantScope[]>`
     select distinct company_id, test_mode
-    from (select company_id, test_mode from deleted_records where purge_at <= ${now} order by purge_at limit ${limit}) due`;
+    from (select company_id, test_mode from deleted_records
+      where purge_at <= ${due.now} and ${belongsToRun(sql, 'deleted_records', due)} order by purge_at limit ${limit}) due`;
 }

@@ -12,6 +12,13 @@ export const changelog: readonly ChangelogEntry[] = [
     operations: ['listChangeSets', 'getChangeSet', 'approveChangeSet', 'rejectChangeSet'],
   },
   {
+    id: '2026-11-29-test-clock',
+    date: '2026-11-29',
+    kind: 'added',
+    text: 'Test without waiting: `POST /v1/test-mode/clock` advances the time at which test mode lives, so that holds, SLA deadlines, trials, retries of webhooks and whatever else depends on time happen within seconds. `POST /v1/test-mode/reset` of all objects also resets the clock.',
+    operations: ['getTestClock', 'advanceTestClock', 'resetTestClock', 'resetTestMode'],
+  },
+  {
     id: '2026-11-29-test-fault',
     date: '2026-11-29',
     kind: 'changed',

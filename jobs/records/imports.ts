@@ -6,6 +6,7 @@ import type { AuditRow, EventRow } from '../../db/client/change-log.ts';
 import { buildSystemAuditRow } from '../../db/client/change-log.ts';
 import type { Sql } from '../../db/client/pool.ts';
 import type { TenantScope } from '../../db/client/tenant.ts';
+import { findClockAhead } from '../../db/client/test-clocks.ts';
 import { loadWorkspaceRows } from '../../db/objects/workspace.ts';
 import * as imports from '../../db/records/imports.ts';
 import { buildWorkspace } from '../../domain/objects/workspace.ts';
@@ -168,11 +169,14 @@ class ImportRun {
       if (!object) return { failure: { code: 'NOT_FOUND', message: `The object ${row.object} is disabled.` } };
       const changes: Change[] = [];
       const sent: Promise<unknown>[] = [];
-      const now = this.#context.now();
+      // Records are written at the time of their tenant, although the job itself is on the real time.
+      const clockAheadSeconds = await findClockAhead(sql, scope);
+      const currentTime = (): Date => new Date(this.#context.now().getTime() + clockAheadSeconds * 1000);
+      const now = currentTime();
       const writing: WriteCall = {
         caller,
         now,
-        currentTime: this.#context.now,
+        currentTime,
         db: {
           sql,
           record: (change) => changes.push(change),
@@ -194,7 +198,7 @@ class ImportRun {
       if (dryRun) await sql`rollback to savepoint import_chunk`;
       else
         for (const change of changes) {
-          const made = this.#services.toRows(addOrigin(change, 'import', id), caller, now);
+          const made = this.#services.toRows(addOrigin(change, 'import', id), { ...caller, clockAheadSeconds }, now);
           audit(made.audit);
           for (const event of made.events) emit(event);
         }

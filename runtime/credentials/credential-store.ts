@@ -26,8 +26,14 @@ export interface CompanyRecord {
   subscription: Subscription;
 }
 
+/** Of a company with its test mode. */
+interface WithTestClock {
+  /** Seconds by which the clock of test mode is ahead. */
+  clockAheadSeconds: number;
+}
+
 /** An API key with what its company's subscription opens. */
-export interface KeyRecord extends ApiKey, CompanyRecord {
+export interface KeyRecord extends ApiKey, CompanyRecord, WithTestClock {
   /** When the subscription changes without a write; null: never. */
   trialEndsAt: Date | null;
   /** True if a change set of the key waits. */
@@ -35,7 +41,7 @@ export interface KeyRecord extends ApiKey, CompanyRecord {
 }
 
 /** A session of a signed-in person. */
-export interface SessionRecord extends CompanyRecord {
+export interface SessionRecord extends CompanyRecord, WithTestClock {
   sessionId: string;
   userId: string;
   fullName: string;
@@ -78,7 +84,7 @@ export interface GrantRecord extends CompanyRecord {
 }
 
 /** The secrets that verify the signature of an inbound report. */
-export interface InboundEndpoint {
+export interface InboundEndpoint extends WithTestClock {
   companyName: string;
   configVersion: number;
   /** The secrets that are valid now, encrypted. */

@@ -89,6 +89,8 @@ export interface Operation {
   unpaid: boolean;
   /** Has effects that its transaction cannot roll back, so the preconditions are verified first. */
   actsOutside: boolean;
+  /** True if it lives at the real time also in test mode, whose clock may be ahead. */
+  usesRealTime: boolean;
   /** Accepts `Dry-Run: true`. */
   dryRun: boolean;
   /** The body can ask for a dry run, with `dry_run`. */
@@ -168,6 +170,7 @@ const allowedValues: Record<string, readonly unknown[]> = {
   'x-secret-answer': [true],
   'x-hashes-password': [true],
   'x-acts-outside': [true],
+  'x-real-time': [true],
   'x-dry-run': [true],
   'x-proposes': [true],
   'x-unpaid': [true],
@@ -348,6 +351,7 @@ function readOperation(
     hasSecretBody:
       declared['x-secret-answer'] === true || declared['x-answer'] === 'oauth' || hasPassword(requestBody?.content),
     actsOutside: declared['x-acts-outside'] === true,
+    usesRealTime: declared['x-real-time'] === true,
     dryRun: declared['x-dry-run'] === true,
     takesDryRun: hasMember(requestBody, 'dry_run'),
     proposes: declared['x-proposes'] === true,

@@ -136,10 +136,10 @@ export class BoundServices implements CallServices {
   }
 
   explainAccess(question: AccessQuestion): Promise<ExplainedAccess | undefined> {
-    const { caller, now } = this.#context;
+    const { caller, arrivedAt } = this.#context;
     const operation = this.operations.find(({ id }) => id === question.operationId);
     if (!operation) throw new Error(`there is no operation ${question.operationId}`);
-    return explainAccess(this.#parts, caller, operation, question, now);
+    return explainAccess(this.#parts, caller, operation, question, arrivedAt);
   }
 
   requireSubscription(): Promise<void> {

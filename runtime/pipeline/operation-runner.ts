@@ -469,7 +469,13 @@ export class OperationRunner {
     return handler(call as never);
   }
 
-  #success(operation: Operation, result: unknown, { caller, now, db }: CallState, trace: Trace, pending = 0): Answer {
+  #success(
+    operation: Operation,
+    result: unknown,
+    { caller, arrivedAt, db }: CallState,
+    trace: Trace,
+    pending = 0,
+  ): Answer {
     const would = trace.dryRun ? listEffects(db.changes) : undefined;
     const given = result as { status: number; data?: unknown; body?: unknown; file?: FileBody; etag?: string };
     if (given.file) return { status: given.status, body: given.file, headers: buildFileHeaders(given.file) };
@@ -478,7 +484,7 @@ export class OperationRunner {
         ? buildSuccessBody(
             given,
             caller.requestId,
-            now.getTime(),
+            arrivedAt.getTime(),
             caller.testMode,
             this.readFigures(trace),
             would,

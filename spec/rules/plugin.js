@@ -46,6 +46,7 @@ const verbs = [
   'reject',
   'upload',
   'start',
+  'advance',
 ];
 const operationExtensions = new Set([
   'x-idempotency',
@@ -68,6 +69,7 @@ const operationExtensions = new Set([
   'x-secret-answer',
   'x-hashes-password',
   'x-acts-outside',
+  'x-real-time',
   'x-dry-run',
   'x-company-reach',
   'x-proposes',

@@ -248,7 +248,7 @@ test('completes bookings a quarter of an hour after their end, and not before', 
           const isOver = status === 'confirmed' && minutes === 16;
           made.set(await add(tenant, testMode, status, minutes), isOver ? 'completed' : status);
         }
-  await pool.use((sql) => completeBookings(sql, 1000, new Date()));
+  await pool.use((sql) => completeBookings(sql, 1000, { now: new Date() }));
   const rows = await database()`select id, status from bookings where id = any(${[...made.keys()]}::uuid[])`;
   expect(new Map(rows.map(({ id, status }) => [id, status]))).toEqual(made);
 });

@@ -4166,11 +4166,64 @@ export interface Operations {
    */
   listInvoices: ListMethod<'listInvoices', 'invoices'>;
   /**
+   * Get the clock of test mode
+   *
+   * Returns the time at which the test mode of the workspace lives, and how far it is ahead of the real time. `status` is
+   * `advancing` while background jobs handle what became due, and `ready` when nothing is due.
+   *
+   * Requires the scope settings:view, and a test key. **403** FORBIDDEN_SCOPE, `details.reason: test_key_required`: the key is
+   * a live key.
+   */
+  getTestClock: Method<'getTestClock'>;
+  /**
+   * Advance the clock of test mode
+   *
+   * Advances the time at which the test mode of the workspace lives, so that tests do not wait: by some seconds
+   * (`advance_seconds`), or to a time (`set_to`). From then on the clock runs on from there. It only goes forwards, and it is
+   * at most two years (63,072,000 seconds) ahead of the real time. [Test without waiting](#section/Test-without-waiting) is
+   * the guide.
+   *
+   * The response comes as soon as the clock is advanced. Background jobs then handle what became due, which takes a few
+   * seconds: read [the clock](#operation/getTestClock) until its `status` is `ready`. If a period was skipped in which several
+   * things are due in turn, such as three renewals of a subscription, all of them happen.
+   *
+   * | At the time of the clock | At the real time |
+   * |---|---|
+   * | `created_at`, `updated_at` and all other times of test data, events and webhooks | the audit log, the request log, `meta.timestamp` |
+   * | follow-ups, SLA clocks, tasks and filters with relative dates | rate limits, quotas, and the 24 hours of Idempotency-Keys |
+   * | holds, slots and bookings | imports, exports and reverts, and links to files |
+   * | trials and periods of the subscription of test mode | the time `t` in signatures of webhooks |
+   * | retries of webhooks, the timing of campaigns and messages | sessions and OAuth tokens |
+   * | test keys that expire, change sets, merges, the trash | how long sent webhooks, the feed and other records of the past are kept |
+   *
+   * A test key whose `expires_at` the clock passes is no longer valid. Live data, live keys and other workspaces are not
+   * affected. Send an `Idempotency-Key` with `advance_seconds`, so that a retry does not advance the clock twice.
+   *
+   * Requires the scope settings:configure, and a test key. **400**: neither or both of `advance_seconds` and `set_to` are sent.
+   * **403** FORBIDDEN_SCOPE, `details.reason: test_key_required`: the key is a live key. **409** CONFLICT,
+   * `details.reason: clock_backwards`: `set_to` is before the time of the clock, which is `details.now`. **422**: the clock
+   * would be more than two years ahead.
+   */
+  advanceTestClock: Method<'advanceTestClock'>;
+  /**
+   * Return test mode to the real time
+   *
+   * Sets the clock of test mode to the real time. No data is deleted, so test data keeps its times, which may be in the
+   * future: what is scheduled by the clock stays scheduled for these times, and newer records are listed behind older ones.
+   * Only waiting deliveries of webhooks are sent without delay. To start afresh, [delete all test
+   * data](#operation/resetTestMode), which also resets the clock. It can be called again; without a clock, nothing happens.
+   *
+   * Requires the scope settings:configure, and a test key. **403** FORBIDDEN_SCOPE, `details.reason: test_key_required`: the
+   * key is a live key.
+   */
+  resetTestClock: Method<'resetTestClock'>;
+  /**
    * Delete all test data
    *
    * Deletes everything that was created with test keys: all test records with their activities, tasks, notes, messages, tags
    * and attachments, including files; the responses stored for Idempotency-Keys of test calls; and the events of the test
-   * change feed, whose cursors expire (409 `cursor_expired`). Live data, settings, fields, users, keys and the audit log stay.
+   * change feed, whose cursors expire (409 `cursor_expired`). The [clock of test mode](#operation/advanceTestClock) returns to
+   * the real time. Live data, settings, fields, users, keys, webhooks, the subscription of test mode and the audit log stay.
    *
    * If you send `objects`, only the records of these objects are deleted, with the items that belong to them alone. Records
    * that are in the trash are removed for good, too; they are not counted again.
@@ -4454,5 +4507,8 @@ export const descriptions: Readonly<Record<keyof Operations, Description>> = {
   createPortalSession: { method: 'POST', path: '/v1/billing/portal-session', takesKey: true },
   getUsage: { method: 'GET', path: '/v1/usage' },
   listInvoices: { method: 'GET', path: '/v1/invoices', items: 'invoices' },
+  getTestClock: { method: 'GET', path: '/v1/test-mode/clock' },
+  advanceTestClock: { method: 'POST', path: '/v1/test-mode/clock', takesKey: true },
+  resetTestClock: { method: 'DELETE', path: '/v1/test-mode/clock' },
   resetTestMode: { method: 'POST', path: '/v1/test-mode/reset' },
 };
