@@ -1850,6 +1850,11 @@ create table merges (
   moved jsonb not null,
   fields jsonb not null,
   undo jsonb,
+  status text not null default 'completed' check (status in ('running', 'completed')),
+  remaining jsonb,
+  caused_by jsonb,
+  due_at timestamptz(3),
+  attempts int not null default 0,
   undo_until timestamptz(3) not null,
   created_by_kind text not null,
   created_by_id text not null,
@@ -1861,6 +1866,7 @@ create table merges (
 );
 alter table merges alter column company_id set (n_distinct = 100);
 create index merges_created on merges (company_id, test_mode, object, created_at, id);
+create index merges_due on merges (due_at) where due_at is not null;
 create index merges_in_name_of on merges (company_id, test_mode, object, created_by_user, created_at, id)
   where created_by_user is not null;
 create index merges_of_key on merges (company_id, test_mode, object, created_by_id)
@@ -1868,14 +1874,17 @@ create index merges_of_key on merges (company_id, test_mode, object, created_by_
 create index merges_of_source on merges (company_id, test_mode, source_id, created_at, id);
 create index merges_of_target on merges (company_id, test_mode, target_id, created_at, id);
 create unique index merges_standing on merges (company_id, test_mode, source_id) where undone_at is null;
+create index merges_unfinished on merges (company_id, test_mode) where status = 'running';
 alter table merges enable row level security, force row level security;
 create policy tenant on merges to crm_app
   using (company_id = current_company() and test_mode = current_test_mode())
   with check (company_id = current_company() and test_mode = current_test_mode());
+create policy platform on merges for select to crm_platform using (true);
 create policy purge on merges to crm_purge
   using (company_id = current_company())
   with check (company_id = current_company());
 grant select, insert, update, delete on merges to crm_app;
+grant select (company_id, test_mode, due_at) on merges to crm_platform;
 grant select, insert, update, delete on merges to crm_purge;
 
 create table message_drafts (

@@ -3136,10 +3136,15 @@ export interface paths {
          *     target has no running clock of its kind. It ends if the target has one, if the target has reached a final status, or
          *     if it awaits the first response and the target was contacted already.
          *
-         *     **Limits.** A merge moves up to 5,000 items and 1,000 references.
+         *     **Large merges.** If more than 5,000 items or 1,000 references have to move, the response is 202 and the `status` of the
+         *     merge is `running`. The fields and tags are merged and the source is in the trash, as in every merge. A job then moves
+         *     the items and the references, some at a time, so each belongs to one of the two records and moves once. Until an item
+         *     has moved, it is not listed with the target, and a record that has not moved still names the source. `remaining` counts
+         *     what has to move, up to 100,000 of each kind, and [GET](#operation/getMerge) shows the progress. Until `status` is
+         *     `completed`, the merge cannot be undone, and its records can be neither deleted nor merged: 409 `merge_running`.
          *
-         *     With `dry_run: true` the whole merge runs and is rolled back: the response is the same, with `id` null, and nothing
-         *     changes.
+         *     `dry_run: true` in the body is the same as the header `Dry-Run: true`: the whole merge runs and is rolled back. The
+         *     response is the same, with `id` null, and nothing changes. Of a large merge, it counts what would move.
          *
          *     Requires the view, edit and delete scopes of the object. The source can be merged only once, so the call needs no
          *     `Idempotency-Key`, but you can send one. `If-Match` is about the target.
@@ -3147,7 +3152,8 @@ export interface paths {
          *     - **404**: the object does not exist or its records cannot be merged; the source does not exist, or the key cannot see
          *       it. If the source was merged, `details.merged_into` is the record that it is part of now.
          *     - **409** `CONFLICT`: `self_merge`: `into_id` is the record itself; `version_mismatch`: the target does not match
-         *       `If-Match`; `merge_too_large`: more has to move than above, and `details` has the `limit`.
+         *       `If-Match`; `merge_running`: one of the two is part of the merge `details.merge_id`, or of its undo, which is not
+         *       finished.
          *     - **422**: `into_id` is no record of the object that the key can see; `field_choices` has a field that does not exist,
          *       is read-only, or would be empty although it is required.
          *
@@ -3195,7 +3201,8 @@ export interface paths {
         };
         /**
          * Get a merge
-         * @description Returns one merge. The call itself requires no scope. **404**: there is no such merge, the key cannot view its object,
+         * @description Returns one merge. While its `status` is `running`, `moved` and `remaining` show the progress. The call itself requires
+         *     no scope. **404**: there is no such merge, the key cannot view its object,
          *     or it made neither the merge itself nor sees the user who did.
          */
         get: operations["getMerge"];
@@ -3223,13 +3230,19 @@ export interface paths {
          *     was written since, it keeps the newer value, and `conflicts` lists it. Items added to the target since stay there.
          *
          *     `warnings` says what the source can no longer have, as when [restoring](#operation/restoreDeletedRecord) a record.
-         *     With `dry_run: true` the whole undo runs and is rolled back: the response is the same, and nothing changes.
+         *
+         *     The undo of a large merge is 202: the source is back and the fields and tags of the target are as before, and a job moves
+         *     the items and references back. Until then, the `status` of the merge is `running`, as for the merge.
+         *
+         *     `dry_run: true` in the body is the same as the header `Dry-Run: true`: the whole undo runs and is rolled back. The
+         *     response is the same, and nothing changes.
          *
          *     The call itself requires no scope. It requires the view, edit and delete scopes of the object of the merge. A merge is
          *     undone once, so the call needs no `Idempotency-Key`, but you can send one.
          *
          *     - **404**: as for reading the merge; or the key cannot see the target or the source.
-         *     - **409** `CONFLICT`: `not_merged`: the merge was undone; `undo_expired`: 30 days are over, or the source was removed
+         *     - **409** `CONFLICT`: `not_merged`: the merge was undone; `merge_running`: the merge, or another one of its records, is
+         *       not finished; `undo_expired`: 30 days are over, or the source was removed
          *       from the trash; `merge_superseded`: the target was merged itself, or a later merge into it changed the same fields,
          *       so undo the merge `details.by` first; `related_record_deleted`: the target was deleted, so restore it first.
          *     - **409** `ALREADY_EXISTS`: another record has a value of a unique field by now.
@@ -11158,7 +11171,13 @@ export interface components {
              */
             dry_run: boolean;
         };
-        /** @description How many items moved to the target, by kind; `references` counts the records that referred to the source. */
+        /**
+         * @description `running`: a job still moves items and references, to the target or, once `undone_at` is set, back.
+         * @example completed
+         * @enum {string}
+         */
+        MergeStatus: "running" | "completed";
+        /** @description Numbers of items by kind; `references` counts the records that referred to the source. */
         MergeMoved: {
             /** @example 2 */
             notes: number;
@@ -11203,7 +11222,10 @@ export interface components {
             source_id: components["schemas"]["Uuid"];
             /** @description The record that stayed. */
             target_id: components["schemas"]["Uuid"];
+            status: components["schemas"]["MergeStatus"];
             moved: components["schemas"]["MergeMoved"];
+            /** @description How many items are still to move, or to move back, as counted when the merge or its undo began. Null if it is completed. */
+            remaining: components["schemas"]["MergeMoved"] | null;
             /** @description The fields in which the records differed. Empty once the merge was undone or can no longer be undone. */
             fields: components["schemas"]["MergedField"][];
             /** @description Until when the merge can be undone. */
@@ -11222,7 +11244,7 @@ export interface components {
             /** @description The target after the merge. */
             record: components["schemas"]["CrmRecord"];
             /**
-             * @description Links of the source that the target cannot have.
+             * @description Links of the source that the target cannot have. 0 while the merge is running.
              * @example 0
              */
             links_left: number;
@@ -26391,6 +26413,7 @@ export interface operations {
                      *           "object": "accounts",
                      *           "source_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d72",
                      *           "target_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d73",
+                     *           "status": "completed",
                      *           "moved": {
                      *             "notes": 2,
                      *             "tasks": 1,
@@ -26403,6 +26426,7 @@ export interface operations {
                      *             "drafts": 0,
                      *             "references": 3
                      *           },
+                     *           "remaining": null,
                      *           "fields": [
                      *             {
                      *               "field": "phone",
@@ -26411,6 +26435,93 @@ export interface operations {
                      *               "chosen": "source"
                      *             }
                      *           ],
+                     *           "undo_until": "2026-12-20T23:55:00.000Z",
+                     *           "merged_by": {
+                     *             "kind": "api_key",
+                     *             "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d13",
+                     *             "name": "Website forms"
+                     *           },
+                     *           "merged_at": "2026-11-20T23:55:00.000Z",
+                     *           "undone_at": null
+                     *         },
+                     *         "record": {
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d73",
+                     *           "name": "Blue Lake Trading",
+                     *           "email": "office@bluelake.example",
+                     *           "phone": null,
+                     *           "extension": null,
+                     *           "website": null,
+                     *           "industry": "Retail",
+                     *           "employee_count": 45,
+                     *           "annual_revenue_minor": null,
+                     *           "address": null,
+                     *           "city": "Berlin",
+                     *           "state": null,
+                     *           "country": "DE",
+                     *           "postal_code": null,
+                     *           "description": null,
+                     *           "assigned_to": null,
+                     *           "created_at": "2026-11-20T23:55:00.000Z",
+                     *           "updated_at": "2026-11-20T23:55:00.000Z"
+                     *         },
+                     *         "links_left": 0,
+                     *         "dry_run": false
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["MergeResultAnswer"];
+                };
+            };
+            /** @description The records are merged. A job moves the items and references of the source. */
+            202: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    ETag: components["headers"]["RecordETag"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "merge": {
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f52",
+                     *           "object": "accounts",
+                     *           "source_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d72",
+                     *           "target_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d73",
+                     *           "status": "running",
+                     *           "moved": {
+                     *             "notes": 0,
+                     *             "tasks": 0,
+                     *             "activities": 0,
+                     *             "messages": 0,
+                     *             "attachments": 0,
+                     *             "links": 0,
+                     *             "tags": 0,
+                     *             "bookings": 0,
+                     *             "drafts": 0,
+                     *             "references": 0
+                     *           },
+                     *           "remaining": {
+                     *             "notes": 8200,
+                     *             "tasks": 1,
+                     *             "activities": 0,
+                     *             "messages": 0,
+                     *             "attachments": 0,
+                     *             "links": 1,
+                     *             "tags": 0,
+                     *             "bookings": 0,
+                     *             "drafts": 0,
+                     *             "references": 3
+                     *           },
+                     *           "fields": [],
                      *           "undo_until": "2026-12-20T23:55:00.000Z",
                      *           "merged_by": {
                      *             "kind": "api_key",
@@ -26519,6 +26630,7 @@ export interface operations {
                      *             "object": "accounts",
                      *             "source_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d70",
                      *             "target_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d71",
+                     *             "status": "completed",
                      *             "moved": {
                      *               "notes": 2,
                      *               "tasks": 1,
@@ -26531,6 +26643,7 @@ export interface operations {
                      *               "drafts": 0,
                      *               "references": 3
                      *             },
+                     *             "remaining": null,
                      *             "fields": [
                      *               {
                      *                 "field": "phone",
@@ -26605,6 +26718,7 @@ export interface operations {
                      *           "object": "accounts",
                      *           "source_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d70",
                      *           "target_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d71",
+                     *           "status": "completed",
                      *           "moved": {
                      *             "notes": 2,
                      *             "tasks": 1,
@@ -26617,6 +26731,7 @@ export interface operations {
                      *             "drafts": 0,
                      *             "references": 3
                      *           },
+                     *           "remaining": null,
                      *           "fields": [
                      *             {
                      *               "field": "phone",
@@ -26711,8 +26826,117 @@ export interface operations {
                      *           "object": "accounts",
                      *           "source_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d74",
                      *           "target_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d75",
+                     *           "status": "completed",
                      *           "moved": {
                      *             "notes": 2,
+                     *             "tasks": 1,
+                     *             "activities": 0,
+                     *             "messages": 0,
+                     *             "attachments": 0,
+                     *             "links": 1,
+                     *             "tags": 0,
+                     *             "bookings": 0,
+                     *             "drafts": 0,
+                     *             "references": 3
+                     *           },
+                     *           "remaining": null,
+                     *           "fields": [],
+                     *           "undo_until": "2026-12-20T23:55:00.000Z",
+                     *           "merged_by": {
+                     *             "kind": "api_key",
+                     *             "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d13",
+                     *             "name": "Website forms"
+                     *           },
+                     *           "merged_at": "2026-11-20T23:55:00.000Z",
+                     *           "undone_at": "2026-11-20T23:55:00.000Z"
+                     *         },
+                     *         "source": {
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d74",
+                     *           "name": "Blue Lake",
+                     *           "email": "office@bluelake.example",
+                     *           "phone": null,
+                     *           "extension": null,
+                     *           "website": null,
+                     *           "industry": "Retail",
+                     *           "employee_count": 45,
+                     *           "annual_revenue_minor": null,
+                     *           "address": null,
+                     *           "city": "Berlin",
+                     *           "state": null,
+                     *           "country": "DE",
+                     *           "postal_code": null,
+                     *           "description": null,
+                     *           "assigned_to": null,
+                     *           "created_at": "2026-11-20T23:55:00.000Z",
+                     *           "updated_at": "2026-11-20T23:55:00.000Z"
+                     *         },
+                     *         "target": {
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d75",
+                     *           "name": "Blue Lake Trading",
+                     *           "email": "office@bluelake.example",
+                     *           "phone": null,
+                     *           "extension": null,
+                     *           "website": null,
+                     *           "industry": "Retail",
+                     *           "employee_count": 45,
+                     *           "annual_revenue_minor": null,
+                     *           "address": null,
+                     *           "city": "Berlin",
+                     *           "state": null,
+                     *           "country": "DE",
+                     *           "postal_code": null,
+                     *           "description": null,
+                     *           "assigned_to": null,
+                     *           "created_at": "2026-11-20T23:55:00.000Z",
+                     *           "updated_at": "2026-11-20T23:55:00.000Z"
+                     *         },
+                     *         "conflicts": [],
+                     *         "warnings": [],
+                     *         "dry_run": false
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["MergeUndoneAnswer"];
+                };
+            };
+            /** @description The undone merge and both records. A job moves the items and references back. */
+            202: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "merge": {
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f51",
+                     *           "object": "accounts",
+                     *           "source_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d74",
+                     *           "target_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d75",
+                     *           "status": "running",
+                     *           "moved": {
+                     *             "notes": 8200,
+                     *             "tasks": 1,
+                     *             "activities": 0,
+                     *             "messages": 0,
+                     *             "attachments": 0,
+                     *             "links": 1,
+                     *             "tags": 0,
+                     *             "bookings": 0,
+                     *             "drafts": 0,
+                     *             "references": 3
+                     *           },
+                     *           "remaining": {
+                     *             "notes": 8200,
                      *             "tasks": 1,
                      *             "activities": 0,
                      *             "messages": 0,

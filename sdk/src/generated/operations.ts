@@ -1927,10 +1927,15 @@ export interface Operations {
    * target has no running clock of its kind. It ends if the target has one, if the target has reached a final status, or
    * if it awaits the first response and the target was contacted already.
    *
-   * **Limits.** A merge moves up to 5,000 items and 1,000 references.
+   * **Large merges.** If more than 5,000 items or 1,000 references have to move, the response is 202 and the `status` of the
+   * merge is `running`. The fields and tags are merged and the source is in the trash, as in every merge. A job then moves
+   * the items and the references, some at a time, so each belongs to one of the two records and moves once. Until an item
+   * has moved, it is not listed with the target, and a record that has not moved still names the source. `remaining` counts
+   * what has to move, up to 100,000 of each kind, and [GET](#operation/getMerge) shows the progress. Until `status` is
+   * `completed`, the merge cannot be undone, and its records can be neither deleted nor merged: 409 `merge_running`.
    *
-   * With `dry_run: true` the whole merge runs and is rolled back: the response is the same, with `id` null, and nothing
-   * changes.
+   * `dry_run: true` in the body is the same as the header `Dry-Run: true`: the whole merge runs and is rolled back. The
+   * response is the same, with `id` null, and nothing changes. Of a large merge, it counts what would move.
    *
    * Requires the view, edit and delete scopes of the object. The source can be merged only once, so the call needs no
    * `Idempotency-Key`, but you can send one. `If-Match` is about the target.
@@ -1938,7 +1943,8 @@ export interface Operations {
    * - **404**: the object does not exist or its records cannot be merged; the source does not exist, or the key cannot see
    *   it. If the source was merged, `details.merged_into` is the record that it is part of now.
    * - **409** `CONFLICT`: `self_merge`: `into_id` is the record itself; `version_mismatch`: the target does not match
-   *   `If-Match`; `merge_too_large`: more has to move than above, and `details` has the `limit`.
+   *   `If-Match`; `merge_running`: one of the two is part of the merge `details.merge_id`, or of its undo, which is not
+   *   finished.
    * - **422**: `into_id` is no record of the object that the key can see; `field_choices` has a field that does not exist,
    *   is read-only, or would be empty although it is required.
    *
@@ -1960,7 +1966,8 @@ export interface Operations {
   /**
    * Get a merge
    *
-   * Returns one merge. The call itself requires no scope. **404**: there is no such merge, the key cannot view its object,
+   * Returns one merge. While its `status` is `running`, `moved` and `remaining` show the progress. The call itself requires
+   * no scope. **404**: there is no such merge, the key cannot view its object,
    * or it made neither the merge itself nor sees the user who did.
    */
   getMerge: Method<'getMerge'>;
@@ -1972,13 +1979,19 @@ export interface Operations {
    * was written since, it keeps the newer value, and `conflicts` lists it. Items added to the target since stay there.
    *
    * `warnings` says what the source can no longer have, as when [restoring](#operation/restoreDeletedRecord) a record.
-   * With `dry_run: true` the whole undo runs and is rolled back: the response is the same, and nothing changes.
+   *
+   * The undo of a large merge is 202: the source is back and the fields and tags of the target are as before, and a job moves
+   * the items and references back. Until then, the `status` of the merge is `running`, as for the merge.
+   *
+   * `dry_run: true` in the body is the same as the header `Dry-Run: true`: the whole undo runs and is rolled back. The
+   * response is the same, and nothing changes.
    *
    * The call itself requires no scope. It requires the view, edit and delete scopes of the object of the merge. A merge is
    * undone once, so the call needs no `Idempotency-Key`, but you can send one.
    *
    * - **404**: as for reading the merge; or the key cannot see the target or the source.
-   * - **409** `CONFLICT`: `not_merged`: the merge was undone; `undo_expired`: 30 days are over, or the source was removed
+   * - **409** `CONFLICT`: `not_merged`: the merge was undone; `merge_running`: the merge, or another one of its records, is
+   *   not finished; `undo_expired`: 30 days are over, or the source was removed
    *   from the trash; `merge_superseded`: the target was merged itself, or a later merge into it changed the same fields,
    *   so undo the merge `details.by` first; `related_record_deleted`: the target was deleted, so restore it first.
    * - **409** `ALREADY_EXISTS`: another record has a value of a unique field by now.
