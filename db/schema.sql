@@ -3775,6 +3775,20 @@ CREATE OR REPLACE FUNCTION add_months(since timestamp with time zone, months int
  STABLE PARALLEL SAFE
 RETURN (((since AT TIME ZONE 'UTC'::text) + make_interval(months => months)) AT TIME ZONE 'UTC'::text);
 
+CREATE OR REPLACE FUNCTION analyze_records(records text)
+ RETURNS void
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'public'
+ SET lock_timeout TO '200ms'
+AS $function$
+begin
+  if records not in ('leads', 'accounts', 'customers', 'deals', 'activities', 'tasks', 'custom_records') then
+    raise exception '% is not a table of records', records;
+  end if;
+  execute format('analyze %I, record_tags, custom_value_hashes', records);
+end $function$;
+
 CREATE OR REPLACE FUNCTION begin_credential_version()
  RETURNS trigger
  LANGUAGE plpgsql
@@ -4383,6 +4397,8 @@ AS $function$
   ) as calendar
 $function$;
 
+revoke execute on function analyze_records(text) from public;
+
 revoke execute on function drop_audit_partitions(date) from public;
 
 revoke execute on function drop_request_partitions(date) from public;
@@ -4390,6 +4406,8 @@ revoke execute on function drop_request_partitions(date) from public;
 revoke execute on function make_audit_partitions(date) from public;
 
 revoke execute on function make_request_partitions(date) from public;
+
+grant execute on function analyze_records(text) to crm_app;
 
 grant execute on function drop_audit_partitions(date) to crm_platform;
 

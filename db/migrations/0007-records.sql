@@ -995,6 +995,19 @@ create function references_are_noted() returns boolean language sql stable
 
 call open_to_purge();
 
+-- Refreshes the statistics of a table of records and of their tags and custom values, for which ANALYZE needs their owner.
+-- It reads a sample, whatever the size. If another process analyzes or vacuums one of them, it fails soon.
+create function analyze_records(records text) returns void language plpgsql security definer
+  set search_path = public set lock_timeout = '200ms' as $$
+begin
+  if records not in ('leads', 'accounts', 'customers', 'deals', 'activities', 'tasks', 'custom_records') then
+    raise exception '% is not a table of records', records;
+  end if;
+  execute format('analyze %I, record_tags, custom_value_hashes', records);
+end $$;
+revoke execute on function analyze_records(text) from public;
+grant execute on function analyze_records(text) to crm_app;
+
 -- So that the planner takes these tables for empty, and not for ten pages, until they are analyzed with rows.
 analyze custom_value_hashes, custom_records, tasks, record_tags, notes, attachments, feed_events, deleted_records, deleted_items,
   exports, imports, import_parts, import_errors, reverts, revert_items;

@@ -13498,7 +13498,7 @@ export interface components {
             status: components["schemas"]["ImportStatus"];
             file: components["schemas"]["ImportFile"];
             counts: components["schemas"]["ImportCounts"];
-            /** @description How much of the file was processed; null before the start. */
+            /** @description How much of the file was processed; null until a server begins to read it. */
             percent: number | null;
             /** @description The average speed since the start; null before any row was processed. */
             rows_per_second: number | null;
