@@ -1,55 +1,33 @@
-// Attachments and imports in S3 storage: the same guarantees, and the STORAGE setting.
+// Attachments in S3 storage: the same guarantees, and the STORAGE setting.
 import { mkdtempSync, readdirSync, rmSync } from 'node:fs';
-import type { Server } from 'node:http';
-import { createRequire } from 'node:module';
-import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from 'vitest';
 import { readConfig } from '../../runtime/config.ts';
 import { call, expectStatus, type Json, useServer } from '../support/client.ts';
 import { besideCommon } from '../support/databases.ts';
+import { ObjectStore } from '../support/object-store.ts';
 import { createRecord, recordsPath } from '../support/records.ts';
 import { startServer, type TestServer } from '../support/servers.ts';
 import { testSettings } from '../support/setup.ts';
 import { database, newTenant, type Tenant } from '../support/tenants.ts';
 import { fileForm } from '../support/uploads.ts';
 
-interface Store {
-  run(): Promise<AddressInfo>;
-  close(): Promise<void>;
-  httpServer: Server;
-}
-
-const StoreServer = createRequire(import.meta.url)('s3rver') as new (options: object) => Store;
-
 const folder = mkdtempSync(join(tmpdir(), 'crm-storage-'));
-let port = 0;
-let store: Store;
+let store: ObjectStore;
 let server: TestServer;
 let tenant: Tenant;
 let key: string;
 let path: string;
 
-async function startStore(): Promise<void> {
-  store = new StoreServer({
-    port,
-    address: '127.0.0.1',
-    silent: true,
-    directory: join(folder, 'store'),
-    configureBuckets: [{ name: 'files' }],
-  });
-  port = (await store.run()).port;
-}
-
 beforeAll(async () => {
-  await startStore();
+  store = await ObjectStore.start(join(folder, 'store'));
   server = await startServer({
     ...testSettings,
     ...besideCommon(),
     DATA_DIR: folder,
     DATABASE_POOL: '2',
-    STORAGE: `s3://S3RVER:S3RVER@127.0.0.1:${port}/files?tls=0&region=eu-central-1`,
+    STORAGE: store.address,
   });
   useServer(server.url);
   tenant = await newTenant();
@@ -112,76 +90,13 @@ describe('a store that speaks S3', () => {
     const answer = await call('POST', path, { key, ...form });
     expect([answer.status, answer.body.error.code]).toEqual([503, 'SERVICE_UNAVAILABLE']);
     expect((await expectStatus(200, 'GET', path, { key })).body.data.attachments).toHaveLength(before);
-    await startStore();
+    await store.restart();
     await expectStatus(201, 'POST', path, { key, ...form });
   });
 
   test('never logs the storage with its secret', async () => {
     await vi.waitUntil(() => server.output().includes('failed to store a file'));
     expect(server.output()).not.toContain('S3RVER');
-  });
-});
-
-describe('the file of an import', () => {
-  const url = '/v1/imports';
-  const create = async (): Promise<string> =>
-    (await expectStatus(201, 'POST', url, { key, body: { object: 'accounts' } })).body.data.import.id;
-  const upload = (id: string, number: number, content: Buffer) =>
-    call('POST', `${url}/${id}/parts?number=${number}`, {
-      key,
-      rawBody: content,
-      headers: { 'content-type': 'text/csv' },
-    });
-  const untilEnded = (id: string): Promise<Json> =>
-    vi.waitUntil(
-      async () => {
-        const { body } = await expectStatus(200, 'GET', `${url}/${id}`, { key });
-        return ['completed', 'failed'].includes(body.data.import.status) && body.data.import;
-      },
-      { timeout: 60_000, interval: 50 },
-    );
-
-  test('is stored in parts of many megabytes, and read across their borders, with the file of the failed rows', async () => {
-    const id = await create();
-    const wide = 'w'.repeat(9000);
-    const rows = Array.from({ length: 3000 }, (_, row) => (row % 1000 === 999 ? `,${wide}` : `Über ${row},${wide}`));
-    const content = Buffer.from(`name,description\n${rows.join('\n')}\n`);
-    // In the middle of a character.
-    const border = content.indexOf('Ü', content.length / 2) + 1;
-    for (const [index, part] of [content.subarray(0, border), content.subarray(border)].entries())
-      expect((await upload(id, index + 1, part)).status).toBe(200);
-    const parts = await database()<{ fileId: string }[]>`
-      select file_id as "fileId" from import_parts where company_id = ${tenant.companyId} and import_id = ${id}`;
-    const stored = readdirSync(join(folder, 'store', 'files', tenant.companyId, 'live'));
-    for (const { fileId } of parts) expect(stored.some((name) => name.startsWith(fileId))).toBe(true);
-    await expectStatus(202, 'POST', `${url}/${id}/start`, { key });
-    const done = await untilEnded(id);
-    expect(done).toMatchObject({ status: 'completed', counts: { read: 3000, created: 2997, failed: 3 } });
-    const [found] = await database()`
-      select count(*)::int as rows, count(distinct name)::int as names from accounts
-      where company_id = ${tenant.companyId} and name like 'Über %' and length(description) = 9000`;
-    expect(found).toEqual({ rows: 2997, names: 2997 });
-    const errors = await expectStatus(200, 'GET', `${url}/${id}/errors.csv`, { key });
-    expect(errors.text.trim().split('\n')).toHaveLength(4);
-  });
-
-  test('is read again from the row where it stopped after the store was down', async () => {
-    const id = await create();
-    const content = Buffer.from(`name\n${Array.from({ length: 1200 }, (_, row) => `Down ${row}`).join('\n')}\n`);
-    await upload(id, 1, content);
-    // The job waits until the store is down.
-    await database()`
-      insert into imports (company_id, test_mode, id, object, options, dry_run, status, reach_kind, created_by_kind, created_by_id, due_at, created_at)
-      select company_id, test_mode, gen_random_uuid(), object, options, dry_run, 'running', reach_kind, created_by_kind, created_by_id,
-        now() + interval '1 hour', created_at
-      from imports, generate_series(1, 2) where company_id = ${tenant.companyId} and id = ${id}`;
-    await expectStatus(202, 'POST', `${url}/${id}/start`, { key });
-    await store.close();
-    await database()`
-      delete from imports where company_id = ${tenant.companyId} and status = 'running' and due_at > now() + interval '30 minutes'`;
-    await vi.waitUntil(() => server.output().includes('failed to continue an import'), { timeout: 30_000 });
-    await startStore();
-    expect(await untilEnded(id)).toMatchObject({ status: 'completed', counts: { read: 1200, created: 1200 } });
   });
 });
 
