@@ -399,13 +399,14 @@ grant select (company_id, test_mode, purge_at, is_restored) on deleted_records t
 create table deleted_items (
   company_id uuid not null,
   test_mode boolean not null,
-  -- The record in deleted_records with which the item is restored or removed.
+  -- The record in deleted_records with which the item is restored or removed. Of a row that a job moved, the merge.
   record_id uuid not null,
-  -- The table of the row; `references` for a reference that was cleared.
+  -- The table of the row; `references` for a reference that was cleared; `moved_` and the table for a row that a job moved
+  -- to the target of a merge, where it still is.
   kind text not null,
   -- Of the row; of a reference, the record that had it; of a tag, the tag.
   id uuid not null,
-  -- The row, as above. Of a reference {object, field}.
+  -- The row, as above. Of a reference {object, field}; of a moved one {field}; of another moved row {}.
   document jsonb not null,
   primary key (company_id, test_mode, record_id, kind, id)
 );
@@ -431,8 +432,16 @@ create table merges (
   moved jsonb not null,
   -- The fields in which the records differed; emptied with `undo`.
   fields jsonb not null,
-  -- What the undo needs; null once it was undone or can no longer be undone.
+  -- What the undo needs, apart from the rows of deleted_items; null once it was undone or can no longer be undone.
   undo jsonb,
+  -- running: a job moves the rest to the target, or back to the source once `undone_at` is set.
+  status text not null default 'completed' check (status in ('running', 'completed')),
+  -- How many items are still to move, by kind; null if all have moved.
+  remaining jsonb,
+  -- Who merged or undid, for what the job records, when it continues, and how often it failed in a row.
+  caused_by jsonb,
+  due_at timestamptz(3),
+  attempts integer not null default 0,
   undo_until timestamptz(3) not null,
   created_by_kind text not null,
   created_by_id text not null,
@@ -453,11 +462,16 @@ create index merges_in_name_of on merges (company_id, test_mode, object, created
   where created_by_user is not null;
 create index merges_of_key on merges (company_id, test_mode, object, created_by_id)
   where created_by_kind = 'api_key' and created_by_user is null;
+-- Merges that are not finished: their records are neither deleted nor merged again.
+create index merges_unfinished on merges (company_id, test_mode) where status = 'running';
+create index merges_due on merges (due_at) where due_at is not null;
 alter table merges enable row level security, force row level security;
 create policy tenant on merges to crm_app
   using (company_id = current_company() and test_mode = current_test_mode())
   with check (company_id = current_company() and test_mode = current_test_mode());
+create policy platform on merges for select to crm_platform using (true);
 grant select, insert, update, delete on merges to crm_app;
+grant select (company_id, test_mode, due_at) on merges to crm_platform;
 
 -- However an attachment is deleted, its file is deleted after it, unless the attachment went to the trash.
 create function release_stored_file() returns trigger language plpgsql as $$
@@ -1004,6 +1018,19 @@ create function references_are_noted() returns boolean language sql stable
   return coalesce(current_setting('app.references_are_noted', true), '') = 'on';
 
 call open_to_purge();
+
+-- Refreshes the statistics of a table of records and of their tags and custom values, for which ANALYZE needs their owner.
+-- It reads a sample, whatever the size. If another process analyzes or vacuums one of them, it fails soon.
+create function analyze_records(records text) returns void language plpgsql security definer
+  set search_path = public set lock_timeout = '200ms' as $$
+begin
+  if records not in ('leads', 'accounts', 'customers', 'deals', 'activities', 'tasks', 'custom_records') then
+    raise exception '% is not a table of records', records;
+  end if;
+  execute format('analyze %I, record_tags, custom_value_hashes', records);
+end $$;
+revoke execute on function analyze_records(text) from public;
+grant execute on function analyze_records(text) to crm_app;
 
 -- So that the planner takes these tables for empty, and not for ten pages, until they are analyzed with rows.
 analyze custom_value_hashes, custom_records, tasks, record_tags, notes, attachments, feed_events, deleted_records, deleted_items,

@@ -12,6 +12,7 @@ export function noteConsequence(
   { actor, apiKeyId, keyName, requestId, ip, userAgent }: ClearingCause,
   emit: (event: EventRow) => void,
   audit: (row: AuditRow) => void,
+  metadata: Record<string, string> | null = null,
 ): void {
   audit({
     ...scope,
@@ -28,7 +29,7 @@ export function noteConsequence(
     object,
     recordId,
     changes,
-    metadata: null,
+    metadata,
     idempotencyKeyHash: null,
   });
   emit({

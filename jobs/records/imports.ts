@@ -54,6 +54,12 @@ const importsAtOnce = 2;
 /** Bytes of rows in a chunk, and rows of it under load. */
 const chunkBytes = 2_000_000;
 const smallChunk = 100;
+/**
+ * Written rows after which the statistics of the tables are refreshed. Autovacuum does so only after a
+ * minute, and until then PostgreSQL plans as if the rows of the import were not there: with a
+ * thousand rows, a wrong plan can take seconds. Fewer cost too little to analyze for.
+ */
+const largeImport = 1000;
 /** Failed rows that are read at once for their file. */
 const errorsPage = 1000;
 
@@ -272,6 +278,20 @@ class ImportRun {
       });
     });
     this.#services.onEvents();
+    await this.#refreshStatistics();
+  }
+
+  /** Refreshes the statistics of the tables that a large import filled. The import has ended, and does not depend on it. */
+  async #refreshStatistics(): Promise<void> {
+    const { object, dryRun, created, updated } = this.#row;
+    if (dryRun || created + updated < largeImport) return;
+    try {
+      await this.#within((sql) => imports.refreshStatistics(sql, object));
+    } catch (error) {
+      const { companyId: company } = this.#scope;
+      const failure = { company, import: this.#row.id, err: { message: (error as Error).message } };
+      this.#context.log.warn(failure, 'failed to refresh statistics after an import');
+    }
   }
 
   /** Makes the file of failed rows of an import that was cancelled. */

@@ -203,6 +203,8 @@ export class OperationRunner {
     deadline: Deadline,
     trace: Trace,
   ): Promise<Answer | undefined> {
+    // The flag of the body is a dry run like that of the header.
+    if (operation.dryRun && asksInBody(operation, body)) trace.dryRun = true;
     const claim =
       key === undefined ? undefined : toClaim(caller, operation, path, key, upload?.requestHash ?? hashBody(body));
     const nested = () => this.#nested.bind({ caller, configVersion, now, deadline, trace, db: () => call.db });
@@ -217,7 +219,7 @@ export class OperationRunner {
       deadline,
       { nested },
     );
-    if (caller.mustPropose && operation.dryRun && !trace.dryRun && !isPreview(operation, body))
+    if (caller.mustPropose && operation.dryRun && !trace.dryRun)
       call.proposal = {
         title: operation.summary,
         method: operation.method as NestedMethod,
@@ -587,7 +589,7 @@ function successHeaders(
 }
 
 /** Returns true if the body of an operation that declares `dry_run` sets it. */
-const isPreview = ({ takesDryRun }: Operation, body: unknown): boolean =>
+const asksInBody = ({ takesDryRun }: Operation, body: unknown): boolean =>
   takesDryRun && (body as { dry_run?: unknown } | null | undefined)?.dry_run === true;
 
 /** True if the handler receives the body's problems. Otherwise they are rejected before it runs. */

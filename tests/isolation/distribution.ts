@@ -146,6 +146,7 @@ export const acrossCompanies: Readonly<Record<string, string>> = {
   'db/billing/due.ts findDueSubscriptions': 'finds companies with due subscriptions, by an index',
   'db/records/change-sets.ts findExpiredChangeSets': 'finds companies with expired change sets, by an index',
   'db/records/change-sets.ts sweepChangeSets': 'finds companies with change sets past their retention, by an index',
+  'db/records/merge-progress.ts findDueMerges': 'finds companies with merges that a job continues, by an index',
   'db/records/reverts.ts findDueReverts': 'finds companies with due reverts, by an index',
   'db/records/reverts.ts sweepReverts': 'finds companies with reverts whose items are due to be removed, by an index',
   'db/records/imports.ts findDueImports': 'finds companies with due imports, by an index',
