@@ -335,8 +335,8 @@ export interface paths {
          *     | conditions of tags, one condition each | when the record is written | relative dates, `as`, `created_by`, `updated_by`, `tags`, related records |
          *     | duplicate checks | | all of it: they compare whole values |
          *
-         *     In a JSON body, objects can be nested 5 levels deep. A relative date is one of these levels, so in a body it can stand
-         *     below two combinators, not three. `any` and `none` are levels, too.
+         *     In a JSON body, a filter may be nested as deep as here: the limit of 5 levels of objects does not include the levels of
+         *     the filter, which has at most 6 of its own.
          *
          *     **sort** takes up to three fields, separated by commas. A leading `-` sorts in descending order:
          *     `sort=-employee_count,name`. Records without a value come last in both directions. Ties are sorted by ID. For long
@@ -2890,8 +2890,6 @@ export interface paths {
          *       client: the API stores it and does nothing with it.
          *     - Everyone with `reports:view` sees a report with `is_shared`. Only its owner can change it, and callers with
          *       `settings:configure`. Its figures cover the records that the reader can see.
-         *     - In a JSON body, objects can be nested 5 levels deep, and `config` is one of them. So combinators of its filter can be
-         *       nested two levels deep, not three, and a relative date can stand below one.
          *
          *     Requires `reports:create` and a live key, because live and test mode share the definitions. As for running the report, the
          *     caller may also need the view scope of the object. A workspace can have at most 200 shared reports, and each owner at most
@@ -3028,8 +3026,6 @@ export interface paths {
          *       relative: they are evaluated each time the view is used.
          *     - Everyone who can view the object can use a view with `is_shared`. Only its owner can change it, and callers with
          *       `settings:configure`.
-         *     - In a JSON body, objects can be nested 5 levels deep, of which the body itself is one. A relative date is one of these
-         *       levels.
          *
          *     Needs no scope of its own but the view scope of the object, and a live key, because live and test mode share the views.
          *     A workspace can have at most 200 shared views, and each owner at most 200 others.
