@@ -1,10 +1,10 @@
 // Large objects: sort orders and filters that an index serves from any position.
-import type { Sql, TransactionSql } from 'postgres';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { type Column, getRecordTable } from '../../db/records/columns.ts';
 import type { KeyValue, Page } from '../../db/records/pages.ts';
 import { listRecords } from '../../db/records/records.ts';
 import { dropAllDatabases, newDatabase } from '../support/databases.ts';
+import { explaining } from '../support/explained-statements.ts';
 import { newCustomField } from '../support/records.ts';
 import { database, newTenant, rowDatabase, type Tenant, useDatabase } from '../support/tenants.ts';
 
@@ -63,32 +63,6 @@ async function readPlans(object: string, page: Page, allowed: 'sorts' | 'no sort
     await listRecords(explaining(sql, plans) as never, scope, object, page);
   });
   return plans;
-}
-
-/** Returns a driver that explains statements instead of running them. */
-function explaining(sql: TransactionSql, plans: string[]): Sql {
-  const recordPlan = (explained: () => Promise<readonly Record<string, string>[]>) => () => {
-    const explain = async (): Promise<[]> => {
-      plans.push((await explained()).map((row) => row['QUERY PLAN']).join('\n'));
-      return [];
-    };
-    return Object.assign(explain(), { options: {} }) as never;
-  };
-  const unsafe = (...[text, parameters]: Parameters<Sql['unsafe']>) => {
-    const query = sql.unsafe(text, parameters);
-    // A fragment of another statement has no parameters.
-    if (parameters) query.values = recordPlan(() => sql.unsafe(`explain ${text}`, parameters));
-    return query;
-  };
-  return new Proxy(sql as unknown as Sql, {
-    get: (target, name) => (name === 'unsafe' ? unsafe : Reflect.get(target, name)),
-    apply(target, _, args: Parameters<Sql>) {
-      const query = Reflect.apply(target, undefined, args);
-      if (!Array.isArray(args[0]) || !('raw' in args[0])) return query;
-      query.values = recordPlan(() => sql`explain ${query}`);
-      return query;
-    },
-  });
 }
 
 describe('sort orders that the API documents as fast', () => {
