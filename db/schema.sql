@@ -66,7 +66,7 @@ create index accounts_of_creator on accounts (company_id, test_mode, created_by_
 create index accounts_of_key on accounts (company_id, test_mode, created_by_id)
   where assigned_to is null and created_by_kind = 'api_key' and created_by_user is null;
 create index accounts_of_name on accounts (company_id, test_mode, name_key, updated_at, id) where name_key is not null;
-create index accounts_of_updater on accounts (company_id, test_mode, updated_by_id collate "C", created_at, id)
+create index accounts_of_updater on accounts (company_id, test_mode, updated_by_id collate "C")
   where updated_by_id is not null;
 create index accounts_updated on accounts (company_id, test_mode, updated_at, id);
 alter table accounts enable row level security, force row level security;
@@ -139,7 +139,7 @@ create index activities_of_entity_type on activities (company_id, test_mode, ent
 create index activities_of_key on activities (company_id, test_mode, created_by_id)
   where created_by_kind = 'api_key' and created_by_user is null;
 create index activities_of_type on activities (company_id, test_mode, activity_type_id, performed_at, id);
-create index activities_of_updater on activities (company_id, test_mode, updated_by_id collate "C", performed_at, id)
+create index activities_of_updater on activities (company_id, test_mode, updated_by_id collate "C")
   where updated_by_id is not null;
 create index activities_performed on activities (company_id, test_mode, performed_at, id);
 create index activities_updated on activities (company_id, test_mode, updated_at, id);
@@ -868,8 +868,7 @@ create index custom_records_of_creator on custom_records (company_id, test_mode,
   created_at, id);
 create index custom_records_of_key on custom_records (company_id, test_mode, object, created_by_id)
   where created_by_kind = 'api_key' and created_by_user is null;
-create index custom_records_of_updater on custom_records (company_id, test_mode, object, updated_by_id collate "C",
-  created_at, id)
+create index custom_records_of_updater on custom_records (company_id, test_mode, object, updated_by_id collate "C")
   where updated_by_id is not null;
 create index custom_records_updated on custom_records (company_id, test_mode, object, updated_at, id);
 alter table custom_records enable row level security, force row level security;
@@ -987,7 +986,7 @@ create index customers_of_key on customers (company_id, test_mode, created_by_id
   where assigned_to is null and created_by_kind = 'api_key' and created_by_user is null;
 create index customers_of_lead on customers (company_id, test_mode, lead_id) where lead_id is not null;
 create index customers_of_source on customers (company_id, source_id) where source_id is not null;
-create index customers_of_updater on customers (company_id, test_mode, updated_by_id collate "C", created_at, id)
+create index customers_of_updater on customers (company_id, test_mode, updated_by_id collate "C")
   where updated_by_id is not null;
 create index customers_updated on customers (company_id, test_mode, updated_at, id);
 alter table customers enable row level security, force row level security;
@@ -1107,7 +1106,7 @@ create index deals_of_lead on deals (company_id, test_mode, lead_id, created_at,
 create index deals_of_pipeline on deals (company_id, test_mode, pipeline_id, created_at, id);
 create index deals_of_source on deals (company_id, source_id) where source_id is not null;
 create index deals_of_stage on deals (company_id, test_mode, stage_id, created_at, id);
-create index deals_of_updater on deals (company_id, test_mode, updated_by_id collate "C", created_at, id)
+create index deals_of_updater on deals (company_id, test_mode, updated_by_id collate "C")
   where updated_by_id is not null;
 create index deals_same_description_hash on deals (company_id, test_mode, description_hash)
   where description_hash is not null;
@@ -1705,7 +1704,7 @@ create index leads_of_key on leads (company_id, test_mode, created_by_id)
   where assigned_to is null and created_by_kind = 'api_key' and created_by_user is null;
 create index leads_of_source on leads (company_id, source_id) where source_id is not null;
 create index leads_of_status on leads (company_id, test_mode, lead_status_id, created_at, id);
-create index leads_of_updater on leads (company_id, test_mode, updated_by_id collate "C", created_at, id)
+create index leads_of_updater on leads (company_id, test_mode, updated_by_id collate "C")
   where updated_by_id is not null;
 create index leads_same_inquiry_details_hash on leads (company_id, test_mode, inquiry_details_hash)
   where inquiry_details_hash is not null;
@@ -3255,7 +3254,7 @@ create index tasks_of_creator on tasks (company_id, test_mode, created_by_id col
 create index tasks_of_key on tasks (company_id, test_mode, created_by_id)
   where assigned_to is null and created_by_kind = 'api_key' and created_by_user is null;
 create index tasks_of_record on tasks (company_id, test_mode, object, record_id, created_at, id);
-create index tasks_of_updater on tasks (company_id, test_mode, updated_by_id collate "C", created_at, id)
+create index tasks_of_updater on tasks (company_id, test_mode, updated_by_id collate "C")
   where updated_by_id is not null;
 create index tasks_updated on tasks (company_id, test_mode, updated_at, id);
 alter table tasks enable row level security, force row level security;

@@ -65,6 +65,16 @@ async function readPlans(object: string, page: Page, allowed: 'sorts' | 'no sort
   return plans;
 }
 
+/** Returns the first column of each index, after those that all rows of an object share. */
+async function readLeadingColumns(table: string): Promise<(string | undefined)[]> {
+  const rows = await database()<{ columns: string[] }[]>`
+    select array(select attname from unnest(i.indkey::int[]) with ordinality k (number, place)
+      join pg_attribute a on a.attrelid = i.indrelid and a.attnum = k.number order by place)::text[] as columns
+    from pg_index i where i.indrelid = ${table}::regclass`;
+  const shared = ['company_id', 'test_mode', ...(table === 'custom_records' ? ['object'] : [])];
+  return rows.map(({ columns }) => columns.find((name) => !shared.includes(name)));
+}
+
 describe('sort orders that the API documents as fast', () => {
   test.each(sortable)(
     'reads every page of %s by %s from an index, in both directions and from any position',
@@ -97,14 +107,7 @@ describe('filters that the API documents as fast', () => {
     'finds %s by %s through an index',
     async (object, field, column) => {
       const stored = column.hashed ? `${column.name}_hash` : column.name;
-      const rows = await database()<{ columns: string[] }[]>`
-      select array(select attname from unnest(i.indkey::int[]) with ordinality k (number, place)
-        join pg_attribute a on a.attrelid = i.indrelid and a.attnum = k.number order by place)::text[] as columns
-      from pg_index i where i.indrelid = ${object}::regclass`;
-      const leading = rows.map(
-        ({ columns }) => columns.filter((name) => !['company_id', 'test_mode'].includes(name))[0],
-      );
-      expect(leading).toContain(stored);
+      expect(await readLeadingColumns(object)).toContain(stored);
       expect(field).toBeTruthy();
     },
   );
@@ -120,17 +123,16 @@ describe('filters that the API documents as fast', () => {
     );
   });
 
-  test.each(
-    [...objects, 'object:visits'].flatMap((object) => [
-      [object, 'created_by', 'of_creator'],
-      [object, 'updated_by', 'of_updater'],
-    ]),
-  )('finds %s by %s through an index', async (object, field, index) => {
-    const filter = { field, op: 'eq', value: 'x' } as const;
+  test.each([...objects, 'object:visits'])('finds %s by created_by through an index, in order', async (object) => {
+    const filter = { field: 'created_by', op: 'eq', value: 'x' } as const;
     // Activities are found in the order in which they were performed.
     const sort = [{ field: object === 'activities' ? 'performed_at' : 'created_at', descending: true }];
     const [plan] = await readPlans(object, { sort, filter, after: undefined, limit: 26 }, 'no sorts');
-    expect(plan).toMatch(new RegExp(`${getRecordTable(object).name}_${index} [^]*Index Cond: .*${field}_id`));
+    expect(plan).toMatch(new RegExp(`${getRecordTable(object).name}_of_creator [^]*Index Cond: .*created_by_id`));
+  });
+
+  test.each([...objects, 'object:visits'])('finds %s by updated_by through an index', async (object) => {
+    expect(await readLeadingColumns(getRecordTable(object).name)).toContain('updated_by_id');
   });
 
   test.each([...objects, 'object:visits'])(
