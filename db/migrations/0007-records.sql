@@ -6,6 +6,8 @@
 -- - _assigned, _in_name_of and _of_key find the records that a caller with a limited visibility can see: by assignee,
 --   or if nobody is assigned, by who created them. _of_key is short instead of sorted, because keys create many
 --   records and few keys have a limited visibility.
+-- - _of_creator has the records of each creator in order. _of_updater is short, because a record changes its place in it
+--   with each change, and few actors change many records: 8 bytes instead of 177 for each record.
 -- - _by_<field> serves equality, ranges and sorting by that field. Text is sorted by its bytes. Records without the
 --   value are not in the index.
 -- - _same_<field>_hash serves duplicate checks.
@@ -141,7 +143,7 @@ create index custom_records_of_creator
   on custom_records (company_id, test_mode, object, created_by_id collate "C", created_at, id);
 create index custom_records_of_key on custom_records (company_id, test_mode, object, created_by_id)
   where created_by_kind = 'api_key' and created_by_user is null;
-create index custom_records_of_updater on custom_records (company_id, test_mode, object, updated_by_id collate "C", created_at, id)
+create index custom_records_of_updater on custom_records (company_id, test_mode, object, updated_by_id collate "C")
   where updated_by_id is not null;
 alter table custom_records enable row level security, force row level security;
 create policy tenant on custom_records to crm_app
@@ -205,7 +207,7 @@ create index tasks_in_name_of on tasks (company_id, test_mode, created_by_user, 
 create index tasks_of_creator on tasks (company_id, test_mode, created_by_id collate "C", created_at, id);
 create index tasks_of_key on tasks (company_id, test_mode, created_by_id)
   where assigned_to is null and created_by_kind = 'api_key' and created_by_user is null;
-create index tasks_of_updater on tasks (company_id, test_mode, updated_by_id collate "C", created_at, id)
+create index tasks_of_updater on tasks (company_id, test_mode, updated_by_id collate "C")
   where updated_by_id is not null;
 -- Records by what they refer to.
 create index tasks_of_record on tasks (company_id, test_mode, object, record_id, created_at, id);

@@ -8,6 +8,7 @@ import type { OpenAPIV3_1 } from 'openapi-types';
 import { uploadLimits } from '../../domain/service/request-limits.ts';
 import { isAddressRange } from '../http/client-address.ts';
 import { type DeprecatedUse, readDeprecatedUses } from './deprecation.ts';
+import { type FilterMembers, findFilterMembers } from './filter-members.ts';
 import { readTimes, refineLengths, replaceSessionId, strictFormats } from './formats.ts';
 import { PreparedBody } from './prepared-body.ts';
 
@@ -114,6 +115,8 @@ export interface Operation {
   rawTypes: readonly string[];
   /** True if the body may be an array. */
   arrayBody: boolean;
+  /** The members of the JSON body that are filters; undefined if there are none. */
+  filters: FilterMembers | undefined;
   readonly validateParameters: ValidateFunction;
   readonly validateBody: ValidateFunction | undefined;
   queryParameters: readonly string[];
@@ -364,6 +367,7 @@ function readOperation(
     uploadBytes: (declared['x-upload-bytes'] as number | undefined) ?? uploadLimits.bytes,
     rawTypes: Object.keys(requestBody?.content ?? {}).filter((type) => !parsedTypes.includes(type)),
     arrayBody: takesArray(requestBody),
+    filters: findFilterMembers(requestBody),
     get validateParameters() {
       return validators().at(-1) as ValidateFunction;
     },

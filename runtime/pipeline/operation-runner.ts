@@ -565,7 +565,7 @@ function readBody(operation: Operation, request: IncomingMessage, bytes: Buffer)
 /** @param path of the body in a form; by default, it is the whole body */
 function checkBytes(operation: Operation, bytes: Buffer, path = ''): Pick<Read, 'body' | 'problems'> {
   if (bytes.length === 0 && !operation.bodyRequired) return noBody;
-  const { value, problems } = parseJson(bytes, operation.arrayBody, path);
+  const { value, problems } = parseJson(bytes, operation, path);
   const invalid = checkBody(operation, value, path);
   if (problems.length === 0) return { body: value, problems: invalid };
   const unstorable = new Set(problems.map((each) => each.field));
