@@ -66,7 +66,7 @@ create index accounts_of_creator on accounts (company_id, test_mode, created_by_
 create index accounts_of_key on accounts (company_id, test_mode, created_by_id)
   where assigned_to is null and created_by_kind = 'api_key' and created_by_user is null;
 create index accounts_of_name on accounts (company_id, test_mode, name_key, updated_at, id) where name_key is not null;
-create index accounts_of_updater on accounts (company_id, test_mode, updated_by_id collate "C", created_at, id)
+create index accounts_of_updater on accounts (company_id, test_mode, updated_by_id collate "C")
   where updated_by_id is not null;
 create index accounts_updated on accounts (company_id, test_mode, updated_at, id);
 alter table accounts enable row level security, force row level security;
@@ -139,7 +139,7 @@ create index activities_of_entity_type on activities (company_id, test_mode, ent
 create index activities_of_key on activities (company_id, test_mode, created_by_id)
   where created_by_kind = 'api_key' and created_by_user is null;
 create index activities_of_type on activities (company_id, test_mode, activity_type_id, performed_at, id);
-create index activities_of_updater on activities (company_id, test_mode, updated_by_id collate "C", performed_at, id)
+create index activities_of_updater on activities (company_id, test_mode, updated_by_id collate "C")
   where updated_by_id is not null;
 create index activities_performed on activities (company_id, test_mode, performed_at, id);
 create index activities_updated on activities (company_id, test_mode, updated_at, id);
@@ -881,8 +881,7 @@ create index custom_records_of_creator on custom_records (company_id, test_mode,
   created_at, id);
 create index custom_records_of_key on custom_records (company_id, test_mode, object, created_by_id)
   where created_by_kind = 'api_key' and created_by_user is null;
-create index custom_records_of_updater on custom_records (company_id, test_mode, object, updated_by_id collate "C",
-  created_at, id)
+create index custom_records_of_updater on custom_records (company_id, test_mode, object, updated_by_id collate "C")
   where updated_by_id is not null;
 create index custom_records_updated on custom_records (company_id, test_mode, object, updated_at, id);
 alter table custom_records enable row level security, force row level security;
@@ -1000,7 +999,7 @@ create index customers_of_key on customers (company_id, test_mode, created_by_id
   where assigned_to is null and created_by_kind = 'api_key' and created_by_user is null;
 create index customers_of_lead on customers (company_id, test_mode, lead_id) where lead_id is not null;
 create index customers_of_source on customers (company_id, source_id) where source_id is not null;
-create index customers_of_updater on customers (company_id, test_mode, updated_by_id collate "C", created_at, id)
+create index customers_of_updater on customers (company_id, test_mode, updated_by_id collate "C")
   where updated_by_id is not null;
 create index customers_updated on customers (company_id, test_mode, updated_at, id);
 alter table customers enable row level security, force row level security;
@@ -1120,7 +1119,7 @@ create index deals_of_lead on deals (company_id, test_mode, lead_id, created_at,
 create index deals_of_pipeline on deals (company_id, test_mode, pipeline_id, created_at, id);
 create index deals_of_source on deals (company_id, source_id) where source_id is not null;
 create index deals_of_stage on deals (company_id, test_mode, stage_id, created_at, id);
-create index deals_of_updater on deals (company_id, test_mode, updated_by_id collate "C", created_at, id)
+create index deals_of_updater on deals (company_id, test_mode, updated_by_id collate "C")
   where updated_by_id is not null;
 create index deals_same_description_hash on deals (company_id, test_mode, description_hash)
   where description_hash is not null;
@@ -1719,7 +1718,7 @@ create index leads_of_key on leads (company_id, test_mode, created_by_id)
   where assigned_to is null and created_by_kind = 'api_key' and created_by_user is null;
 create index leads_of_source on leads (company_id, source_id) where source_id is not null;
 create index leads_of_status on leads (company_id, test_mode, lead_status_id, created_at, id);
-create index leads_of_updater on leads (company_id, test_mode, updated_by_id collate "C", created_at, id)
+create index leads_of_updater on leads (company_id, test_mode, updated_by_id collate "C")
   where updated_by_id is not null;
 create index leads_same_inquiry_details_hash on leads (company_id, test_mode, inquiry_details_hash)
   where inquiry_details_hash is not null;
@@ -1864,6 +1863,11 @@ create table merges (
   moved jsonb not null,
   fields jsonb not null,
   undo jsonb,
+  status text not null default 'completed' check (status in ('running', 'completed')),
+  remaining jsonb,
+  caused_by jsonb,
+  due_at timestamptz(3),
+  attempts int not null default 0,
   undo_until timestamptz(3) not null,
   created_by_kind text not null,
   created_by_id text not null,
@@ -1875,6 +1879,7 @@ create table merges (
 );
 alter table merges alter column company_id set (n_distinct = 100);
 create index merges_created on merges (company_id, test_mode, object, created_at, id);
+create index merges_due on merges (due_at) where due_at is not null;
 create index merges_in_name_of on merges (company_id, test_mode, object, created_by_user, created_at, id)
   where created_by_user is not null;
 create index merges_of_key on merges (company_id, test_mode, object, created_by_id)
@@ -1882,14 +1887,17 @@ create index merges_of_key on merges (company_id, test_mode, object, created_by_
 create index merges_of_source on merges (company_id, test_mode, source_id, created_at, id);
 create index merges_of_target on merges (company_id, test_mode, target_id, created_at, id);
 create unique index merges_standing on merges (company_id, test_mode, source_id) where undone_at is null;
+create index merges_unfinished on merges (company_id, test_mode) where status = 'running';
 alter table merges enable row level security, force row level security;
 create policy tenant on merges to crm_app
   using (company_id = current_company() and test_mode = current_test_mode())
   with check (company_id = current_company() and test_mode = current_test_mode());
+create policy platform on merges for select to crm_platform using (true);
 create policy purge on merges to crm_purge
   using (company_id = current_company())
   with check (company_id = current_company());
 grant select, insert, update, delete on merges to crm_app;
+grant select (company_id, test_mode, due_at) on merges to crm_platform;
 grant select, insert, update, delete on merges to crm_purge;
 
 create table message_drafts (
@@ -3269,7 +3277,7 @@ create index tasks_of_creator on tasks (company_id, test_mode, created_by_id col
 create index tasks_of_key on tasks (company_id, test_mode, created_by_id)
   where assigned_to is null and created_by_kind = 'api_key' and created_by_user is null;
 create index tasks_of_record on tasks (company_id, test_mode, object, record_id, created_at, id);
-create index tasks_of_updater on tasks (company_id, test_mode, updated_by_id collate "C", created_at, id)
+create index tasks_of_updater on tasks (company_id, test_mode, updated_by_id collate "C")
   where updated_by_id is not null;
 create index tasks_updated on tasks (company_id, test_mode, updated_at, id);
 alter table tasks enable row level security, force row level security;
@@ -3798,6 +3806,20 @@ CREATE OR REPLACE FUNCTION add_months(since timestamp with time zone, months int
  LANGUAGE sql
  STABLE PARALLEL SAFE
 RETURN (((since AT TIME ZONE 'UTC'::text) + make_interval(months => months)) AT TIME ZONE 'UTC'::text);
+
+CREATE OR REPLACE FUNCTION analyze_records(records text)
+ RETURNS void
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'public'
+ SET lock_timeout TO '200ms'
+AS $function$
+begin
+  if records not in ('leads', 'accounts', 'customers', 'deals', 'activities', 'tasks', 'custom_records') then
+    raise exception '% is not a table of records', records;
+  end if;
+  execute format('analyze %I, record_tags, custom_value_hashes', records);
+end $function$;
 
 CREATE OR REPLACE FUNCTION begin_credential_version()
  RETURNS trigger
@@ -4426,6 +4448,8 @@ AS $function$
   ) as calendar
 $function$;
 
+revoke execute on function analyze_records(text) from public;
+
 revoke execute on function drop_audit_partitions(date) from public;
 
 revoke execute on function drop_request_partitions(date) from public;
@@ -4433,6 +4457,8 @@ revoke execute on function drop_request_partitions(date) from public;
 revoke execute on function make_audit_partitions(date) from public;
 
 revoke execute on function make_request_partitions(date) from public;
+
+grant execute on function analyze_records(text) to crm_app;
 
 grant execute on function drop_audit_partitions(date) to crm_platform;
 

@@ -335,8 +335,8 @@ export interface paths {
          *     | conditions of tags, one condition each | when the record is written | relative dates, `as`, `created_by`, `updated_by`, `tags`, related records |
          *     | duplicate checks | | all of it: they compare whole values |
          *
-         *     In a JSON body, objects can be nested 5 levels deep. A relative date is one of these levels, so in a body it can stand
-         *     below two combinators, not three. `any` and `none` are levels, too.
+         *     In a JSON body, a filter may be nested as deep as here: the limit of 5 levels of objects does not include the levels of
+         *     the filter, which has at most 6 of its own.
          *
          *     **sort** takes up to three fields, separated by commas. A leading `-` sorts in descending order:
          *     `sort=-employee_count,name`. Records without a value come last in both directions. Ties are sorted by ID. For long
@@ -2891,8 +2891,6 @@ export interface paths {
          *       client: the API stores it and does nothing with it.
          *     - Everyone with `reports:view` sees a report with `is_shared`. Only its owner can change it, and callers with
          *       `settings:configure`. Its figures cover the records that the reader can see.
-         *     - In a JSON body, objects can be nested 5 levels deep, and `config` is one of them. So combinators of its filter can be
-         *       nested two levels deep, not three, and a relative date can stand below one.
          *
          *     Requires `reports:create` and a live key, because live and test mode share the definitions. As for running the report, the
          *     caller may also need the view scope of the object. A workspace can have at most 200 shared reports, and each owner at most
@@ -3029,8 +3027,6 @@ export interface paths {
          *       relative: they are evaluated each time the view is used.
          *     - Everyone who can view the object can use a view with `is_shared`. Only its owner can change it, and callers with
          *       `settings:configure`.
-         *     - In a JSON body, objects can be nested 5 levels deep, of which the body itself is one. A relative date is one of these
-         *       levels.
          *
          *     Needs no scope of its own but the view scope of the object, and a live key, because live and test mode share the views.
          *     A workspace can have at most 200 shared views, and each owner at most 200 others.
@@ -3137,10 +3133,15 @@ export interface paths {
          *     target has no running clock of its kind. It ends if the target has one, if the target has reached a final status, or
          *     if it awaits the first response and the target was contacted already.
          *
-         *     **Limits.** A merge moves up to 5,000 items and 1,000 references.
+         *     **Large merges.** If more than 5,000 items or 1,000 references have to move, the response is 202 and the `status` of the
+         *     merge is `running`. The fields and tags are merged and the source is in the trash, as in every merge. A job then moves
+         *     the items and the references, some at a time, so each belongs to one of the two records and moves once. Until an item
+         *     has moved, it is not listed with the target, and a record that has not moved still names the source. `remaining` counts
+         *     what has to move, up to 100,000 of each kind, and [GET](#operation/getMerge) shows the progress. Until `status` is
+         *     `completed`, the merge cannot be undone, and its records can be neither deleted nor merged: 409 `merge_running`.
          *
-         *     With `dry_run: true` the whole merge runs and is rolled back: the response is the same, with `id` null, and nothing
-         *     changes.
+         *     `dry_run: true` in the body is the same as the header `Dry-Run: true`: the whole merge runs and is rolled back. The
+         *     response is the same, with `id` null, and nothing changes. Of a large merge, it counts what would move.
          *
          *     Requires the view, edit and delete scopes of the object. The source can be merged only once, so the call needs no
          *     `Idempotency-Key`, but you can send one. `If-Match` is about the target.
@@ -3148,7 +3149,8 @@ export interface paths {
          *     - **404**: the object does not exist or its records cannot be merged; the source does not exist, or the key cannot see
          *       it. If the source was merged, `details.merged_into` is the record that it is part of now.
          *     - **409** `CONFLICT`: `self_merge`: `into_id` is the record itself; `version_mismatch`: the target does not match
-         *       `If-Match`; `merge_too_large`: more has to move than above, and `details` has the `limit`.
+         *       `If-Match`; `merge_running`: one of the two is part of the merge `details.merge_id`, or of its undo, which is not
+         *       finished.
          *     - **422**: `into_id` is no record of the object that the key can see; `field_choices` has a field that does not exist,
          *       is read-only, or would be empty although it is required.
          *
@@ -3196,7 +3198,8 @@ export interface paths {
         };
         /**
          * Get a merge
-         * @description Returns one merge. The call itself requires no scope. **404**: there is no such merge, the key cannot view its object,
+         * @description Returns one merge. While its `status` is `running`, `moved` and `remaining` show the progress. The call itself requires
+         *     no scope. **404**: there is no such merge, the key cannot view its object,
          *     or it made neither the merge itself nor sees the user who did.
          */
         get: operations["getMerge"];
@@ -3224,13 +3227,19 @@ export interface paths {
          *     was written since, it keeps the newer value, and `conflicts` lists it. Items added to the target since stay there.
          *
          *     `warnings` says what the source can no longer have, as when [restoring](#operation/restoreDeletedRecord) a record.
-         *     With `dry_run: true` the whole undo runs and is rolled back: the response is the same, and nothing changes.
+         *
+         *     The undo of a large merge is 202: the source is back and the fields and tags of the target are as before, and a job moves
+         *     the items and references back. Until then, the `status` of the merge is `running`, as for the merge.
+         *
+         *     `dry_run: true` in the body is the same as the header `Dry-Run: true`: the whole undo runs and is rolled back. The
+         *     response is the same, and nothing changes.
          *
          *     The call itself requires no scope. It requires the view, edit and delete scopes of the object of the merge. A merge is
          *     undone once, so the call needs no `Idempotency-Key`, but you can send one.
          *
          *     - **404**: as for reading the merge; or the key cannot see the target or the source.
-         *     - **409** `CONFLICT`: `not_merged`: the merge was undone; `undo_expired`: 30 days are over, or the source was removed
+         *     - **409** `CONFLICT`: `not_merged`: the merge was undone; `merge_running`: the merge, or another one of its records, is
+         *       not finished; `undo_expired`: 30 days are over, or the source was removed
          *       from the trash; `merge_superseded`: the target was merged itself, or a later merge into it changed the same fields,
          *       so undo the merge `details.by` first; `related_record_deleted`: the target was deleted, so restore it first.
          *     - **409** `ALREADY_EXISTS`: another record has a value of a unique field by now.
@@ -11225,7 +11234,13 @@ export interface components {
              */
             dry_run?: boolean;
         };
-        /** @description How many items moved to the target, by kind; `references` counts the records that referred to the source. */
+        /**
+         * @description `running`: a job still moves items and references, to the target or, once `undone_at` is set, back.
+         * @example completed
+         * @enum {string}
+         */
+        MergeStatus: "running" | "completed";
+        /** @description Numbers of items by kind; `references` counts the records that referred to the source. */
         MergeMoved: {
             /** @example 2 */
             notes: number;
@@ -11270,7 +11285,10 @@ export interface components {
             source_id: components["schemas"]["Uuid"];
             /** @description The record that stayed. */
             target_id: components["schemas"]["Uuid"];
+            status: components["schemas"]["MergeStatus"];
             moved: components["schemas"]["MergeMoved"];
+            /** @description How many items are still to move, or to move back, as counted when the merge or its undo began. Null if it is completed. */
+            remaining: components["schemas"]["MergeMoved"] | null;
             /** @description The fields in which the records differed. Empty once the merge was undone or can no longer be undone. */
             fields: components["schemas"]["MergedField"][];
             /** @description Until when the merge can be undone. */
@@ -11289,7 +11307,7 @@ export interface components {
             /** @description The target after the merge. */
             record: components["schemas"]["CrmRecord"];
             /**
-             * @description Links of the source that the target cannot have.
+             * @description Links of the source that the target cannot have. 0 while the merge is running.
              * @example 0
              */
             links_left: number;
@@ -13543,7 +13561,7 @@ export interface components {
             status: components["schemas"]["ImportStatus"];
             file: components["schemas"]["ImportFile"];
             counts: components["schemas"]["ImportCounts"];
-            /** @description How much of the file was processed; null before the start. */
+            /** @description How much of the file was processed; null until a server begins to read it. */
             percent: number | null;
             /** @description The average speed since the start; null before any row was processed. */
             rows_per_second: number | null;
@@ -26506,6 +26524,7 @@ export interface operations {
                      *           "object": "accounts",
                      *           "source_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d72",
                      *           "target_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d73",
+                     *           "status": "completed",
                      *           "moved": {
                      *             "notes": 2,
                      *             "tasks": 1,
@@ -26518,6 +26537,7 @@ export interface operations {
                      *             "drafts": 0,
                      *             "references": 3
                      *           },
+                     *           "remaining": null,
                      *           "fields": [
                      *             {
                      *               "field": "phone",
@@ -26526,6 +26546,93 @@ export interface operations {
                      *               "chosen": "source"
                      *             }
                      *           ],
+                     *           "undo_until": "2026-12-20T23:55:00.000Z",
+                     *           "merged_by": {
+                     *             "kind": "api_key",
+                     *             "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d13",
+                     *             "name": "Website forms"
+                     *           },
+                     *           "merged_at": "2026-11-20T23:55:00.000Z",
+                     *           "undone_at": null
+                     *         },
+                     *         "record": {
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d73",
+                     *           "name": "Blue Lake Trading",
+                     *           "email": "office@bluelake.example",
+                     *           "phone": null,
+                     *           "extension": null,
+                     *           "website": null,
+                     *           "industry": "Retail",
+                     *           "employee_count": 45,
+                     *           "annual_revenue_minor": null,
+                     *           "address": null,
+                     *           "city": "Berlin",
+                     *           "state": null,
+                     *           "country": "DE",
+                     *           "postal_code": null,
+                     *           "description": null,
+                     *           "assigned_to": null,
+                     *           "created_at": "2026-11-20T23:55:00.000Z",
+                     *           "updated_at": "2026-11-20T23:55:00.000Z"
+                     *         },
+                     *         "links_left": 0,
+                     *         "dry_run": false
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["MergeResultAnswer"];
+                };
+            };
+            /** @description The records are merged. A job moves the items and references of the source. */
+            202: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    ETag: components["headers"]["RecordETag"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "merge": {
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f52",
+                     *           "object": "accounts",
+                     *           "source_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d72",
+                     *           "target_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d73",
+                     *           "status": "running",
+                     *           "moved": {
+                     *             "notes": 0,
+                     *             "tasks": 0,
+                     *             "activities": 0,
+                     *             "messages": 0,
+                     *             "attachments": 0,
+                     *             "links": 0,
+                     *             "tags": 0,
+                     *             "bookings": 0,
+                     *             "drafts": 0,
+                     *             "references": 0
+                     *           },
+                     *           "remaining": {
+                     *             "notes": 8200,
+                     *             "tasks": 1,
+                     *             "activities": 0,
+                     *             "messages": 0,
+                     *             "attachments": 0,
+                     *             "links": 1,
+                     *             "tags": 0,
+                     *             "bookings": 0,
+                     *             "drafts": 0,
+                     *             "references": 3
+                     *           },
+                     *           "fields": [],
                      *           "undo_until": "2026-12-20T23:55:00.000Z",
                      *           "merged_by": {
                      *             "kind": "api_key",
@@ -26634,6 +26741,7 @@ export interface operations {
                      *             "object": "accounts",
                      *             "source_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d70",
                      *             "target_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d71",
+                     *             "status": "completed",
                      *             "moved": {
                      *               "notes": 2,
                      *               "tasks": 1,
@@ -26646,6 +26754,7 @@ export interface operations {
                      *               "drafts": 0,
                      *               "references": 3
                      *             },
+                     *             "remaining": null,
                      *             "fields": [
                      *               {
                      *                 "field": "phone",
@@ -26720,6 +26829,7 @@ export interface operations {
                      *           "object": "accounts",
                      *           "source_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d70",
                      *           "target_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d71",
+                     *           "status": "completed",
                      *           "moved": {
                      *             "notes": 2,
                      *             "tasks": 1,
@@ -26732,6 +26842,7 @@ export interface operations {
                      *             "drafts": 0,
                      *             "references": 3
                      *           },
+                     *           "remaining": null,
                      *           "fields": [
                      *             {
                      *               "field": "phone",
@@ -26826,8 +26937,117 @@ export interface operations {
                      *           "object": "accounts",
                      *           "source_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d74",
                      *           "target_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d75",
+                     *           "status": "completed",
                      *           "moved": {
                      *             "notes": 2,
+                     *             "tasks": 1,
+                     *             "activities": 0,
+                     *             "messages": 0,
+                     *             "attachments": 0,
+                     *             "links": 1,
+                     *             "tags": 0,
+                     *             "bookings": 0,
+                     *             "drafts": 0,
+                     *             "references": 3
+                     *           },
+                     *           "remaining": null,
+                     *           "fields": [],
+                     *           "undo_until": "2026-12-20T23:55:00.000Z",
+                     *           "merged_by": {
+                     *             "kind": "api_key",
+                     *             "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d13",
+                     *             "name": "Website forms"
+                     *           },
+                     *           "merged_at": "2026-11-20T23:55:00.000Z",
+                     *           "undone_at": "2026-11-20T23:55:00.000Z"
+                     *         },
+                     *         "source": {
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d74",
+                     *           "name": "Blue Lake",
+                     *           "email": "office@bluelake.example",
+                     *           "phone": null,
+                     *           "extension": null,
+                     *           "website": null,
+                     *           "industry": "Retail",
+                     *           "employee_count": 45,
+                     *           "annual_revenue_minor": null,
+                     *           "address": null,
+                     *           "city": "Berlin",
+                     *           "state": null,
+                     *           "country": "DE",
+                     *           "postal_code": null,
+                     *           "description": null,
+                     *           "assigned_to": null,
+                     *           "created_at": "2026-11-20T23:55:00.000Z",
+                     *           "updated_at": "2026-11-20T23:55:00.000Z"
+                     *         },
+                     *         "target": {
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d75",
+                     *           "name": "Blue Lake Trading",
+                     *           "email": "office@bluelake.example",
+                     *           "phone": null,
+                     *           "extension": null,
+                     *           "website": null,
+                     *           "industry": "Retail",
+                     *           "employee_count": 45,
+                     *           "annual_revenue_minor": null,
+                     *           "address": null,
+                     *           "city": "Berlin",
+                     *           "state": null,
+                     *           "country": "DE",
+                     *           "postal_code": null,
+                     *           "description": null,
+                     *           "assigned_to": null,
+                     *           "created_at": "2026-11-20T23:55:00.000Z",
+                     *           "updated_at": "2026-11-20T23:55:00.000Z"
+                     *         },
+                     *         "conflicts": [],
+                     *         "warnings": [],
+                     *         "dry_run": false
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["MergeUndoneAnswer"];
+                };
+            };
+            /** @description The undone merge and both records. A job moves the items and references back. */
+            202: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "merge": {
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f51",
+                     *           "object": "accounts",
+                     *           "source_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d74",
+                     *           "target_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d75",
+                     *           "status": "running",
+                     *           "moved": {
+                     *             "notes": 8200,
+                     *             "tasks": 1,
+                     *             "activities": 0,
+                     *             "messages": 0,
+                     *             "attachments": 0,
+                     *             "links": 1,
+                     *             "tags": 0,
+                     *             "bookings": 0,
+                     *             "drafts": 0,
+                     *             "references": 3
+                     *           },
+                     *           "remaining": {
+                     *             "notes": 8200,
                      *             "tasks": 1,
                      *             "activities": 0,
                      *             "messages": 0,

@@ -194,8 +194,8 @@ export interface Operations {
    * | conditions of tags, one condition each | when the record is written | relative dates, `as`, `created_by`, `updated_by`, `tags`, related records |
    * | duplicate checks | | all of it: they compare whole values |
    *
-   * In a JSON body, objects can be nested 5 levels deep. A relative date is one of these levels, so in a body it can stand
-   * below two combinators, not three. `any` and `none` are levels, too.
+   * In a JSON body, a filter may be nested as deep as here: the limit of 5 levels of objects does not include the levels of
+   * the filter, which has at most 6 of its own.
    *
    * **sort** takes up to three fields, separated by commas. A leading `-` sorts in descending order:
    * `sort=-employee_count,name`. Records without a value come last in both directions. Ties are sorted by ID. For long
@@ -1767,8 +1767,6 @@ export interface Operations {
    *   client: the API stores it and does nothing with it.
    * - Everyone with `reports:view` sees a report with `is_shared`. Only its owner can change it, and callers with
    *   `settings:configure`. Its figures cover the records that the reader can see.
-   * - In a JSON body, objects can be nested 5 levels deep, and `config` is one of them. So combinators of its filter can be
-   *   nested two levels deep, not three, and a relative date can stand below one.
    *
    * Requires `reports:create` and a live key, because live and test mode share the definitions. As for running the report, the
    * caller may also need the view scope of the object. A workspace can have at most 200 shared reports, and each owner at most
@@ -1857,8 +1855,6 @@ export interface Operations {
    *   relative: they are evaluated each time the view is used.
    * - Everyone who can view the object can use a view with `is_shared`. Only its owner can change it, and callers with
    *   `settings:configure`.
-   * - In a JSON body, objects can be nested 5 levels deep, of which the body itself is one. A relative date is one of these
-   *   levels.
    *
    * Needs no scope of its own but the view scope of the object, and a live key, because live and test mode share the views.
    * A workspace can have at most 200 shared views, and each owner at most 200 others.
@@ -1928,10 +1924,15 @@ export interface Operations {
    * target has no running clock of its kind. It ends if the target has one, if the target has reached a final status, or
    * if it awaits the first response and the target was contacted already.
    *
-   * **Limits.** A merge moves up to 5,000 items and 1,000 references.
+   * **Large merges.** If more than 5,000 items or 1,000 references have to move, the response is 202 and the `status` of the
+   * merge is `running`. The fields and tags are merged and the source is in the trash, as in every merge. A job then moves
+   * the items and the references, some at a time, so each belongs to one of the two records and moves once. Until an item
+   * has moved, it is not listed with the target, and a record that has not moved still names the source. `remaining` counts
+   * what has to move, up to 100,000 of each kind, and [GET](#operation/getMerge) shows the progress. Until `status` is
+   * `completed`, the merge cannot be undone, and its records can be neither deleted nor merged: 409 `merge_running`.
    *
-   * With `dry_run: true` the whole merge runs and is rolled back: the response is the same, with `id` null, and nothing
-   * changes.
+   * `dry_run: true` in the body is the same as the header `Dry-Run: true`: the whole merge runs and is rolled back. The
+   * response is the same, with `id` null, and nothing changes. Of a large merge, it counts what would move.
    *
    * Requires the view, edit and delete scopes of the object. The source can be merged only once, so the call needs no
    * `Idempotency-Key`, but you can send one. `If-Match` is about the target.
@@ -1939,7 +1940,8 @@ export interface Operations {
    * - **404**: the object does not exist or its records cannot be merged; the source does not exist, or the key cannot see
    *   it. If the source was merged, `details.merged_into` is the record that it is part of now.
    * - **409** `CONFLICT`: `self_merge`: `into_id` is the record itself; `version_mismatch`: the target does not match
-   *   `If-Match`; `merge_too_large`: more has to move than above, and `details` has the `limit`.
+   *   `If-Match`; `merge_running`: one of the two is part of the merge `details.merge_id`, or of its undo, which is not
+   *   finished.
    * - **422**: `into_id` is no record of the object that the key can see; `field_choices` has a field that does not exist,
    *   is read-only, or would be empty although it is required.
    *
@@ -1961,7 +1963,8 @@ export interface Operations {
   /**
    * Get a merge
    *
-   * Returns one merge. The call itself requires no scope. **404**: there is no such merge, the key cannot view its object,
+   * Returns one merge. While its `status` is `running`, `moved` and `remaining` show the progress. The call itself requires
+   * no scope. **404**: there is no such merge, the key cannot view its object,
    * or it made neither the merge itself nor sees the user who did.
    */
   getMerge: Method<'getMerge'>;
@@ -1973,13 +1976,19 @@ export interface Operations {
    * was written since, it keeps the newer value, and `conflicts` lists it. Items added to the target since stay there.
    *
    * `warnings` says what the source can no longer have, as when [restoring](#operation/restoreDeletedRecord) a record.
-   * With `dry_run: true` the whole undo runs and is rolled back: the response is the same, and nothing changes.
+   *
+   * The undo of a large merge is 202: the source is back and the fields and tags of the target are as before, and a job moves
+   * the items and references back. Until then, the `status` of the merge is `running`, as for the merge.
+   *
+   * `dry_run: true` in the body is the same as the header `Dry-Run: true`: the whole undo runs and is rolled back. The
+   * response is the same, and nothing changes.
    *
    * The call itself requires no scope. It requires the view, edit and delete scopes of the object of the merge. A merge is
    * undone once, so the call needs no `Idempotency-Key`, but you can send one.
    *
    * - **404**: as for reading the merge; or the key cannot see the target or the source.
-   * - **409** `CONFLICT`: `not_merged`: the merge was undone; `undo_expired`: 30 days are over, or the source was removed
+   * - **409** `CONFLICT`: `not_merged`: the merge was undone; `merge_running`: the merge, or another one of its records, is
+   *   not finished; `undo_expired`: 30 days are over, or the source was removed
    *   from the trash; `merge_superseded`: the target was merged itself, or a later merge into it changed the same fields,
    *   so undo the merge `details.by` first; `related_record_deleted`: the target was deleted, so restore it first.
    * - **409** `ALREADY_EXISTS`: another record has a value of a unique field by now.
