@@ -13755,7 +13755,7 @@ export interface components {
          * @description The mode of a change set.
          * @enum {string}
          */
-        ChangeSetEnvironment: "live" | "test";
+        ChangeSetMode: "live" | "test";
         /**
          * Format: date-time
          * @description A time, or null if it has not come.
@@ -17754,7 +17754,7 @@ export interface components {
          * @description The mode of the change sets. A session token has no mode of its own, and is in live mode if you leave this out. Other
          *     credentials can only name their own mode.
          */
-        ChangeSetEnvironment: components["schemas"]["ChangeSetEnvironment"];
+        ChangeSetEnvironment: components["schemas"]["ChangeSetMode"];
         /**
          * @description The ID of the revert.
          * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d70
