@@ -166,7 +166,7 @@ function findRecordName({ object, id = '' }: Target, { records, refs }: Names): 
 }
 
 /** Returns the number of items in the body of a batch. */
-export function countItems(body: Operation['body']): number {
+function countItems(body: Operation['body']): number {
   const lists = isThing(body) ? Object.values(body).filter(Array.isArray) : [body];
   const { ids, records } = isThing(body) ? body : {};
   const items = [ids, records, ...lists].find(Array.isArray);
