@@ -151,7 +151,13 @@ async function removeRecords(
   const roots = records.map(({ id }) => ({ object, id, root: id }));
   // Read after the records are locked, so that no merge of them can begin meanwhile.
   const [[unfinishedMerge], { owned, tags }] = await Promise.all([
-    deleter && canMerge(object) ? findUnfinishedMerges(sql, scope, ids) : [],
+    deleter && canMerge(object)
+      ? findUnfinishedMerges(
+          sql,
+          scope,
+          records.map(({ id }) => id),
+        )
+      : [],
     deleteOwned(sql, scope, object, roots, fate),
   ]);
   const hung = await deleteChildren(sql, scope, [...roots, ...owned], fate);

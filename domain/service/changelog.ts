@@ -19,6 +19,13 @@ export const changelog: readonly ChangelogEntry[] = [
     operations: ['getTestClock', 'advanceTestClock', 'resetTestClock', 'resetTestMode'],
   },
   {
+    id: '2026-11-29-large-merges',
+    date: '2026-11-29',
+    kind: 'changed',
+    text: 'Merges and their undo have no limit: if more than 5,000 items or 1,000 references move, the status is 202, and a job moves them. Merges have the new fields `status` and `remaining`. `dry_run: true` in the body of a merge or its undo is now the same as the header `Dry-Run`, with `meta.would`.',
+    operations: ['mergeRecord', 'undoMerge', 'getMerge', 'listMerges'],
+  },
+  {
     id: '2026-11-29-test-fault',
     date: '2026-11-29',
     kind: 'changed',
