@@ -22,6 +22,7 @@ import { showForgottenPassword, showNewPassword } from './forgotten-password.ts'
 import { showHome } from './home.ts';
 import { decideDraft, decideRun, showMessages, showRun } from './messages.ts';
 import { changePassword, showPassword } from './password.ts';
+import { changePerson, invitePerson, newPerson, showNewPersonPassword, showPeople, showPerson } from './people.ts';
 import { changePlan, openPortal, showPlan, startCheckout } from './plan.ts';
 import { showRequest, showRequests } from './request-log.ts';
 import { endOneSession, endOtherSessions, showSessions } from './sessions.ts';
@@ -91,6 +92,10 @@ const routes: readonly Route[] = [
   { path: `${webhook}/(?<how>recover|replay)`, send: sendAgain },
   { path: delivery, show: showDelivery },
   { path: `${delivery}/replay`, send: replayDelivery },
+  { path: '/console/people', show: showPeople },
+  { path: '/console/people/new', show: newPerson, send: invitePerson, recent: 'all' },
+  { path: `/console/people/password/(?<once>${uuid})`, show: showNewPersonPassword },
+  { path: `/console/people/(?<id>${uuid})`, show: showPerson, send: changePerson, recent: 'send' },
   { path: '/console/plan', show: showPlan },
   { path: '/console/plan/checkout', send: startCheckout },
   { path: '/console/plan/portal', send: openPortal },

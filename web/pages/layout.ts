@@ -68,6 +68,7 @@ const places: readonly Place[] = [
     hasModes: true,
     scopes: ['settings:view'],
   },
+  { path: '/console/people', name: 'People', group: 'Workspace', scopes: ['users:view'] },
   {
     path: '/console/plan',
     name: 'Plan',
