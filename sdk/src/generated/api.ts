@@ -454,7 +454,8 @@ export interface paths {
          *     messages, attachments and tags are not records and emit no event: remove them from your copy together with the record.
          *
          *     **Concurrency.** Send the `ETag` of your copy as `If-Match` to delete only the version that you have. If someone else
-         *     has changed the record, the call returns **409** CONFLICT with `details.reason` `version_mismatch`.
+         *     has changed the record, the call returns **409** CONFLICT with `details.reason` `version_mismatch`. If the record is
+         *     part of a [merge](#operation/mergeRecord) or its undo that is still running, the reason is `merge_running`.
          */
         delete: operations["deleteRecord"];
         options?: never;
@@ -708,8 +709,9 @@ export interface paths {
          *     object, and an `Idempotency-Key`.
          *
          *     Each ID succeeds or fails on its own, and the status is **200 even if some failed**: check `failed`. An ID fails with
-         *     `NOT_FOUND` if the key cannot see the record, and with `DUPLICATE_IN_BATCH` if it appears earlier in the list. Each
-         *     deleted record emits `record.deleted`, and so does each activity and task that is deleted with it.
+         *     `NOT_FOUND` if the key cannot see the record, with `DUPLICATE_IN_BATCH` if it appears earlier in the list, and with
+         *     `CONFLICT` if the record is part of a [merge](#operation/mergeRecord) that is still running. Each deleted record emits
+         *     `record.deleted`, and so does each activity and task that is deleted with it.
          *
          *     Records that refer to the deleted records lose the reference and count as changed, as described for DELETE. Up to
          *     1,000 of them are changed in this call. If more refer to the deleted records altogether, the status is still 200, and
@@ -3316,7 +3318,8 @@ export interface paths {
          *     its attachments are removed, too. **This cannot be undone.**
          *
          *     Requires the scope settings:configure, and the view scope of the object. **404**: no such record is in the trash, or
-         *     the key could not see it when it was deleted. Emits no event: `record.deleted` was sent when the record was deleted.
+         *     the key could not see it when it was deleted. **409** CONFLICT `merge_running`: the record was merged into another one,
+         *     and its items are still moving. Emits no event: `record.deleted` was sent when the record was deleted.
          */
         delete: operations["deleteDeletedRecord"];
         options?: never;
@@ -13838,7 +13841,7 @@ export interface components {
          * @description The mode of a change set.
          * @enum {string}
          */
-        ChangeSetEnvironment: "live" | "test";
+        ChangeSetMode: "live" | "test";
         /**
          * Format: date-time
          * @description A time, or null if it has not come.
@@ -17874,7 +17877,7 @@ export interface components {
          * @description The mode of the change sets. A session token has no mode of its own, and is in live mode if you leave this out. Other
          *     credentials can only name their own mode.
          */
-        ChangeSetEnvironment: components["schemas"]["ChangeSetEnvironment"];
+        ChangeSetEnvironment: components["schemas"]["ChangeSetMode"];
         /**
          * @description The ID of the revert.
          * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d70

@@ -329,7 +329,8 @@ export interface Operations {
    * messages, attachments and tags are not records and emit no event: remove them from your copy together with the record.
    *
    * **Concurrency.** Send the `ETag` of your copy as `If-Match` to delete only the version that you have. If someone else
-   * has changed the record, the call returns **409** CONFLICT with `details.reason` `version_mismatch`.
+   * has changed the record, the call returns **409** CONFLICT with `details.reason` `version_mismatch`. If the record is
+   * part of a [merge](#operation/mergeRecord) or its undo that is still running, the reason is `merge_running`.
    */
   deleteRecord: DryRunMethod<'deleteRecord'>;
   /**
@@ -445,8 +446,9 @@ export interface Operations {
    * object, and an `Idempotency-Key`.
    *
    * Each ID succeeds or fails on its own, and the status is **200 even if some failed**: check `failed`. An ID fails with
-   * `NOT_FOUND` if the key cannot see the record, and with `DUPLICATE_IN_BATCH` if it appears earlier in the list. Each
-   * deleted record emits `record.deleted`, and so does each activity and task that is deleted with it.
+   * `NOT_FOUND` if the key cannot see the record, with `DUPLICATE_IN_BATCH` if it appears earlier in the list, and with
+   * `CONFLICT` if the record is part of a [merge](#operation/mergeRecord) that is still running. Each deleted record emits
+   * `record.deleted`, and so does each activity and task that is deleted with it.
    *
    * Records that refer to the deleted records lose the reference and count as changed, as described for DELETE. Up to
    * 1,000 of them are changed in this call. If more refer to the deleted records altogether, the status is still 200, and
@@ -2024,7 +2026,8 @@ export interface Operations {
    * its attachments are removed, too. **This cannot be undone.**
    *
    * Requires the scope settings:configure, and the view scope of the object. **404**: no such record is in the trash, or
-   * the key could not see it when it was deleted. Emits no event: `record.deleted` was sent when the record was deleted.
+   * the key could not see it when it was deleted. **409** CONFLICT `merge_running`: the record was merged into another one,
+   * and its items are still moving. Emits no event: `record.deleted` was sent when the record was deleted.
    */
   deleteDeletedRecord: DryRunMethod<'deleteDeletedRecord'>;
   /**
