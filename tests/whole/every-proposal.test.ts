@@ -17,7 +17,7 @@ import { database, newKey, type Tenant } from '../support/tenants.ts';
 import { openedByKey, openedByOAuth } from '../support/walk.ts';
 
 /** Tables that a proposal itself writes. */
-const ownTables = ['change_sets', 'audit_logs', 'outbox_events', 'idempotency_records'];
+const ownTables = ['change_sets', 'credential_versions', 'audit_logs', 'outbox_events', 'idempotency_records'];
 const writes = operations.filter(({ method, declared }) => method !== 'GET' && !declared['x-only-reads']);
 const isWrite = ({ id }: { id: string }): boolean => writes.some((each) => each.id === id);
 /** They make and withdraw proposals. */
