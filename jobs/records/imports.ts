@@ -48,12 +48,12 @@ export interface ImportServices {
   onEvents(): void;
 }
 
-/** Imports that a server runs at once. */
+/** Imports that a server runs at the same time. */
 const importsAtOnce = 2;
 /** Bytes of rows in a chunk, and rows of it under load. */
 const chunkBytes = 2_000_000;
 const smallChunk = 100;
-/** Failed rows that are read at once for their file. */
+/** Failed rows of one read for their file. */
 const errorsPage = 1000;
 
 /** @returns the number of imports that were looked at */
@@ -138,7 +138,7 @@ class ImportRun {
     } finally {
       await source.close();
     }
-    // Another server can go on at once.
+    // Another server can continue immediately.
     await this.#within((sql) => imports.updateImport(sql, this.#scope, this.#row.id, { dueAt: this.#context.now() }));
   }
 

@@ -51,7 +51,7 @@ afterAll(async () => {
   await server?.stop();
 });
 
-/** A browser in which an admin is signed in. */
+/** Returns a browser in which an admin is signed in. */
 async function signedIn(of: Tenant = tenant): Promise<AppVisitor> {
   const visitor = new AppVisitor(base);
   await visitor.signIn(of.admin.email);

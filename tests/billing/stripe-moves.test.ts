@@ -60,7 +60,7 @@ beforeAll(async () => {
 });
 afterAll(() => world?.close());
 
-/** A few at a time, because the server shares two cores. */
+/** Works on a few things at a time, because the server shares two cores. */
 async function each<Thing>(things: readonly Thing[], work: (thing: Thing) => Promise<void>): Promise<void> {
   const rest = [...things];
   const next = async (): Promise<void> => {

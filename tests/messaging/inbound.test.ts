@@ -21,13 +21,13 @@ beforeAll(async () => {
   secret = await inboundSecret(tenant, 'live');
 });
 
-/** A text from an unused number. */
+/** Returns a text from an unused number. */
 function sms(more: object = {}): Record<string, unknown> {
   return { type: 'sms', external_id: randomUUID(), from: newNumber(), to: '+97145550100', body: 'Hello', ...more };
 }
 
 let numbers = 0;
-/** An unused mobile number. */
+/** Returns an unused mobile number. */
 function newNumber(): string {
   numbers += 1;
   return `+97150${String(1_000_000 + numbers)}`;

@@ -64,7 +64,7 @@ describe('a policy', () => {
   });
 
   test.each([
-    ['a time zone that there is not', { timezone: 'Mars/Base' }, 'timezone'],
+    ['an unknown time zone', { timezone: 'Mars/Base' }, 'timezone'],
     [
       'hours that end before they begin',
       { working_hours: [{ weekday: 0, start: '17:00', end: '09:00' }] },

@@ -273,7 +273,7 @@ describe('an invalid policy', () => {
       () => ({ escalations: [escalation({ recipient_user_ids: [user.id, uuidv7()] })] }),
       ['escalations[0].recipient_user_ids[1] NOT_FOUND'],
     ],
-    ['with a field that there is not', 422, () => ({ colour: 'red' }), ['colour UNKNOWN_FIELD']],
+    ['with an unknown field', 422, () => ({ colour: 'red' }), ['colour UNKNOWN_FIELD']],
     [
       'with an unknown field in a reminder',
       422,
