@@ -71,7 +71,7 @@ describe('a policy', () => {
       'working_hours[0].end',
     ],
     [
-      'a hard cap below what is held',
+      'a hard cap below the time of a hold',
       { reservation_ttl_seconds: 900, reservation_hard_cap_seconds: 600 },
       'reservation_hard_cap_seconds',
     ],

@@ -259,9 +259,12 @@ describe('the curl sample', () => {
     if (/^list/.test(sample.id) && !(sample.id in empty)) expect(readItems(answer), answer).not.toEqual([]);
   });
 
-  test.each(samples.filter(({ name }) => name in refused))('$name names what is gone by now', async (sample) => {
-    expect((await paste(sample)).status).toMatch(/^4/);
-  });
+  test.each(samples.filter(({ name }) => name in refused))(
+    '$name is rejected, because its values no longer exist',
+    async (sample) => {
+      expect((await paste(sample)).status).toMatch(/^4/);
+    },
+  );
 
   test('has a curl sample for every operation', () => {
     expect(new Set(samples.map(({ id }) => id)).size).toBe(operations.length);
