@@ -236,7 +236,7 @@ test('runs the samples of the introduction with the printed key and sign-in', as
     ['200', '200'],
   ]);
   const [story, explanation, retries] = outputs.slice(9, 12).map(({ answer }) => answer);
-  expect(story).toContain('"request_body":{"');
+  expect(story).toContain('"request_body":"{');
   expect(explanation).toContain('"check":"scope","result":"fail"');
   expect(retries).toMatch(/^idempotent-replay: true\r$/im);
   const imports = outputs.at(-1)?.answer.match(/"created":(true|false)/g);
