@@ -47,7 +47,7 @@ export function openImports({
     read: (key, start) => storage.read(key, start),
     readLine(text) {
       try {
-        const { value, problems } = parseJson(Buffer.from(text), false);
+        const { value, problems } = parseJson(Buffer.from(text), { arrayBody: false });
         const [problem] = problems;
         return problem ? { flaw: problem.message } : { value: value as Record<string, unknown> };
       } catch (error) {

@@ -28,6 +28,7 @@ import { SessionTokens } from '../runtime/credentials/session-tokens.ts';
 import { SignedTokens } from '../runtime/credentials/signed-tokens.ts';
 import { Files } from '../runtime/files/files.ts';
 import { createLoad } from '../runtime/http/connections.ts';
+import { serveAssets } from '../runtime/http/page-assets.ts';
 import { buildServer, type ServerParts } from '../runtime/http/server.ts';
 import { QuotaLedger } from '../runtime/limits/quota-ledger.ts';
 import { MemoryCounters } from '../runtime/limits/rate-limit-memory.ts';
@@ -35,7 +36,9 @@ import type { RedisCounters } from '../runtime/limits/rate-limit-redis.ts';
 import { buildPublicPolicies, RateLimits } from '../runtime/limits/rate-limits.ts';
 import { buildDocsPages } from '../runtime/openapi/docs-page.ts';
 import { loadDocument } from '../runtime/openapi/document.ts';
+import type { Router } from '../runtime/openapi/router.ts';
 import { OutgoingClient } from '../runtime/outbound/client.ts';
+import { pageStyle } from '../runtime/pages/style.ts';
 import { Cursors } from '../runtime/paging.ts';
 import { FeedNotifier, type FeedPosition } from '../runtime/pipeline/feed-notifier.ts';
 import type { Perform } from '../runtime/pipeline/in-process.ts';
@@ -47,6 +50,8 @@ import { proposals } from '../services/records/proposals.ts';
 import { createTestPages } from '../web/checkout/test-pages.ts';
 import { consolePolicy, createConsoleRoutes } from '../web/console/console.ts';
 import { newPasswordPolicy } from '../web/console/forgotten-password.ts';
+import { consoleScript } from '../web/pages/script.ts';
+import { consoleStyle } from '../web/pages/style.ts';
 import { createEngagementRoutes, engagementPolicy } from '../web/recipients/engagement.ts';
 import { createUnsubscribePage, unsubscribePolicy } from '../web/recipients/unsubscribe.ts';
 import { createCalendarClient, openCalendars } from './calendar-provider.ts';
@@ -113,8 +118,12 @@ export async function serve(
 ): Promise<Serving> {
   const services = await createServices(config, prepared, openedLog, onEvents, worker);
   // Circular: pages perform operations, and the server that performs them serves the pages.
-  const routes = createRoutes(config, prepared, services, (call) => perform(call), onEvents, offer);
-  const { server, perform } = buildServer({ ...services.parts, handlers, ...routes });
+  const inProcess = {
+    perform: (call: Parameters<Perform>[0]) => perform(call),
+    route: (method: string, path: string) => route(method, path),
+  };
+  const routes = createRoutes(config, prepared, services, inProcess, onEvents, offer);
+  const { server, perform, route } = buildServer({ ...services.parts, handlers, ...routes });
   await services.opened;
   const port = await listen(server, config, worker);
   services.address.port = port;
@@ -274,7 +283,7 @@ function createRoutes(
   config: Config,
   prepared: Prepared,
   services: Services,
-  perform: Perform,
+  { perform, route }: { perform: Perform; route: Router },
   onEvents: () => void,
   offer: Offer | undefined,
 ): Pick<ServerParts, 'screens' | 'programRoutes' | 'pages'> {
@@ -298,6 +307,11 @@ function createRoutes(
       ...createConsoleRoutes({
         people,
         perform,
+        findOperation(method, path) {
+          const found = route(method, path);
+          if (found.kind !== 'operation') return undefined;
+          return { summary: found.operation.summary, template: found.operation.path, parameters: found.path };
+        },
         baseUrl,
         secrets,
         tokens: signedTokens,
@@ -315,7 +329,7 @@ function createRoutes(
         firstScopes,
       }),
     },
-    pages: buildDocsPages(document, baseUrl),
+    pages: { ...buildDocsPages(document, baseUrl), ...serveAssets([pageStyle, consoleStyle, consoleScript]) },
   };
 }
 

@@ -16,6 +16,7 @@ const warmUp = 10;
 const ratio = 1.5;
 
 const inCity = { field: 'city', op: 'eq', value: 'City 7' };
+const withDeal = { link: 'deals', any: { field: 'priority', op: 'eq', value: 1 } };
 /** Filters through a relation, with the filters that they are compared with. */
 const pairs = [
   {
@@ -34,7 +35,14 @@ const pairs = [
   {
     what: 'one of 100 cities, and any deal of the priority that half of the deals have',
     without: inCity,
-    through: { and: [inCity, { link: 'deals', any: { field: 'priority', op: 'eq', value: 1 } }] },
+    through: { and: [inCity, withDeal] },
+    target: ratio,
+  },
+  {
+    // Finds the same customers with and without: the difference is the relation alone.
+    what: 'one of 100 cities, and any such deal, against a field of the customers that have one',
+    without: { and: [inCity, { field: 'state', op: 'eq', value: 'With a deal' }] },
+    through: { and: [inCity, withDeal] },
     target: ratio,
   },
 ] as const;
@@ -98,6 +106,9 @@ async function fill(url: string, companyId: string): Promise<number> {
   const madeAt = sql`'system', 'bench', timestamptz '2025-01-01' + n * interval '1 second', timestamptz '2025-01-01' + n * interval '1 second'`;
   const made = sql`created_by_kind, created_by_id, created_at, updated_at`;
   const id = (kind: string, number: postgres.Fragment) => sql`md5(${kind} || ${number})::uuid`;
+  // The customers of the deals of priority 1, as they are added below.
+  const deal = sql`((n + 1) / 2)`;
+  const hasDeal = sql`n = 2 * ${deal} - (${deal} / 50) % 2 and (${deal} / 100) % 2 = 0`;
   for (let from = 1; from <= accounts; from += statementRows)
     await sql`
       insert into accounts (company_id, test_mode, id, name, industry, city, ${made})
@@ -106,9 +117,9 @@ async function fill(url: string, companyId: string): Promise<number> {
       from generate_series(${from}::bigint, ${Math.min(accounts, from + statementRows - 1)}::bigint) n`;
   for (let from = 1; from <= rows; from += statementRows)
     await sql`
-      insert into customers (company_id, test_mode, id, first_name, city, account_id, ${made})
+      insert into customers (company_id, test_mode, id, first_name, city, state, account_id, ${made})
       select ${companyId}, false, ${id('customer', sql`n`)}, 'Customer', 'City ' || (n * 7919) % 100,
-        ${id('account', sql`1 + n % ${accounts}::bigint`)}, ${madeAt}
+        case when ${hasDeal} then 'With a deal' end, ${id('account', sql`1 + n % ${accounts}::bigint`)}, ${madeAt}
       from generate_series(${from}::bigint, ${Math.min(rows, from + statementRows - 1)}::bigint) n`;
   for (let from = 1; from <= rows / 2; from += statementRows)
     await sql`

@@ -1,5 +1,6 @@
 // make bench: measures all figures of docs/performance.md, or those in FIGURES.
 import { campaignRun } from './campaign-run.ts';
+import { measureChangeSets } from './change-sets.ts';
 import { measureCountedCalls } from './counted.ts';
 import { createMany } from './create-many/measure.ts';
 import { createOne } from './create-one/measure.ts';
@@ -57,6 +58,7 @@ const figures: Record<string, (settings: Settings) => Promise<Result | string>> 
   'related-filters': measureRelatedFilters,
   'docs-page': docsPage,
   'request-log': measureRequestLog,
+  'change-sets': measureChangeSets,
 };
 
 const settings: Settings = {

@@ -66,7 +66,7 @@ create index accounts_of_creator on accounts (company_id, test_mode, created_by_
 create index accounts_of_key on accounts (company_id, test_mode, created_by_id)
   where assigned_to is null and created_by_kind = 'api_key' and created_by_user is null;
 create index accounts_of_name on accounts (company_id, test_mode, name_key, updated_at, id) where name_key is not null;
-create index accounts_of_updater on accounts (company_id, test_mode, updated_by_id collate "C", created_at, id)
+create index accounts_of_updater on accounts (company_id, test_mode, updated_by_id collate "C")
   where updated_by_id is not null;
 create index accounts_updated on accounts (company_id, test_mode, updated_at, id);
 alter table accounts enable row level security, force row level security;
@@ -139,7 +139,7 @@ create index activities_of_entity_type on activities (company_id, test_mode, ent
 create index activities_of_key on activities (company_id, test_mode, created_by_id)
   where created_by_kind = 'api_key' and created_by_user is null;
 create index activities_of_type on activities (company_id, test_mode, activity_type_id, performed_at, id);
-create index activities_of_updater on activities (company_id, test_mode, updated_by_id collate "C", performed_at, id)
+create index activities_of_updater on activities (company_id, test_mode, updated_by_id collate "C")
   where updated_by_id is not null;
 create index activities_performed on activities (company_id, test_mode, performed_at, id);
 create index activities_updated on activities (company_id, test_mode, updated_at, id);
@@ -501,6 +501,7 @@ create table bookings (
 );
 alter table bookings alter column company_id set (n_distinct = 100);
 create index bookings_ending on bookings (end_at) where status = 'confirmed';
+create index bookings_ending_in_test_mode on bookings (company_id, end_at) where test_mode and status = 'confirmed';
 create index bookings_listed on bookings (company_id, test_mode, start_at desc, id desc);
 create index bookings_of_record on bookings (company_id, test_mode, object, record_id, start_at desc, id desc)
   where record_id is not null;
@@ -607,6 +608,8 @@ alter table campaign_runs alter column company_id set (n_distinct = 100);
 create unique index campaign_runs_active on campaign_runs (company_id, test_mode, campaign_id)
   where status in ('queued', 'running');
 create index campaign_runs_decided on campaign_runs (decision_due_at) where decision_due_at is not null;
+create index campaign_runs_decided_in_test_mode on campaign_runs (company_id, decision_due_at)
+  where test_mode and decision_due_at is not null;
 create index campaign_runs_listed on campaign_runs (company_id, test_mode, campaign_id, created_at desc, id desc);
 create index campaign_runs_undecided on campaign_runs (company_id, test_mode, created_at desc, id desc)
   where status = 'completed' and decision is null and total > 0;
@@ -646,6 +649,7 @@ create table campaigns (
   primary key (company_id, test_mode, id)
 );
 create index campaigns_due on campaigns (due_at) where due_at is not null;
+create index campaigns_due_in_test_mode on campaigns (company_id, due_at) where test_mode and due_at is not null;
 create index campaigns_listed on campaigns (company_id, test_mode, created_at desc, id desc);
 create index campaigns_of_status on campaigns (company_id, test_mode, status, created_at desc, id desc);
 alter table campaigns enable row level security, force row level security;
@@ -706,8 +710,17 @@ create policy purge on change_sets to crm_purge
   using (company_id = current_company())
   with check (company_id = current_company());
 grant select, insert, update, delete on change_sets to crm_app;
-grant select (company_id, test_mode, id, status, expires_at), delete on change_sets to crm_platform;
+grant select (company_id, test_mode, id, status, created_by_id, created_by_user, expires_at), delete
+  on change_sets to crm_platform;
 grant select, insert, update, delete on change_sets to crm_purge;
+create constraint trigger raise_version_of_decided_proposer after update
+  on change_sets deferrable initially deferred for each row
+  when (new.created_by_kind = 'api_key' and old.status <> new.status)
+  execute function raise_version_of_proposer();
+create constraint trigger raise_version_of_proposer after insert
+  on change_sets deferrable initially deferred for each row
+  when (new.created_by_kind = 'api_key')
+  execute function raise_version_of_proposer();
 
 create table checkout_sessions (
   company_id uuid not null references companies (id) on delete cascade,
@@ -868,8 +881,7 @@ create index custom_records_of_creator on custom_records (company_id, test_mode,
   created_at, id);
 create index custom_records_of_key on custom_records (company_id, test_mode, object, created_by_id)
   where created_by_kind = 'api_key' and created_by_user is null;
-create index custom_records_of_updater on custom_records (company_id, test_mode, object, updated_by_id collate "C",
-  created_at, id)
+create index custom_records_of_updater on custom_records (company_id, test_mode, object, updated_by_id collate "C")
   where updated_by_id is not null;
 create index custom_records_updated on custom_records (company_id, test_mode, object, updated_at, id);
 alter table custom_records enable row level security, force row level security;
@@ -987,7 +999,7 @@ create index customers_of_key on customers (company_id, test_mode, created_by_id
   where assigned_to is null and created_by_kind = 'api_key' and created_by_user is null;
 create index customers_of_lead on customers (company_id, test_mode, lead_id) where lead_id is not null;
 create index customers_of_source on customers (company_id, source_id) where source_id is not null;
-create index customers_of_updater on customers (company_id, test_mode, updated_by_id collate "C", created_at, id)
+create index customers_of_updater on customers (company_id, test_mode, updated_by_id collate "C")
   where updated_by_id is not null;
 create index customers_updated on customers (company_id, test_mode, updated_at, id);
 alter table customers enable row level security, force row level security;
@@ -1107,7 +1119,7 @@ create index deals_of_lead on deals (company_id, test_mode, lead_id, created_at,
 create index deals_of_pipeline on deals (company_id, test_mode, pipeline_id, created_at, id);
 create index deals_of_source on deals (company_id, source_id) where source_id is not null;
 create index deals_of_stage on deals (company_id, test_mode, stage_id, created_at, id);
-create index deals_of_updater on deals (company_id, test_mode, updated_by_id collate "C", created_at, id)
+create index deals_of_updater on deals (company_id, test_mode, updated_by_id collate "C")
   where updated_by_id is not null;
 create index deals_same_description_hash on deals (company_id, test_mode, description_hash)
   where description_hash is not null;
@@ -1219,6 +1231,7 @@ create index deleted_records_of_key on deleted_records (company_id, test_mode, o
   where assigned_to is null and created_by_kind = 'api_key' and created_by_user is null;
 create index deleted_records_restored on deleted_records (company_id, test_mode) where is_restored;
 create index deleted_records_to_purge on deleted_records (purge_at);
+create index deleted_records_to_purge_in_test_mode on deleted_records (company_id, purge_at) where test_mode;
 alter table deleted_records enable row level security, force row level security;
 create policy tenant on deleted_records to crm_app
   using (company_id = current_company() and test_mode = current_test_mode())
@@ -1705,7 +1718,7 @@ create index leads_of_key on leads (company_id, test_mode, created_by_id)
   where assigned_to is null and created_by_kind = 'api_key' and created_by_user is null;
 create index leads_of_source on leads (company_id, source_id) where source_id is not null;
 create index leads_of_status on leads (company_id, test_mode, lead_status_id, created_at, id);
-create index leads_of_updater on leads (company_id, test_mode, updated_by_id collate "C", created_at, id)
+create index leads_of_updater on leads (company_id, test_mode, updated_by_id collate "C")
   where updated_by_id is not null;
 create index leads_same_inquiry_details_hash on leads (company_id, test_mode, inquiry_details_hash)
   where inquiry_details_hash is not null;
@@ -1850,6 +1863,11 @@ create table merges (
   moved jsonb not null,
   fields jsonb not null,
   undo jsonb,
+  status text not null default 'completed' check (status in ('running', 'completed')),
+  remaining jsonb,
+  caused_by jsonb,
+  due_at timestamptz(3),
+  attempts int not null default 0,
   undo_until timestamptz(3) not null,
   created_by_kind text not null,
   created_by_id text not null,
@@ -1861,6 +1879,7 @@ create table merges (
 );
 alter table merges alter column company_id set (n_distinct = 100);
 create index merges_created on merges (company_id, test_mode, object, created_at, id);
+create index merges_due on merges (due_at) where due_at is not null;
 create index merges_in_name_of on merges (company_id, test_mode, object, created_by_user, created_at, id)
   where created_by_user is not null;
 create index merges_of_key on merges (company_id, test_mode, object, created_by_id)
@@ -1868,14 +1887,17 @@ create index merges_of_key on merges (company_id, test_mode, object, created_by_
 create index merges_of_source on merges (company_id, test_mode, source_id, created_at, id);
 create index merges_of_target on merges (company_id, test_mode, target_id, created_at, id);
 create unique index merges_standing on merges (company_id, test_mode, source_id) where undone_at is null;
+create index merges_unfinished on merges (company_id, test_mode) where status = 'running';
 alter table merges enable row level security, force row level security;
 create policy tenant on merges to crm_app
   using (company_id = current_company() and test_mode = current_test_mode())
   with check (company_id = current_company() and test_mode = current_test_mode());
+create policy platform on merges for select to crm_platform using (true);
 create policy purge on merges to crm_purge
   using (company_id = current_company())
   with check (company_id = current_company());
 grant select, insert, update, delete on merges to crm_app;
+grant select (company_id, test_mode, due_at) on merges to crm_platform;
 grant select, insert, update, delete on merges to crm_purge;
 
 create table message_drafts (
@@ -3255,7 +3277,7 @@ create index tasks_of_creator on tasks (company_id, test_mode, created_by_id col
 create index tasks_of_key on tasks (company_id, test_mode, created_by_id)
   where assigned_to is null and created_by_kind = 'api_key' and created_by_user is null;
 create index tasks_of_record on tasks (company_id, test_mode, object, record_id, created_at, id);
-create index tasks_of_updater on tasks (company_id, test_mode, updated_by_id collate "C", created_at, id)
+create index tasks_of_updater on tasks (company_id, test_mode, updated_by_id collate "C")
   where updated_by_id is not null;
 create index tasks_updated on tasks (company_id, test_mode, updated_at, id);
 alter table tasks enable row level security, force row level security;
@@ -3333,6 +3355,25 @@ create policy purge on test_charges to crm_purge
   with check (company_id = current_company());
 grant select, insert on test_charges to crm_app;
 grant select, insert, update, delete on test_charges to crm_purge;
+
+create table test_clocks (
+  company_id uuid primary key references companies (id) on delete cascade,
+  ahead_seconds int not null check (ahead_seconds >= 0)
+);
+alter table test_clocks enable row level security, force row level security;
+create policy tenant on test_clocks to crm_app
+  using (company_id = current_company())
+  with check (company_id = current_company());
+create policy platform on test_clocks to crm_platform using (true) with check (true);
+create policy purge on test_clocks to crm_purge
+  using (company_id = current_company())
+  with check (company_id = current_company());
+grant select, insert, update, delete on test_clocks to crm_app;
+grant select on test_clocks to crm_platform;
+grant select, insert, update, delete on test_clocks to crm_purge;
+create constraint trigger raise_credential_version after insert or delete or update
+  on test_clocks deferrable initially deferred for each row
+  execute function raise_credential_version('company_id');
 
 create table test_mode_resets (
   company_id uuid primary key,
@@ -3766,6 +3807,20 @@ CREATE OR REPLACE FUNCTION add_months(since timestamp with time zone, months int
  STABLE PARALLEL SAFE
 RETURN (((since AT TIME ZONE 'UTC'::text) + make_interval(months => months)) AT TIME ZONE 'UTC'::text);
 
+CREATE OR REPLACE FUNCTION analyze_records(records text)
+ RETURNS void
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'public'
+ SET lock_timeout TO '200ms'
+AS $function$
+begin
+  if records not in ('leads', 'accounts', 'customers', 'deals', 'activities', 'tasks', 'custom_records') then
+    raise exception '% is not a table of records', records;
+  end if;
+  execute format('analyze %I, record_tags, custom_value_hashes', records);
+end $function$;
+
 CREATE OR REPLACE FUNCTION begin_credential_version()
  RETURNS trigger
  LANGUAGE plpgsql
@@ -4151,6 +4206,25 @@ begin
   return null;
 end $function$;
 
+CREATE OR REPLACE FUNCTION raise_version_of_proposer()
+ RETURNS trigger
+ LANGUAGE plpgsql
+AS $function$
+declare
+  others_wait boolean;
+begin
+  execute 'select from credential_versions where company_id = $1 for update' using new.company_id;
+  execute 'select exists (
+      select from change_sets
+      where company_id = $1 and test_mode = $2 and status = ''pending'' and created_by_id = $3 and id <> $4
+    )'
+    into others_wait using new.company_id, new.test_mode, new.created_by_id, new.id;
+  if not others_wait then
+    execute 'update credential_versions set version = version + 1 where company_id = $1' using new.company_id;
+  end if;
+  return null;
+end $function$;
+
 CREATE OR REPLACE FUNCTION references_are_noted()
  RETURNS boolean
  LANGUAGE sql
@@ -4374,6 +4448,8 @@ AS $function$
   ) as calendar
 $function$;
 
+revoke execute on function analyze_records(text) from public;
+
 revoke execute on function drop_audit_partitions(date) from public;
 
 revoke execute on function drop_request_partitions(date) from public;
@@ -4381,6 +4457,8 @@ revoke execute on function drop_request_partitions(date) from public;
 revoke execute on function make_audit_partitions(date) from public;
 
 revoke execute on function make_request_partitions(date) from public;
+
+grant execute on function analyze_records(text) to crm_app;
 
 grant execute on function drop_audit_partitions(date) to crm_platform;
 

@@ -335,8 +335,8 @@ export interface paths {
          *     | conditions of tags, one condition each | when the record is written | relative dates, `as`, `created_by`, `updated_by`, `tags`, related records |
          *     | duplicate checks | | all of it: they compare whole values |
          *
-         *     In a JSON body, objects can be nested 5 levels deep. A relative date is one of these levels, so in a body it can stand
-         *     below two combinators, not three. `any` and `none` are levels, too.
+         *     In a JSON body, a filter may be nested as deep as here: the limit of 5 levels of objects does not include the levels of
+         *     the filter, which has at most 6 of its own.
          *
          *     **sort** takes up to three fields, separated by commas. A leading `-` sorts in descending order:
          *     `sort=-employee_count,name`. Records without a value come last in both directions. Ties are sorted by ID. For long
@@ -454,7 +454,8 @@ export interface paths {
          *     messages, attachments and tags are not records and emit no event: remove them from your copy together with the record.
          *
          *     **Concurrency.** Send the `ETag` of your copy as `If-Match` to delete only the version that you have. If someone else
-         *     has changed the record, the call returns **409** CONFLICT with `details.reason` `version_mismatch`.
+         *     has changed the record, the call returns **409** CONFLICT with `details.reason` `version_mismatch`. If the record is
+         *     part of a [merge](#operation/mergeRecord) or its undo that is still running, the reason is `merge_running`.
          */
         delete: operations["deleteRecord"];
         options?: never;
@@ -708,8 +709,9 @@ export interface paths {
          *     object, and an `Idempotency-Key`.
          *
          *     Each ID succeeds or fails on its own, and the status is **200 even if some failed**: check `failed`. An ID fails with
-         *     `NOT_FOUND` if the key cannot see the record, and with `DUPLICATE_IN_BATCH` if it appears earlier in the list. Each
-         *     deleted record emits `record.deleted`, and so does each activity and task that is deleted with it.
+         *     `NOT_FOUND` if the key cannot see the record, with `DUPLICATE_IN_BATCH` if it appears earlier in the list, and with
+         *     `CONFLICT` if the record is part of a [merge](#operation/mergeRecord) that is still running. Each deleted record emits
+         *     `record.deleted`, and so does each activity and task that is deleted with it.
          *
          *     Records that refer to the deleted records lose the reference and count as changed, as described for DELETE. Up to
          *     1,000 of them are changed in this call. If more refer to the deleted records altogether, the status is still 200, and
@@ -2891,8 +2893,6 @@ export interface paths {
          *       client: the API stores it and does nothing with it.
          *     - Everyone with `reports:view` sees a report with `is_shared`. Only its owner can change it, and callers with
          *       `settings:configure`. Its figures cover the records that the reader can see.
-         *     - In a JSON body, objects can be nested 5 levels deep, and `config` is one of them. So combinators of its filter can be
-         *       nested two levels deep, not three, and a relative date can stand below one.
          *
          *     Requires `reports:create` and a live key, because live and test mode share the definitions. As for running the report, the
          *     caller may also need the view scope of the object. A workspace can have at most 200 shared reports, and each owner at most
@@ -3029,8 +3029,6 @@ export interface paths {
          *       relative: they are evaluated each time the view is used.
          *     - Everyone who can view the object can use a view with `is_shared`. Only its owner can change it, and callers with
          *       `settings:configure`.
-         *     - In a JSON body, objects can be nested 5 levels deep, of which the body itself is one. A relative date is one of these
-         *       levels.
          *
          *     Needs no scope of its own but the view scope of the object, and a live key, because live and test mode share the views.
          *     A workspace can have at most 200 shared views, and each owner at most 200 others.
@@ -3137,10 +3135,15 @@ export interface paths {
          *     target has no running clock of its kind. It ends if the target has one, if the target has reached a final status, or
          *     if it awaits the first response and the target was contacted already.
          *
-         *     **Limits.** A merge moves up to 5,000 items and 1,000 references.
+         *     **Large merges.** If more than 5,000 items or 1,000 references have to move, the response is 202 and the `status` of the
+         *     merge is `running`. The fields and tags are merged and the source is in the trash, as in every merge. A job then moves
+         *     the items and the references, some at a time, so each belongs to one of the two records and moves once. Until an item
+         *     has moved, it is not listed with the target, and a record that has not moved still names the source. `remaining` counts
+         *     what has to move, up to 100,000 of each kind, and [GET](#operation/getMerge) shows the progress. Until `status` is
+         *     `completed`, the merge cannot be undone, and its records can be neither deleted nor merged: 409 `merge_running`.
          *
-         *     With `dry_run: true` the whole merge runs and is rolled back: the response is the same, with `id` null, and nothing
-         *     changes.
+         *     `dry_run: true` in the body is the same as the header `Dry-Run: true`: the whole merge runs and is rolled back. The
+         *     response is the same, with `id` null, and nothing changes. Of a large merge, it counts what would move.
          *
          *     Requires the view, edit and delete scopes of the object. The source can be merged only once, so the call needs no
          *     `Idempotency-Key`, but you can send one. `If-Match` is about the target.
@@ -3148,7 +3151,8 @@ export interface paths {
          *     - **404**: the object does not exist or its records cannot be merged; the source does not exist, or the key cannot see
          *       it. If the source was merged, `details.merged_into` is the record that it is part of now.
          *     - **409** `CONFLICT`: `self_merge`: `into_id` is the record itself; `version_mismatch`: the target does not match
-         *       `If-Match`; `merge_too_large`: more has to move than above, and `details` has the `limit`.
+         *       `If-Match`; `merge_running`: one of the two is part of the merge `details.merge_id`, or of its undo, which is not
+         *       finished.
          *     - **422**: `into_id` is no record of the object that the key can see; `field_choices` has a field that does not exist,
          *       is read-only, or would be empty although it is required.
          *
@@ -3196,7 +3200,8 @@ export interface paths {
         };
         /**
          * Get a merge
-         * @description Returns one merge. The call itself requires no scope. **404**: there is no such merge, the key cannot view its object,
+         * @description Returns one merge. While its `status` is `running`, `moved` and `remaining` show the progress. The call itself requires
+         *     no scope. **404**: there is no such merge, the key cannot view its object,
          *     or it made neither the merge itself nor sees the user who did.
          */
         get: operations["getMerge"];
@@ -3224,13 +3229,19 @@ export interface paths {
          *     was written since, it keeps the newer value, and `conflicts` lists it. Items added to the target since stay there.
          *
          *     `warnings` says what the source can no longer have, as when [restoring](#operation/restoreDeletedRecord) a record.
-         *     With `dry_run: true` the whole undo runs and is rolled back: the response is the same, and nothing changes.
+         *
+         *     The undo of a large merge is 202: the source is back and the fields and tags of the target are as before, and a job moves
+         *     the items and references back. Until then, the `status` of the merge is `running`, as for the merge.
+         *
+         *     `dry_run: true` in the body is the same as the header `Dry-Run: true`: the whole undo runs and is rolled back. The
+         *     response is the same, and nothing changes.
          *
          *     The call itself requires no scope. It requires the view, edit and delete scopes of the object of the merge. A merge is
          *     undone once, so the call needs no `Idempotency-Key`, but you can send one.
          *
          *     - **404**: as for reading the merge; or the key cannot see the target or the source.
-         *     - **409** `CONFLICT`: `not_merged`: the merge was undone; `undo_expired`: 30 days are over, or the source was removed
+         *     - **409** `CONFLICT`: `not_merged`: the merge was undone; `merge_running`: the merge, or another one of its records, is
+         *       not finished; `undo_expired`: 30 days are over, or the source was removed
          *       from the trash; `merge_superseded`: the target was merged itself, or a later merge into it changed the same fields,
          *       so undo the merge `details.by` first; `related_record_deleted`: the target was deleted, so restore it first.
          *     - **409** `ALREADY_EXISTS`: another record has a value of a unique field by now.
@@ -3307,7 +3318,8 @@ export interface paths {
          *     its attachments are removed, too. **This cannot be undone.**
          *
          *     Requires the scope settings:configure, and the view scope of the object. **404**: no such record is in the trash, or
-         *     the key could not see it when it was deleted. Emits no event: `record.deleted` was sent when the record was deleted.
+         *     the key could not see it when it was deleted. **409** CONFLICT `merge_running`: the record was merged into another one,
+         *     and its items are still moving. Emits no event: `record.deleted` was sent when the record was deleted.
          */
         delete: operations["deleteDeletedRecord"];
         options?: never;
@@ -5323,7 +5335,7 @@ export interface paths {
         };
         /**
          * List change sets
-         * @description Returns change sets in the mode of the credential, newest first. They have no `operations`, because a set can have 100 of
+         * @description Returns change sets in the mode of the credential, newest first. Session tokens name it in `environment`. They have no `operations`, because a set can have 100 of
          *     them with the data before and after: read [the whole set](#operation/getChangeSet) before you decide about it.
          *     Sets are deleted 90 days after `expires_at`; the audit log keeps who decided about them.
          *
@@ -5381,7 +5393,7 @@ export interface paths {
         };
         /**
          * Get a change set with its operations
-         * @description Returns a change set. `before` and `after` of an operation are the data of its target before and after it, as the trial found
+         * @description Returns a change set. With a session token, send `environment=test` for a set of a test key. `before` and `after` of an operation are the data of its target before and after it, as the trial found
          *     them for the proposer; `before` is null for something new, `after` for something deleted. Secrets are left out.
          *
          *     Requires `change_sets:view`, which a session token has through the roles of its user. **404**: the set does not exist, or the
@@ -5446,7 +5458,8 @@ export interface paths {
          * Approve and apply a change set
          * @description Approves a pending change set and applies its operations in one transaction, as the person who approves. Only people can:
          *     send a session token. The person needs `change_sets:view` and the scopes of every operation. API keys and OAuth tokens are
-         *     rejected with 403. Session tokens work in live mode: a set of a test key shows what would wait, until it expires or is withdrawn.
+         *     rejected with 403. To approve a set of a test key, send `environment=test`: the operations then change test data only. A set
+         *     of the other mode is not found.
          *
          *     `digest` stands for exactly the operations that were read. The audit log names the person, and in `metadata` the proposer
          *     and the set. A [revert](#tag/Reverts) of `change_set_id` undoes the changes.
@@ -5454,7 +5467,8 @@ export interface paths {
          *     If `status` is `failed` afterwards, an operation could not be applied, as `error` and the operation's own `error` say. Then
          *     nothing of an atomic set was applied. Otherwise, `status` is `applied`.
          *
-         *     Errors: **403**: the person lacks a scope of an operation. **409** with the reason `digest_mismatch`, `already_decided`,
+         *     Errors: **402**: the workspace has no open subscription, as for writes with keys. **403**: the person lacks a scope of an
+         *     operation. **409** with the reason `digest_mismatch`, `already_decided`,
          *     `expired`, or `stale`: records have changed since the trial, or are out of the person's sight, or other items of a batch
          *     would succeed than in the trial. `details.operations` has the indexes of their operations. A stale set stays pending.
          */
@@ -5483,7 +5497,7 @@ export interface paths {
         /**
          * Reject a change set
          * @description Rejects a pending change set. Only people can, with a session token, who have `change_sets:view` and the scopes of every
-         *     operation. **403**: the person lacks one. **409** with the reason `already_decided` or `expired`.
+         *     operation. For a set of a test key, send `environment=test`. **403**: the person lacks one. **409** with the reason `already_decided` or `expired`.
          */
         post: operations["rejectChangeSet"];
         delete?: never;
@@ -7405,6 +7419,68 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/test-mode/clock": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get the clock of test mode
+         * @description Returns the time at which the test mode of the workspace lives, and how far it is ahead of the real time. `status` is
+         *     `advancing` while background jobs handle what became due, and `ready` when nothing is due.
+         *
+         *     Requires the scope settings:view, and a test key. **403** FORBIDDEN_SCOPE, `details.reason: test_key_required`: the key is
+         *     a live key.
+         */
+        get: operations["getTestClock"];
+        put?: never;
+        /**
+         * Advance the clock of test mode
+         * @description Advances the time at which the test mode of the workspace lives, so that tests do not wait: by some seconds
+         *     (`advance_seconds`), or to a time (`set_to`). From then on the clock runs on from there. It only goes forwards, and it is
+         *     at most two years (63,072,000 seconds) ahead of the real time. [Test without waiting](#section/Test-without-waiting) is
+         *     the guide.
+         *
+         *     The response comes as soon as the clock is advanced. Background jobs then handle what became due, which takes a few
+         *     seconds: read [the clock](#operation/getTestClock) until its `status` is `ready`. If a period was skipped in which several
+         *     things are due in turn, such as three renewals of a subscription, all of them happen.
+         *
+         *     | At the time of the clock | At the real time |
+         *     |---|---|
+         *     | `created_at`, `updated_at` and all other times of test data, events and webhooks | the audit log, the request log, `meta.timestamp` |
+         *     | follow-ups, SLA clocks, tasks and filters with relative dates | rate limits, quotas, and the 24 hours of Idempotency-Keys |
+         *     | holds, slots and bookings | imports, exports and reverts, and links to files |
+         *     | trials and periods of the subscription of test mode | the time `t` in signatures of webhooks |
+         *     | retries of webhooks, the timing of campaigns and messages | sessions and OAuth tokens |
+         *     | test keys that expire, change sets, merges, the trash | how long sent webhooks, the feed and other records of the past are kept |
+         *
+         *     A test key whose `expires_at` the clock passes is no longer valid. Live data, live keys and other workspaces are not
+         *     affected. Send an `Idempotency-Key` with `advance_seconds`, so that a retry does not advance the clock twice.
+         *
+         *     Requires the scope settings:configure, and a test key. **400**: neither or both of `advance_seconds` and `set_to` are sent.
+         *     **403** FORBIDDEN_SCOPE, `details.reason: test_key_required`: the key is a live key. **409** CONFLICT,
+         *     `details.reason: clock_backwards`: `set_to` is before the time of the clock, which is `details.now`. **422**: the clock
+         *     would be more than two years ahead.
+         */
+        post: operations["advanceTestClock"];
+        /**
+         * Return test mode to the real time
+         * @description Sets the clock of test mode to the real time. No data is deleted, so test data keeps its times, which may be in the
+         *     future: what is scheduled by the clock stays scheduled for these times, and newer records are listed behind older ones.
+         *     Only waiting deliveries of webhooks are sent without delay. To start afresh, [delete all test
+         *     data](#operation/resetTestMode), which also resets the clock. It can be called again; without a clock, nothing happens.
+         *
+         *     Requires the scope settings:configure, and a test key. **403** FORBIDDEN_SCOPE, `details.reason: test_key_required`: the
+         *     key is a live key.
+         */
+        delete: operations["resetTestClock"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/test-mode/reset": {
         parameters: {
             query?: never;
@@ -7418,7 +7494,8 @@ export interface paths {
          * Delete all test data
          * @description Deletes everything that was created with test keys: all test records with their activities, tasks, notes, messages, tags
          *     and attachments, including files; the responses stored for Idempotency-Keys of test calls; and the events of the test
-         *     change feed, whose cursors expire (409 `cursor_expired`). Live data, settings, fields, users, keys and the audit log stay.
+         *     change feed, whose cursors expire (409 `cursor_expired`). The [clock of test mode](#operation/advanceTestClock) returns to
+         *     the real time. Live data, settings, fields, users, keys, webhooks, the subscription of test mode and the audit log stay.
          *
          *     If you send `objects`, only the records of these objects are deleted, with the items that belong to them alone. Records
          *     that are in the trash are removed for good, too; they are not counted again.
@@ -7520,7 +7597,7 @@ export interface components {
             dry_run?: true;
             would?: components["schemas"]["DryRunEffects"];
             /**
-             * @description The number of proposals of this credential that wait for a person. Present if there are any and the credential has the write mode `propose`.
+             * @description The number of change sets of this credential that wait for a person. Present if there are any.
              * @example 1
              */
             pending_change_sets?: number;
@@ -11160,7 +11237,13 @@ export interface components {
              */
             dry_run: boolean;
         };
-        /** @description How many items moved to the target, by kind; `references` counts the records that referred to the source. */
+        /**
+         * @description `running`: a job still moves items and references, to the target or, once `undone_at` is set, back.
+         * @example completed
+         * @enum {string}
+         */
+        MergeStatus: "running" | "completed";
+        /** @description Numbers of items by kind; `references` counts the records that referred to the source. */
         MergeMoved: {
             /** @example 2 */
             notes: number;
@@ -11205,7 +11288,10 @@ export interface components {
             source_id: components["schemas"]["Uuid"];
             /** @description The record that stayed. */
             target_id: components["schemas"]["Uuid"];
+            status: components["schemas"]["MergeStatus"];
             moved: components["schemas"]["MergeMoved"];
+            /** @description How many items are still to move, or to move back, as counted when the merge or its undo began. Null if it is completed. */
+            remaining: components["schemas"]["MergeMoved"] | null;
             /** @description The fields in which the records differed. Empty once the merge was undone or can no longer be undone. */
             fields: components["schemas"]["MergedField"][];
             /** @description Until when the merge can be undone. */
@@ -11224,7 +11310,7 @@ export interface components {
             /** @description The target after the merge. */
             record: components["schemas"]["CrmRecord"];
             /**
-             * @description Links of the source that the target cannot have.
+             * @description Links of the source that the target cannot have. 0 while the merge is running.
              * @example 0
              */
             links_left: number;
@@ -13478,7 +13564,7 @@ export interface components {
             status: components["schemas"]["ImportStatus"];
             file: components["schemas"]["ImportFile"];
             counts: components["schemas"]["ImportCounts"];
-            /** @description How much of the file was processed; null before the start. */
+            /** @description How much of the file was processed; null until a server begins to read it. */
             percent: number | null;
             /** @description The average speed since the start; null before any row was processed. */
             rows_per_second: number | null;
@@ -13751,6 +13837,11 @@ export interface components {
          * @enum {string}
          */
         ChangeSetStatus: "pending" | "applied" | "rejected" | "withdrawn" | "expired" | "failed";
+        /**
+         * @description The mode of a change set.
+         * @enum {string}
+         */
+        ChangeSetMode: "live" | "test";
         /**
          * Format: date-time
          * @description A time, or null if it has not come.
@@ -16587,6 +16678,43 @@ export interface components {
             data: components["schemas"]["InvoiceList"];
             meta: components["schemas"]["Meta"];
         };
+        /**
+         * @description `advancing`: background jobs still have to handle what is due in test mode. `ready`: nothing is due.
+         * @example ready
+         * @enum {string}
+         */
+        TestClockStatus: "advancing" | "ready";
+        TestClock: {
+            now: components["schemas"]["Timestamp"];
+            /**
+             * @description The seconds by which the clock is ahead of the real time.
+             * @example 3600
+             */
+            offset_seconds: number;
+            status: components["schemas"]["TestClockStatus"];
+        };
+        TestClockData: {
+            clock: components["schemas"]["TestClock"];
+        };
+        TestClockAnswer: {
+            success: components["schemas"]["Success"];
+            data: components["schemas"]["TestClockData"];
+            meta: components["schemas"]["Meta"];
+        };
+        /** @description Send one of the two. */
+        TestClockAdvance: {
+            /**
+             * @description The seconds by which the clock is advanced.
+             * @example 3600
+             */
+            advance_seconds?: number;
+            /**
+             * Format: date-time
+             * @description The time to which the clock is set, rounded up to a second.
+             * @example 2027-01-31T09:00:00.000Z
+             */
+            set_to?: string;
+        };
         TestModeReset: {
             /**
              * @description API names of objects. If you leave it out, all objects are reset.
@@ -17745,6 +17873,11 @@ export interface components {
          * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d64
          */
         ImportToUndo: components["schemas"]["Uuid"];
+        /**
+         * @description The mode of the change sets. A session token has no mode of its own, and is in live mode if you leave this out. Other
+         *     credentials can only name their own mode.
+         */
+        ChangeSetEnvironment: components["schemas"]["ChangeSetMode"];
         /**
          * @description The ID of the revert.
          * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d70
@@ -26394,6 +26527,7 @@ export interface operations {
                      *           "object": "accounts",
                      *           "source_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d72",
                      *           "target_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d73",
+                     *           "status": "completed",
                      *           "moved": {
                      *             "notes": 2,
                      *             "tasks": 1,
@@ -26406,6 +26540,7 @@ export interface operations {
                      *             "drafts": 0,
                      *             "references": 3
                      *           },
+                     *           "remaining": null,
                      *           "fields": [
                      *             {
                      *               "field": "phone",
@@ -26414,6 +26549,93 @@ export interface operations {
                      *               "chosen": "source"
                      *             }
                      *           ],
+                     *           "undo_until": "2026-12-20T23:55:00.000Z",
+                     *           "merged_by": {
+                     *             "kind": "api_key",
+                     *             "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d13",
+                     *             "name": "Website forms"
+                     *           },
+                     *           "merged_at": "2026-11-20T23:55:00.000Z",
+                     *           "undone_at": null
+                     *         },
+                     *         "record": {
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d73",
+                     *           "name": "Blue Lake Trading",
+                     *           "email": "office@bluelake.example",
+                     *           "phone": null,
+                     *           "extension": null,
+                     *           "website": null,
+                     *           "industry": "Retail",
+                     *           "employee_count": 45,
+                     *           "annual_revenue_minor": null,
+                     *           "address": null,
+                     *           "city": "Berlin",
+                     *           "state": null,
+                     *           "country": "DE",
+                     *           "postal_code": null,
+                     *           "description": null,
+                     *           "assigned_to": null,
+                     *           "created_at": "2026-11-20T23:55:00.000Z",
+                     *           "updated_at": "2026-11-20T23:55:00.000Z"
+                     *         },
+                     *         "links_left": 0,
+                     *         "dry_run": false
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["MergeResultAnswer"];
+                };
+            };
+            /** @description The records are merged. A job moves the items and references of the source. */
+            202: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    ETag: components["headers"]["RecordETag"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "merge": {
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f52",
+                     *           "object": "accounts",
+                     *           "source_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d72",
+                     *           "target_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d73",
+                     *           "status": "running",
+                     *           "moved": {
+                     *             "notes": 0,
+                     *             "tasks": 0,
+                     *             "activities": 0,
+                     *             "messages": 0,
+                     *             "attachments": 0,
+                     *             "links": 0,
+                     *             "tags": 0,
+                     *             "bookings": 0,
+                     *             "drafts": 0,
+                     *             "references": 0
+                     *           },
+                     *           "remaining": {
+                     *             "notes": 8200,
+                     *             "tasks": 1,
+                     *             "activities": 0,
+                     *             "messages": 0,
+                     *             "attachments": 0,
+                     *             "links": 1,
+                     *             "tags": 0,
+                     *             "bookings": 0,
+                     *             "drafts": 0,
+                     *             "references": 3
+                     *           },
+                     *           "fields": [],
                      *           "undo_until": "2026-12-20T23:55:00.000Z",
                      *           "merged_by": {
                      *             "kind": "api_key",
@@ -26522,6 +26744,7 @@ export interface operations {
                      *             "object": "accounts",
                      *             "source_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d70",
                      *             "target_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d71",
+                     *             "status": "completed",
                      *             "moved": {
                      *               "notes": 2,
                      *               "tasks": 1,
@@ -26534,6 +26757,7 @@ export interface operations {
                      *               "drafts": 0,
                      *               "references": 3
                      *             },
+                     *             "remaining": null,
                      *             "fields": [
                      *               {
                      *                 "field": "phone",
@@ -26608,6 +26832,7 @@ export interface operations {
                      *           "object": "accounts",
                      *           "source_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d70",
                      *           "target_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d71",
+                     *           "status": "completed",
                      *           "moved": {
                      *             "notes": 2,
                      *             "tasks": 1,
@@ -26620,6 +26845,7 @@ export interface operations {
                      *             "drafts": 0,
                      *             "references": 3
                      *           },
+                     *           "remaining": null,
                      *           "fields": [
                      *             {
                      *               "field": "phone",
@@ -26714,8 +26940,117 @@ export interface operations {
                      *           "object": "accounts",
                      *           "source_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d74",
                      *           "target_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d75",
+                     *           "status": "completed",
                      *           "moved": {
                      *             "notes": 2,
+                     *             "tasks": 1,
+                     *             "activities": 0,
+                     *             "messages": 0,
+                     *             "attachments": 0,
+                     *             "links": 1,
+                     *             "tags": 0,
+                     *             "bookings": 0,
+                     *             "drafts": 0,
+                     *             "references": 3
+                     *           },
+                     *           "remaining": null,
+                     *           "fields": [],
+                     *           "undo_until": "2026-12-20T23:55:00.000Z",
+                     *           "merged_by": {
+                     *             "kind": "api_key",
+                     *             "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d13",
+                     *             "name": "Website forms"
+                     *           },
+                     *           "merged_at": "2026-11-20T23:55:00.000Z",
+                     *           "undone_at": "2026-11-20T23:55:00.000Z"
+                     *         },
+                     *         "source": {
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d74",
+                     *           "name": "Blue Lake",
+                     *           "email": "office@bluelake.example",
+                     *           "phone": null,
+                     *           "extension": null,
+                     *           "website": null,
+                     *           "industry": "Retail",
+                     *           "employee_count": 45,
+                     *           "annual_revenue_minor": null,
+                     *           "address": null,
+                     *           "city": "Berlin",
+                     *           "state": null,
+                     *           "country": "DE",
+                     *           "postal_code": null,
+                     *           "description": null,
+                     *           "assigned_to": null,
+                     *           "created_at": "2026-11-20T23:55:00.000Z",
+                     *           "updated_at": "2026-11-20T23:55:00.000Z"
+                     *         },
+                     *         "target": {
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d75",
+                     *           "name": "Blue Lake Trading",
+                     *           "email": "office@bluelake.example",
+                     *           "phone": null,
+                     *           "extension": null,
+                     *           "website": null,
+                     *           "industry": "Retail",
+                     *           "employee_count": 45,
+                     *           "annual_revenue_minor": null,
+                     *           "address": null,
+                     *           "city": "Berlin",
+                     *           "state": null,
+                     *           "country": "DE",
+                     *           "postal_code": null,
+                     *           "description": null,
+                     *           "assigned_to": null,
+                     *           "created_at": "2026-11-20T23:55:00.000Z",
+                     *           "updated_at": "2026-11-20T23:55:00.000Z"
+                     *         },
+                     *         "conflicts": [],
+                     *         "warnings": [],
+                     *         "dry_run": false
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["MergeUndoneAnswer"];
+                };
+            };
+            /** @description The undone merge and both records. A job moves the items and references back. */
+            202: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "merge": {
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f51",
+                     *           "object": "accounts",
+                     *           "source_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d74",
+                     *           "target_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d75",
+                     *           "status": "running",
+                     *           "moved": {
+                     *             "notes": 8200,
+                     *             "tasks": 1,
+                     *             "activities": 0,
+                     *             "messages": 0,
+                     *             "attachments": 0,
+                     *             "links": 1,
+                     *             "tags": 0,
+                     *             "bookings": 0,
+                     *             "drafts": 0,
+                     *             "references": 3
+                     *           },
+                     *           "remaining": {
+                     *             "notes": 8200,
                      *             "tasks": 1,
                      *             "activities": 0,
                      *             "messages": 0,
@@ -33339,6 +33674,11 @@ export interface operations {
                  * @example pending
                  */
                 status?: components["schemas"]["ChangeSetStatus"];
+                /**
+                 * @description The mode of the change sets. A session token has no mode of its own, and is in live mode if you leave this out. Other
+                 *     credentials can only name their own mode.
+                 */
+                environment?: components["parameters"]["ChangeSetEnvironment"];
             };
             header?: never;
             path?: never;
@@ -33509,7 +33849,13 @@ export interface operations {
     };
     getChangeSet: {
         parameters: {
-            query?: never;
+            query?: {
+                /**
+                 * @description The mode of the change sets. A session token has no mode of its own, and is in live mode if you leave this out. Other
+                 *     credentials can only name their own mode.
+                 */
+                environment?: components["parameters"]["ChangeSetEnvironment"];
+            };
             header?: never;
             path: {
                 /**
@@ -33708,7 +34054,13 @@ export interface operations {
     };
     approveChangeSet: {
         parameters: {
-            query?: never;
+            query?: {
+                /**
+                 * @description The mode of the change sets. A session token has no mode of its own, and is in live mode if you leave this out. Other
+                 *     credentials can only name their own mode.
+                 */
+                environment?: components["parameters"]["ChangeSetEnvironment"];
+            };
             header?: never;
             path: {
                 /**
@@ -33817,7 +34169,13 @@ export interface operations {
     };
     rejectChangeSet: {
         parameters: {
-            query?: never;
+            query?: {
+                /**
+                 * @description The mode of the change sets. A session token has no mode of its own, and is in live mode if you leave this out. Other
+                 *     credentials can only name their own mode.
+                 */
+                environment?: components["parameters"]["ChangeSetEnvironment"];
+            };
             header?: never;
             path: {
                 /**
@@ -40115,6 +40473,170 @@ export interface operations {
             };
             400: components["responses"]["BadRequest"];
             401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    getTestClock: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The clock. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "clock": {
+                     *           "now": "2026-12-20T23:55:00.000Z",
+                     *           "offset_seconds": 2592000,
+                     *           "status": "ready"
+                     *         }
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z",
+                     *         "test_mode": true
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["TestClockAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    advanceTestClock: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description Makes retries safe. If you send the same key with the same body again, you get the first response again, byte for byte, with
+                 *     `Idempotent-Replay: true`. Nothing runs twice. Use a new random key for each new operation. 8 to 255 characters from
+                 *     `A-Z a-z 0-9 _ . : @ + -`. Responses are stored for 24 hours.
+                 * @example 7d1c0f5e-import-row-17
+                 */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "advance_seconds": 3600
+                 *     }
+                 */
+                "application/json": components["schemas"]["TestClockAdvance"];
+            };
+        };
+        responses: {
+            /** @description The advanced clock. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    "Idempotent-Replay": components["headers"]["Idempotent-Replay"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "clock": {
+                     *           "now": "2026-11-21T00:55:00.000Z",
+                     *           "offset_seconds": 3600,
+                     *           "status": "advancing"
+                     *         }
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z",
+                     *         "test_mode": true
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["TestClockAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            409: components["responses"]["Conflict"];
+            422: components["responses"]["Unprocessable"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    resetTestClock: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The clock, at the real time. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "clock": {
+                     *           "now": "2026-11-20T23:55:00.000Z",
+                     *           "offset_seconds": 0,
+                     *           "status": "ready"
+                     *         }
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z",
+                     *         "test_mode": true
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["TestClockAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
             403: components["responses"]["Forbidden"];
             429: components["responses"]["RateLimited"];
             500: components["responses"]["InternalError"];

@@ -34,6 +34,7 @@ import * as phoneNumbers from './messaging/phone-numbers.ts';
 import * as objectFields from './objects/object-fields.ts';
 import * as objects from './objects/objects.ts';
 import * as onboarding from './onboarding/onboarding.ts';
+import * as testClock from './onboarding/test-clock.ts';
 import * as testMode from './onboarding/test-mode.ts';
 import * as orgStructure from './people/org-structure.ts';
 import * as users from './people/users.ts';
@@ -166,6 +167,7 @@ const plain = {
   ...subscription,
   ...tags,
   ...taskTypes,
+  ...testClock,
   ...testMode,
   ...usage,
   ...userAvailability,

@@ -2,7 +2,8 @@
 import type { TransactionWork } from '../db/client/in-transaction.ts';
 import type { Sql } from '../db/client/pool.ts';
 import type { TenantScope } from '../db/client/tenant.ts';
-import type { TenantJobContext } from './runner.ts';
+import type { DueTime } from '../db/client/test-clocks.ts';
+import { getDueTime, type TenantJobContext } from './runner.ts';
 
 /** A due item of a tenant. */
 export interface DueItem extends TenantScope {
@@ -21,15 +22,16 @@ const foundAtOnce = 20;
  * @returns the number of steps
  */
 export async function runDueSteps(
-  { platform, transaction, log, now, signal }: TenantJobContext,
-  find: (sql: Sql, limit: number, now: Date) => Promise<DueItem[]>,
+  context: TenantJobContext,
+  find: (sql: Sql, limit: number, due: DueTime) => Promise<DueItem[]>,
   step: (scope: TenantScope, id: string, ...to: Parameters<TransactionWork<boolean>>) => Promise<boolean>,
   failure: { field: string; text: string },
 ): Promise<number> {
+  const { platform, transaction, log, signal } = context;
   const failed = new Set<string>();
   let steps = 0;
   for (;;) {
-    const due = await platform.use((sql) => find(sql, foundAtOnce + failed.size, now()));
+    const due = await platform.use((sql) => find(sql, foundAtOnce + failed.size, getDueTime(context)));
     let done = 0;
     for (const { id, ...scope } of due.filter((each) => !failed.has(each.id))) {
       if (signal.aborted) return steps;

@@ -12,9 +12,11 @@ import { runCampaigns } from './messaging/campaigns.ts';
 import { deliverMails, type MailServices } from './messaging/mail.ts';
 import { type MessageServices, sendMessages } from './messaging/message-sending.ts';
 import { applyRunDecisions } from './messaging/run-decisions.ts';
+import { type ClockedJobs, runTestClocks } from './onboarding/test-clocks.ts';
 import { expireChangeSets } from './records/change-sets.ts';
 import type { Exporter } from './records/exports.ts';
 import { type ImportServices, runImports } from './records/imports.ts';
+import { continueMerges } from './records/merges.ts';
 import { clearPendingReferences } from './records/reference-clearing.ts';
 import { type RevertServices, runReverts } from './records/reverts.ts';
 import type { SweptFiles } from './records/stored-files.ts';
@@ -67,6 +69,20 @@ export type BackgroundPool =
 
 const second = 1000;
 const minute = 60 * second;
+
+/** The work of jobs that test clocks also need. */
+const buildClockedJobs = ({ billing, messages, webhookSender }: BackgroundServices): ClockedJobs => ({
+  'change-sets': expireChangeSets,
+  billing: (context) => runBilling(context, billing),
+  sla: handleSlaClocks,
+  bookings: completePastBookings,
+  'expiring-keys': announceExpiringKeys,
+  messages: (context) => sendMessages(context, messages, ['email', 'sms', 'whatsapp']),
+  'run-decisions': applyRunDecisions,
+  campaigns: runCampaigns,
+  trash: emptyTrash,
+  webhooks: (context) => webhookSender.run(context),
+});
 
 /** Jobs that run once per server, in its first process. */
 export const backgroundJobs: readonly Job<BackgroundServices, BackgroundPool>[] = [
@@ -186,6 +202,16 @@ export const backgroundJobs: readonly Job<BackgroundServices, BackgroundPool>[] 
     timeoutMs: 5 * second,
     run: expireChangeSets,
   },
+  // Moves what was too much for the transaction of a merge or its undo. A batch consists of items or
+  // references of a merge.
+  {
+    name: 'merges',
+    pool: 'background',
+    intervalMs: 500,
+    batchSize: 500,
+    timeoutMs: 5 * second,
+    run: continueMerges,
+  },
   // Clears references to deleted records. A batch consists of records, which stay locked meanwhile.
   {
     name: 'reference-clearing',
@@ -286,6 +312,16 @@ export const backgroundJobs: readonly Job<BackgroundServices, BackgroundPool>[] 
     batchSize: 100,
     timeoutMs: 3 * second,
     run: announceExpiringKeys,
+  },
+  // Handles what is due in test modes whose clock is ahead of the real time, with the work of other
+  // jobs.
+  {
+    name: 'test-clocks',
+    pool: 'background',
+    intervalMs: second,
+    batchSize: 100,
+    timeoutMs: 5 * second,
+    run: (context, services) => runTestClocks(context, buildClockedJobs(services)),
   },
   // Deletes expired rows. A batch consists of the rows of one statement, few enough for its timeout
   // across any number of tenants.

@@ -3,6 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { inTransaction, type TransactionWork } from '../db/client/in-transaction.ts';
 import type { Pool } from '../db/client/pool.ts';
 import type { TenantScope } from '../db/client/tenant.ts';
+import type { DueTime } from '../db/client/test-clocks.ts';
 import type { Log } from '../runtime/telemetry/log.ts';
 
 /** Milliseconds that shutdown waits for the current run of a job. */
@@ -54,6 +55,11 @@ export interface JobContext {
   batchSize: number;
   log: Log;
   now: () => Date;
+  /**
+   * The company whose test mode the run handles, by its clock; undefined: everything except test
+   * modes with a clock that is ahead.
+   */
+  clockOf?: string | undefined;
   /** Aborted at shutdown: the run must not start new work and should return soon. */
   signal: AbortSignal;
 }
@@ -66,6 +72,9 @@ export interface TenantJobContext extends JobContext {
    */
   transaction<Result>(scope: TenantScope, work: TransactionWork<Result>): Promise<Result>;
 }
+
+/** Returns the time by which a run looks for due rows. */
+export const getDueTime = ({ now, clockOf }: JobContext): DueTime => ({ now: now(), clockOf });
 
 /** The connections of a job. */
 export interface JobPools {

@@ -314,6 +314,12 @@ export interface CallServices {
    * True while this process counts rate limits locally because the shared counters are unreachable.
    */
   limitsAreLocal: boolean;
+  /**
+   * Checks that the subscription of the workspace is open, for work that a user starts. The calls of
+   * other credentials are checked before.
+   * @throws ApiError 402, as for these
+   */
+  requireSubscription(): Promise<void>;
   /** @throws ApiError 429 if wrong passwords were sent too often for this account */
   rejectGuessing(email: string): void;
   /**
@@ -327,10 +333,12 @@ export interface CallServices {
 export interface Call<Id extends OperationId = OperationId> {
   request: CallRequest<Id>;
   caller: Caller;
-  /** When the call arrived. */
+  /** When the call arrived: in test mode by the clock of test mode, for what the workspace sees. */
   now: Date;
+  /** When the call really arrived: for what only the server or others see. */
+  arrivedAt: Date;
   /**
-   * The time now. Timestamps of changes use it after the record is locked, since the call may have
+   * The time now, by the same clock as `now`. Timestamps of changes use it after the record is locked, since the call may have
    * waited for other changes.
    */
   currentTime(): Date;

@@ -158,7 +158,7 @@ const topics: Record<string, { title: string; summary: string; headings: string[
   sandbox: {
     title: 'Sandbox',
     summary: 'Develop and test without touching live data.',
-    headings: ['Test mode'],
+    headings: ['Test mode', 'Test without waiting'],
   },
   'going-to-production': {
     title: 'Going to production',

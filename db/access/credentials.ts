@@ -6,20 +6,35 @@ import type { ApiKey, WriteMode } from '../../domain/access/api-keys.ts';
 import type { Audience } from '../../domain/access/oauth-groups.ts';
 import { selectKeyStamp } from '../client/key-versions.ts';
 import type { Sql } from '../client/pool.ts';
+import { selectClockAhead } from '../client/test-clocks.ts';
 import { type SubscriptionRow, selectSubscriptionColumns } from './paying-subscription.ts';
 
 export interface KeyRow extends ApiKey, SubscriptionRow {
+  /** Seconds by which the clock of test mode is ahead. */
+  clockAheadSeconds: number;
   companyId: string;
   companyName: string;
   configVersion: number;
   disabledModules: string[];
+  /** True if a change set of the key waits. */
+  hasProposals: boolean;
 }
 
 /** Returns the columns of a key `k` of a company `c` with its subscription `s`. */
 const selectKey = (sql: Sql) => sql`
-  c.id as company_id, c.name as company_name, c.config_version, c.disabled_modules, ${selectSubscriptionColumns(sql)},
+  c.id as company_id, c.name as company_name, c.config_version, c.disabled_modules, ${selectSubscriptionColumns(sql)}, ${selectClockAhead(sql)},
   k.id as key_id, k.name as key_name, k.environment = 'test' as test_mode, k.scopes, k.ip_allowlist, k.reach_kind,
   k.reach_id, k.write_mode, k.expires_at, k.revoked_at, k.rate_limit_per_minute as per_minute, k.rate_limit_per_hour as per_hour,
+  case k.environment
+    when 'test' then exists (
+      select from change_sets t
+      where t.company_id = c.id and t.test_mode and t.status = 'pending' and t.created_by_id = k.id::text
+    )
+    else exists (
+      select from change_sets t
+      where t.company_id = c.id and not t.test_mode and t.status = 'pending' and t.created_by_id = k.id::text
+    )
+  end as has_proposals,
   ${selectKeyStamp(sql)} as stamp`;
 
 /**
@@ -101,6 +116,8 @@ export interface UserRow {
 }
 
 export interface PersonRow extends SubscriptionRow, UserRow {
+  /** Seconds by which the clock of test mode is ahead. */
+  clockAheadSeconds: number;
   companyId: string;
   companyName: string;
   configVersion: number;
@@ -116,7 +133,7 @@ export interface SessionRow extends PersonRow {
 /** Returns the columns of a user `u` of a company `c` with its subscription `s`. */
 const selectPerson = (sql: Sql, companyId: string) => sql`
   c.id as company_id, c.name as company_name, c.config_version, c.disabled_modules,
-  ${selectSubscriptionColumns(sql)}, u.id as user_id, u.full_name, u.branch_id, u.team_id,
+  ${selectSubscriptionColumns(sql)}, ${selectClockAhead(sql)}, u.id as user_id, u.full_name, u.branch_id, u.team_id,
   ${selectProfile(sql, companyId, sql`u.profile_id`)} as profile,
   coalesce((
     select must_change_password from sign_ins where company_id = ${companyId} and user_id = u.id
@@ -172,6 +189,8 @@ function selectProfile(sql: Sql, companyId: string, id: Fragment): Fragment {
 }
 
 export interface CompanyRow extends SubscriptionRow {
+  /** Seconds by which the clock of test mode is ahead. */
+  clockAheadSeconds: number;
   companyId: string;
   companyName: string;
   configVersion: number;
@@ -182,7 +201,7 @@ export interface CompanyRow extends SubscriptionRow {
 export async function findCompany(sql: Sql, companyId: string): Promise<CompanyRow | undefined> {
   const [row] = await sql<CompanyRow[]>`
     select c.id as company_id, c.name as company_name, c.config_version, c.disabled_modules,
-      ${selectSubscriptionColumns(sql)}
+      ${selectSubscriptionColumns(sql)}, ${selectClockAhead(sql)}
     from companies c
     left join subscriptions s on s.company_id = ${companyId}
     where c.id = ${companyId} and c.status = 'active'`;
@@ -201,6 +220,8 @@ export interface GrantRow extends SubscriptionRow, UserRow {
   configVersion: number;
   disabledModules: string[];
   clientId: string;
+  /** True if a change set of the app and the user waits. */
+  hasProposals: boolean;
   /** The last grant of the user to the app; null if there never was one. */
   grant: {
     id: string;
@@ -245,6 +266,11 @@ export async function findGrants(
     select f.place::int as place, c.id as company_id, c.name as company_name, c.config_version,
       c.disabled_modules, ${selectSubscriptionColumns(sql)},
       f.user_id, f.branch_id, f.team_id, f.client_id, f.grant,
+      exists (
+        select from change_sets t
+        where t.company_id = ${companyId} and not t.test_mode and t.status = 'pending'
+          and t.created_by_id = 'oauth_' || f.client_id and t.created_by_user = f.user_id
+      ) as has_proposals,
       array(select r.name from user_roles ur join roles r on r.id = ur.role_id where ur.company_id = ${companyId} and ur.user_id = f.user_id) as roles,
       ${selectProfile(sql, companyId, sql`f.profile_id`)} as profile
     from found f

@@ -1,6 +1,7 @@
 // API keys that expire soon: found under the platform role, marked under the tenant's.
 import type { Sql } from '../client/pool.ts';
 import type { TenantScope } from '../client/tenant.ts';
+import { belongsToRun, type DueTime } from '../client/test-clocks.ts';
 
 export interface ExpiringKey extends TenantScope {
   id: string;
@@ -14,7 +15,7 @@ export interface ExpiringKey extends TenantScope {
  */
 export async function findExpiringKeys(
   sql: Sql,
-  now: Date,
+  due: DueTime,
   until: Date,
   besides: readonly string[],
   limit: number,
@@ -22,8 +23,8 @@ export async function findExpiringKeys(
   return sql<ExpiringKey[]>`
     select company_id, environment = 'test' as test_mode, id, name, expires_at
     from api_keys
-    where expires_at > ${now} and expires_at <= ${until} and revoked_at is null and expiry_notified_for is distinct from expires_at
-      and company_id <> all(${[...besides]}::uuid[])
+    where expires_at > ${due.now} and expires_at <= ${until} and revoked_at is null and expiry_notified_for is distinct from expires_at
+      and company_id <> all(${[...besides]}::uuid[]) and ${belongsToRun(sql, 'api_keys', due, sql`environment = 'test'`)}
     order by expires_at
     limit ${limit}`;
 }

@@ -4,6 +4,7 @@ import type { DeliveryStatus } from '../../domain/automation/webhook-view.ts';
 import type { Sql } from '../client/pool.ts';
 import { type DueRow, removeByCompany } from '../client/sweeping.ts';
 import type { TenantScope } from '../client/tenant.ts';
+import { belongsToRun, type DueTime } from '../client/test-clocks.ts';
 
 export interface DueWebhook extends TenantScope {
   id: string;
@@ -17,12 +18,12 @@ export async function findDueWebhooks(
   sql: Sql,
   besides: readonly string[],
   limit: number,
-  now: Date,
+  due: DueTime,
 ): Promise<DueWebhook[]> {
   return await sql<DueWebhook[]>`
     select company_id, test_mode, id
     from webhook_subscriptions
-    where due_at <= ${now} and id <> all(${[...besides]}::uuid[])
+    where due_at <= ${due.now} and id <> all(${[...besides]}::uuid[]) and ${belongsToRun(sql, 'webhook_subscriptions', due)}
     order by due_at
     limit ${limit}`;
 }

@@ -5,6 +5,7 @@ import { type CreatedByRow, toCreatedColumns } from '../client/created-by.ts';
 import type { Sql } from '../client/pool.ts';
 import type { DueDataRow } from '../client/sweeping.ts';
 import type { TenantScope } from '../client/tenant.ts';
+import { belongsToRun, type DueTime } from '../client/test-clocks.ts';
 
 export interface CampaignRow extends StoredCampaign, CreatedByRow {
   createdByUser: string | null;
@@ -128,10 +129,10 @@ export async function countDrafts(
 }
 
 /** Finds campaigns that have due work for the job, the longest overdue first. */
-export async function findDueCampaigns(sql: Sql, limit: number, now: Date): Promise<DueDataRow[]> {
+export async function findDueCampaigns(sql: Sql, limit: number, due: DueTime): Promise<DueDataRow[]> {
   return sql<DueDataRow[]>`
     select company_id, test_mode, id from campaigns
-    where due_at <= ${now} order by due_at limit ${limit}`;
+    where due_at <= ${due.now} and ${belongsToRun(sql, 'campaigns', due)} order by due_at limit ${limit}`;
 }
 
 /**

@@ -4,6 +4,7 @@ import type { StoredDraft } from '../../domain/messaging/drafts.ts';
 import type { Sql } from '../client/pool.ts';
 import type { DueDataRow } from '../client/sweeping.ts';
 import type { TenantScope } from '../client/tenant.ts';
+import { belongsToRun, type DueTime } from '../client/test-clocks.ts';
 import { isVisibleTo, type Scope } from '../client/visibility.ts';
 import { type DraftRow, draftColumns } from './drafts.ts';
 
@@ -136,10 +137,10 @@ export async function decideRun(
 }
 
 /** Finds runs with decisions to carry out, the longest overdue first. */
-export async function findDecidedRuns(sql: Sql, limit: number, now: Date): Promise<DueDataRow[]> {
+export async function findDecidedRuns(sql: Sql, limit: number, due: DueTime): Promise<DueDataRow[]> {
   return sql<DueDataRow[]>`
     select company_id, test_mode, id from campaign_runs
-    where decision_due_at <= ${now} order by decision_due_at limit ${limit}`;
+    where decision_due_at <= ${due.now} and ${belongsToRun(sql, 'campaign_runs', due)} order by decision_due_at limit ${limit}`;
 }
 
 /** The stored decision about a run. */

@@ -4,6 +4,7 @@ import type { SendingOutcome } from '../../domain/messaging/senders.ts';
 import { type SubscriptionRow, selectSubscriptionColumns } from '../access/paying-subscription.ts';
 import type { Sql } from '../client/pool.ts';
 import type { TenantScope } from '../client/tenant.ts';
+import { belongsToRun, type DueTime } from '../client/test-clocks.ts';
 
 /** The messages of a company in one mode and channel. */
 export interface Queue extends TenantScope {
@@ -15,11 +16,11 @@ export async function findDueQueues(
   sql: Sql,
   channels: readonly DraftChannel[],
   limit: number,
-  now: Date,
+  due: DueTime,
 ): Promise<Queue[]> {
   return sql<Queue[]>`
     select company_id, test_mode, channel from message_drafts
-    where due_at <= ${now} and channel = any(${[...channels]}::text[])
+    where due_at <= ${due.now} and channel = any(${[...channels]}::text[]) and ${belongsToRun(sql, 'message_drafts', due)}
     group by company_id, test_mode, channel
     order by min(due_at)
     limit ${limit}`;

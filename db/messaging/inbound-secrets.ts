@@ -1,5 +1,6 @@
 // The secrets with which gateways sign their reports, one for each mode, encrypted.
 import type { Sql } from '../client/pool.ts';
+import { selectClockAhead } from '../client/test-clocks.ts';
 
 export type Environment = 'live' | 'test';
 
@@ -47,6 +48,13 @@ export async function putInboundSecret(
   return row;
 }
 
+interface InboundEndpointRow {
+  companyName: string;
+  configVersion: number;
+  clockAheadSeconds: number;
+  sealedSecrets: string[];
+}
+
 /**
  * Returns the secrets that verify reports of a company, under a role that sees all of them;
  * undefined without a secret.
@@ -56,9 +64,9 @@ export async function findInboundEndpoint(
   companyId: string,
   environment: Environment,
   now: Date,
-): Promise<{ companyName: string; configVersion: number; sealedSecrets: string[] } | undefined> {
-  const [row] = await sql<[{ companyName: string; configVersion: number; sealedSecrets: string[] }?]>`
-    select c.name as company_name, c.config_version,
+): Promise<InboundEndpointRow | undefined> {
+  const [row] = await sql<InboundEndpointRow[]>`
+    select c.name as company_name, c.config_version, ${selectClockAhead(sql)},
       case when i.previous_secret_expires_at > ${now} then array[i.sealed_secret, i.sealed_previous_secret]
         else array[i.sealed_secret] end as sealed_secrets
     from inbound_secrets i

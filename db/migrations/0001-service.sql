@@ -147,6 +147,23 @@ create policy platform on credential_versions to crm_platform using (true) with 
 grant select, insert, update on credential_versions to crm_app;
 grant select, insert, update on credential_versions to crm_platform;
 
+-- The clocks of tenants' test mode that are ahead of the real time. Test mode without a row lives at the real time.
+create table test_clocks (
+  company_id uuid primary key references companies (id) on delete cascade,
+  ahead_seconds integer not null check (ahead_seconds >= 0)
+);
+alter table test_clocks enable row level security, force row level security;
+create policy tenant on test_clocks to crm_app
+  using (company_id = current_company())
+  with check (company_id = current_company());
+create policy platform on test_clocks to crm_platform using (true) with check (true);
+grant select, insert, update, delete on test_clocks to crm_app;
+grant select on test_clocks to crm_platform;
+-- Callers carry the clock of their test mode, so a cached one must not outlive a change of it.
+create constraint trigger raise_credential_version after insert or delete or update
+  on test_clocks deferrable initially deferred for each row
+  execute function raise_credential_version('company_id');
+
 -- Stored responses of writes with an Idempotency-Key. No key to the company: every write would pay for it.
 create table idempotency_records (
   company_id uuid not null,

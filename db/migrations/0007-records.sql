@@ -6,6 +6,8 @@
 -- - _assigned, _in_name_of and _of_key find the records that a caller with a limited visibility can see: by assignee,
 --   or if no user is assigned, by their creator. _of_key is short instead of sorted, because keys create many
 --   records and few keys have a limited visibility.
+-- - _of_creator has the records of each creator in order. _of_updater is short, because a record changes its place in it
+--   with each change, and few actors change many records: 8 bytes instead of 177 for each record.
 -- - _by_<field> serves equality, ranges and sorting by that field. Text is sorted by its bytes. Records without the
 --   value are not in the index.
 -- - _same_<field>_hash serves duplicate checks.
@@ -141,7 +143,7 @@ create index custom_records_of_creator
   on custom_records (company_id, test_mode, object, created_by_id collate "C", created_at, id);
 create index custom_records_of_key on custom_records (company_id, test_mode, object, created_by_id)
   where created_by_kind = 'api_key' and created_by_user is null;
-create index custom_records_of_updater on custom_records (company_id, test_mode, object, updated_by_id collate "C", created_at, id)
+create index custom_records_of_updater on custom_records (company_id, test_mode, object, updated_by_id collate "C")
   where updated_by_id is not null;
 alter table custom_records enable row level security, force row level security;
 create policy tenant on custom_records to crm_app
@@ -205,7 +207,7 @@ create index tasks_in_name_of on tasks (company_id, test_mode, created_by_user, 
 create index tasks_of_creator on tasks (company_id, test_mode, created_by_id collate "C", created_at, id);
 create index tasks_of_key on tasks (company_id, test_mode, created_by_id)
   where assigned_to is null and created_by_kind = 'api_key' and created_by_user is null;
-create index tasks_of_updater on tasks (company_id, test_mode, updated_by_id collate "C", created_at, id)
+create index tasks_of_updater on tasks (company_id, test_mode, updated_by_id collate "C")
   where updated_by_id is not null;
 -- Records by what they refer to.
 create index tasks_of_record on tasks (company_id, test_mode, object, record_id, created_at, id);
@@ -384,6 +386,8 @@ create index deleted_records_of_key on deleted_records (company_id, test_mode, o
   where assigned_to is null and created_by_kind = 'api_key' and created_by_user is null;
 -- Records that the jobs work on.
 create index deleted_records_to_purge on deleted_records (purge_at);
+-- The same of one test mode, whose clock may be ahead.
+create index deleted_records_to_purge_in_test_mode on deleted_records (company_id, purge_at) where test_mode;
 create index deleted_records_restored on deleted_records (company_id, test_mode) where is_restored;
 alter table deleted_records enable row level security, force row level security;
 create policy tenant on deleted_records to crm_app
@@ -397,13 +401,14 @@ grant select (company_id, test_mode, purge_at, is_restored) on deleted_records t
 create table deleted_items (
   company_id uuid not null,
   test_mode boolean not null,
-  -- The record in deleted_records with which the item is restored or removed.
+  -- The record in deleted_records with which the item is restored or removed. Of a row that a job moved, the merge.
   record_id uuid not null,
-  -- The table of the row; `references` for a reference that was cleared.
+  -- The table of the row; `references` for a reference that was cleared; `moved_` and the table for a row that a job moved
+  -- to the target of a merge, where it still is.
   kind text not null,
   -- Of the row; of a reference, the record that had it; of a tag, the tag.
   id uuid not null,
-  -- The row, as above. Of a reference {object, field}.
+  -- The row, as above. Of a reference {object, field}; of a moved one {field}; of another moved row {}.
   document jsonb not null,
   primary key (company_id, test_mode, record_id, kind, id)
 );
@@ -429,8 +434,16 @@ create table merges (
   moved jsonb not null,
   -- The fields in which the records differed; emptied with `undo`.
   fields jsonb not null,
-  -- What the undo needs; null once it was undone or can no longer be undone.
+  -- What the undo needs, apart from the rows of deleted_items; null once it was undone or can no longer be undone.
   undo jsonb,
+  -- running: a job moves the rest to the target, or back to the source once `undone_at` is set.
+  status text not null default 'completed' check (status in ('running', 'completed')),
+  -- How many items are still to move, by kind; null if all have moved.
+  remaining jsonb,
+  -- Who merged or undid, for what the job records, when it continues, and how often it failed in a row.
+  caused_by jsonb,
+  due_at timestamptz(3),
+  attempts integer not null default 0,
   undo_until timestamptz(3) not null,
   created_by_kind text not null,
   created_by_id text not null,
@@ -451,11 +464,16 @@ create index merges_in_name_of on merges (company_id, test_mode, object, created
   where created_by_user is not null;
 create index merges_of_key on merges (company_id, test_mode, object, created_by_id)
   where created_by_kind = 'api_key' and created_by_user is null;
+-- Merges that are not finished: their records are neither deleted nor merged again.
+create index merges_unfinished on merges (company_id, test_mode) where status = 'running';
+create index merges_due on merges (due_at) where due_at is not null;
 alter table merges enable row level security, force row level security;
 create policy tenant on merges to crm_app
   using (company_id = current_company() and test_mode = current_test_mode())
   with check (company_id = current_company() and test_mode = current_test_mode());
+create policy platform on merges for select to crm_platform using (true);
 grant select, insert, update, delete on merges to crm_app;
+grant select (company_id, test_mode, due_at) on merges to crm_platform;
 
 -- However an attachment is deleted, its file is deleted after it, unless the attachment went to the trash.
 create function release_stored_file() returns trigger language plpgsql as $$
@@ -944,7 +962,29 @@ create policy tenant on change_sets to crm_app
   with check (company_id = current_company() and test_mode = current_test_mode());
 create policy platform on change_sets to crm_platform using (true);
 grant select, insert, update, delete on change_sets to crm_app;
-grant select (company_id, test_mode, id, status, expires_at), delete on change_sets to crm_platform;
+grant select (company_id, test_mode, id, status, created_by_id, created_by_user, expires_at), delete on change_sets to crm_platform;
+
+-- The lookup of a key reads whether a change set of it waits. Raises the version of the credentials if the first set of a
+-- key starts to wait, or the last one no longer does. The lock, at commit, lets concurrent transactions see each other's sets.
+create function raise_version_of_proposer() returns trigger language plpgsql as $$
+declare
+  others_wait boolean;
+begin
+  execute 'select from credential_versions where company_id = $1 for update' using new.company_id;
+  execute 'select exists (
+      select from change_sets
+      where company_id = $1 and test_mode = $2 and status = ''pending'' and created_by_id = $3 and id <> $4
+    )'
+    into others_wait using new.company_id, new.test_mode, new.created_by_id, new.id;
+  if not others_wait then
+    execute 'update credential_versions set version = version + 1 where company_id = $1' using new.company_id;
+  end if;
+  return null;
+end $$;
+create constraint trigger raise_version_of_proposer after insert on change_sets deferrable initially deferred for each row
+  when (new.created_by_kind = 'api_key') execute function raise_version_of_proposer();
+create constraint trigger raise_version_of_decided_proposer after update on change_sets deferrable initially deferred for each row
+  when (new.created_by_kind = 'api_key' and old.status <> new.status) execute function raise_version_of_proposer();
 
 -- Views of lists of records, in live and test mode alike.
 create table saved_views (
@@ -980,6 +1020,19 @@ create function references_are_noted() returns boolean language sql stable
   return coalesce(current_setting('app.references_are_noted', true), '') = 'on';
 
 call open_to_purge();
+
+-- Refreshes the statistics of a table of records and of their tags and custom values, for which ANALYZE needs their owner.
+-- It reads a sample, whatever the size. If another process analyzes or vacuums one of them, it fails soon.
+create function analyze_records(records text) returns void language plpgsql security definer
+  set search_path = public set lock_timeout = '200ms' as $$
+begin
+  if records not in ('leads', 'accounts', 'customers', 'deals', 'activities', 'tasks', 'custom_records') then
+    raise exception '% is not a table of records', records;
+  end if;
+  execute format('analyze %I, record_tags, custom_value_hashes', records);
+end $$;
+revoke execute on function analyze_records(text) from public;
+grant execute on function analyze_records(text) to crm_app;
 
 -- So that the planner takes these tables for empty, and not for ten pages, until they are analyzed with rows.
 analyze custom_value_hashes, custom_records, tasks, record_tags, notes, attachments, feed_events, deleted_records, deleted_items,

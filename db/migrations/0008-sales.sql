@@ -130,7 +130,7 @@ create index accounts_in_name_of on accounts (company_id, test_mode, created_by_
 create index accounts_of_creator on accounts (company_id, test_mode, created_by_id collate "C", created_at, id);
 create index accounts_of_key on accounts (company_id, test_mode, created_by_id)
   where assigned_to is null and created_by_kind = 'api_key' and created_by_user is null;
-create index accounts_of_updater on accounts (company_id, test_mode, updated_by_id collate "C", created_at, id)
+create index accounts_of_updater on accounts (company_id, test_mode, updated_by_id collate "C")
   where updated_by_id is not null;
 -- Records by what they refer to.
 create index accounts_of_name on accounts (company_id, test_mode, name_key, updated_at, id) where name_key is not null;
@@ -240,7 +240,7 @@ create index leads_in_name_of on leads (company_id, test_mode, created_by_user, 
 create index leads_of_creator on leads (company_id, test_mode, created_by_id collate "C", created_at, id);
 create index leads_of_key on leads (company_id, test_mode, created_by_id)
   where assigned_to is null and created_by_kind = 'api_key' and created_by_user is null;
-create index leads_of_updater on leads (company_id, test_mode, updated_by_id collate "C", created_at, id)
+create index leads_of_updater on leads (company_id, test_mode, updated_by_id collate "C")
   where updated_by_id is not null;
 -- Records by what they refer to.
 create index leads_of_customer on leads (company_id, test_mode, converted_customer_id)
@@ -361,7 +361,7 @@ create index customers_in_name_of on customers (company_id, test_mode, created_b
 create index customers_of_creator on customers (company_id, test_mode, created_by_id collate "C", created_at, id);
 create index customers_of_key on customers (company_id, test_mode, created_by_id)
   where assigned_to is null and created_by_kind = 'api_key' and created_by_user is null;
-create index customers_of_updater on customers (company_id, test_mode, updated_by_id collate "C", created_at, id)
+create index customers_of_updater on customers (company_id, test_mode, updated_by_id collate "C")
   where updated_by_id is not null;
 -- Records by what they refer to.
 create index customers_of_account on customers (company_id, test_mode, account_id, created_at, id)
@@ -486,7 +486,7 @@ create index deals_in_name_of on deals (company_id, test_mode, created_by_user, 
 create index deals_of_creator on deals (company_id, test_mode, created_by_id collate "C", created_at, id);
 create index deals_of_key on deals (company_id, test_mode, created_by_id)
   where assigned_to is null and created_by_kind = 'api_key' and created_by_user is null;
-create index deals_of_updater on deals (company_id, test_mode, updated_by_id collate "C", created_at, id)
+create index deals_of_updater on deals (company_id, test_mode, updated_by_id collate "C")
   where updated_by_id is not null;
 -- Records by what they refer to.
 create index deals_of_account on deals (company_id, test_mode, account_id, created_at, id) where account_id is not null;
@@ -598,7 +598,7 @@ create index activities_of_key on activities (company_id, test_mode, created_by_
   where created_by_kind = 'api_key' and created_by_user is null;
 -- Records by what they refer to.
 create index activities_of_creator on activities (company_id, test_mode, created_by_id collate "C", performed_at, id);
-create index activities_of_updater on activities (company_id, test_mode, updated_by_id collate "C", performed_at, id)
+create index activities_of_updater on activities (company_id, test_mode, updated_by_id collate "C")
   where updated_by_id is not null;
 create index activities_of_entity on activities (company_id, test_mode, entity_id, performed_at, id);
 create index activities_of_entity_type on activities (company_id, test_mode, entity_type, performed_at, id);

@@ -304,6 +304,8 @@ create table campaigns (
 );
 -- Campaigns that the job has to work on.
 create index campaigns_due on campaigns (due_at) where due_at is not null;
+-- The same of one test mode, whose clock may be ahead.
+create index campaigns_due_in_test_mode on campaigns (company_id, due_at) where test_mode and due_at is not null;
 create index campaigns_listed on campaigns (company_id, test_mode, created_at desc, id desc);
 create index campaigns_of_status on campaigns (company_id, test_mode, status, created_at desc, id desc);
 alter table campaigns enable row level security, force row level security;
@@ -354,6 +356,9 @@ create unique index campaign_runs_active on campaign_runs (company_id, test_mode
   where status in ('queued', 'running');
 -- Runs whose drafts the job has to approve or reject.
 create index campaign_runs_decided on campaign_runs (decision_due_at) where decision_due_at is not null;
+-- The same of one test mode, whose clock may be ahead.
+create index campaign_runs_decided_in_test_mode on campaign_runs (company_id, decision_due_at)
+  where test_mode and decision_due_at is not null;
 create index campaign_runs_listed on campaign_runs (company_id, test_mode, campaign_id, created_at desc, id desc);
 -- Runs that wait for a decision, as the console lists them.
 create index campaign_runs_undecided on campaign_runs (company_id, test_mode, created_at desc, id desc)

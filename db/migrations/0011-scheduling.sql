@@ -259,6 +259,8 @@ create table bookings (
 alter table bookings alter column company_id set (n_distinct = 100);
 -- Bookings that are over and have to be completed.
 create index bookings_ending on bookings (end_at) where status = 'confirmed';
+-- The same of one test mode, whose clock may be ahead.
+create index bookings_ending_in_test_mode on bookings (company_id, end_at) where test_mode and status = 'confirmed';
 create index bookings_listed on bookings (company_id, test_mode, start_at desc, id desc);
 create index bookings_of_record on bookings (company_id, test_mode, object, record_id, start_at desc, id desc)
   where record_id is not null;

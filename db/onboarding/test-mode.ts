@@ -2,7 +2,7 @@
 import type { Sql } from '../client/pool.ts';
 import type { Scope } from '../client/visibility.ts';
 import { getRecordTable } from '../records/columns.ts';
-import { deleteRecords } from '../records/deletion.ts';
+import { deleteRecords, deleteUnmoved } from '../records/deletion.ts';
 import { lockFeed, moveFeed } from '../records/feed.ts';
 import { belongsToTenant } from '../records/reached.ts';
 import { purgeSome } from '../records/trash.ts';
@@ -52,6 +52,7 @@ export async function deleteSomeRecords(
   const everybody: Scope = { ...scope, reach: { kind: 'company' } };
   const ids = rows.map(({ id }) => id);
   const records = await deleteRecords(sql, everybody, object, ids);
+  await deleteUnmoved(sql, everybody, object, ids, new Date());
   await sql`
     delete from sla_clocks
     where company_id = ${scope.companyId} and test_mode = ${scope.testMode} and object = ${object} and record_id = any(${ids}::uuid[])`;

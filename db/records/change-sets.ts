@@ -4,6 +4,7 @@ import { type CreatedByRow, toCreatedColumns } from '../client/created-by.ts';
 import type { Sql } from '../client/pool.ts';
 import { forEachTenant } from '../client/sweeping.ts';
 import type { TenantScope } from '../client/tenant.ts';
+import { belongsToRun, type DueTime } from '../client/test-clocks.ts';
 import type { Scope } from '../client/visibility.ts';
 
 export type ChangeSetStatus = 'pending' | 'applied' | 'rejected' | 'withdrawn' | 'expired' | 'failed';
@@ -252,11 +253,11 @@ export async function decideChangeSet(
 export async function findExpiredChangeSets(
   sql: Sql,
   limit: number,
-  now: Date,
+  due: DueTime,
 ): Promise<(TenantScope & { id: string })[]> {
   return sql`
     select company_id, test_mode, id from change_sets
-    where status = 'pending' and expires_at <= ${now}
+    where status = 'pending' and expires_at <= ${due.now} and ${belongsToRun(sql, 'change_sets', due)}
     order by expires_at
     limit ${limit}`;
 }

@@ -27,6 +27,7 @@ import {
   keepRecords,
   type TrashedItem,
 } from './trash.ts';
+import { findMergedWith, findUnfinishedMerges, type UnfinishedMerge } from './unfinished-merges.ts';
 
 export interface DeletedRecord extends StoredRecord {
   gone: GoneWithIt;
@@ -48,6 +49,8 @@ export interface Deletion {
   cleared: ClearedReference[];
   /** True if so many refer to them that a job clears the references. */
   isClearingPending: boolean;
+  /** A merge or undo that moves items to or from one of them. The transaction must then not commit. */
+  unfinishedMerge: UnfinishedMerge | undefined;
   deletedAt: Date;
   /** Resolves when the trash has them. The transaction must wait for it before it commits. */
   stored: Promise<unknown>;
@@ -69,9 +72,9 @@ export async function moveToTrash(
   const { cleared, isClearingPending } = isReferredTo(object)
     ? await clearReferencesTo(sql, scope, object, ids, causedBy, now)
     : { cleared: [], isClearingPending: false };
-  const records = await removeRecords(sql, scope, object, ids, { actor: causedBy.actor, at: now });
+  const { records, unfinishedMerge } = await removeRecords(sql, scope, object, ids, { actor: causedBy.actor, at: now });
   const stored = Promise.all([keepCounts(sql, scope, records), keepClearedReferences(sql, scope, object, cleared)]);
-  return { records, cleared, isClearingPending, deletedAt: now, stored };
+  return { records, cleared, isClearingPending, unfinishedMerge, deletedAt: now, stored };
 }
 
 /** Returns a condition for a row `r` that is one of the records and visible. */
@@ -88,8 +91,30 @@ export async function deleteRecords(
   object: string,
   ids: readonly string[],
 ): Promise<DeletedRecord[]> {
-  return removeRecords(sql, scope, object, ids, undefined);
+  return (await removeRecords(sql, scope, object, ids, undefined)).records;
 }
+
+/**
+ * Deletes for good what still hangs on records that are being merged into some others, which are
+ * gone: a job can no longer move it.
+ */
+export async function deleteUnmoved(
+  sql: Sql,
+  scope: Scope,
+  object: string,
+  ids: readonly string[],
+  now: Date,
+): Promise<void> {
+  const sources = await findMergedWith(sql, scope, object, ids);
+  if (sources.length === 0) return;
+  const roots = sources.map((id) => ({ object, id, root: id }));
+  const { owned } = await deleteOwned(sql, scope, object, roots, 'for good');
+  await deleteChildren(sql, scope, [...roots, ...owned], 'for good');
+  await clearReferences(sql, scope, object, sources, Number.MAX_SAFE_INTEGER, now);
+}
+
+/** Returns false for records that cannot be merged. */
+const canMerge = (object: string): boolean => object !== 'activities' && object !== 'tasks';
 
 type Fate = 'to the trash' | 'for good';
 
@@ -100,7 +125,7 @@ async function removeRecords(
   object: string,
   ids: readonly string[],
   deleter: Deleter | undefined,
-): Promise<RemovedRecord[]> {
+): Promise<{ records: RemovedRecord[]; unfinishedMerge: UnfinishedMerge | undefined }> {
   const table = getRecordTable(object);
   const fate: Fate = deleter ? 'to the trash' : 'for good';
   // In the order of the ids, which prevents deadlocks.
@@ -122,21 +147,32 @@ async function removeRecords(
     const assignedTo = (record.values.assigned_to ?? null) as string | null;
     return { ...record, ownership: { assignedTo, createdBy: { kind, id, userId } } };
   });
-  if (records.length === 0) return [];
+  if (records.length === 0) return { records: [], unfinishedMerge: undefined };
   const roots = records.map(({ id }) => ({ object, id, root: id }));
-  const { owned, tags } = await deleteOwned(sql, scope, object, roots, fate);
+  // Read after the records are locked, so that no merge of them can begin meanwhile.
+  const [[unfinishedMerge], { owned, tags }] = await Promise.all([
+    deleter && canMerge(object)
+      ? findUnfinishedMerges(
+          sql,
+          scope,
+          records.map(({ id }) => id),
+        )
+      : [],
+    deleteOwned(sql, scope, object, roots, fate),
+  ]);
   const hung = await deleteChildren(sql, scope, [...roots, ...owned], fate);
   const byRoot = Map.groupBy(owned, ({ root }) => root);
   const itemsOf = Map.groupBy(
     [...owned.map(({ kind, root }) => ({ kind, root })), ...tags, ...hung],
     ({ root }) => root,
   );
-  return records.map((record) => {
+  const removed = records.map((record) => {
     const children = countChildren(itemsOf.get(record.id) ?? []);
     const { activities, tasks, notes, attachments } = children;
     const gone = { activities, tasks, notes, attachments };
     return { ...record, records: byRoot.get(record.id) ?? [], gone, children };
   });
+  return { records: removed, unfinishedMerge };
 }
 
 /**

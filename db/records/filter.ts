@@ -221,12 +221,28 @@ function joined(rows: Rows, members: readonly Filter[], by: Fragment, isOneOfSev
 function tagsCondition({ sql, table, row }: Rows, filter: Condition): Fragment {
   const isAbsent = filter.op === 'not_in' || (filter.op === 'is_null' && filter.isNull);
   const ids = 'values' in filter ? filter.values.map(String) : undefined;
-  return sql`${isAbsent ? sql`not` : sql``} exists (
-    select from record_tags t
-    where t.company_id = ${row}.company_id and t.test_mode = ${row}.test_mode and t.object = ${table.name} and t.record_id = ${row}.id
-      ${ids ? sql`and t.tag_id = any(${ids}::uuid[])` : sql``}
-  )`;
+  if (isAbsent) return sql`not ${hasTag(sql, table, row, ids)}`;
+  return sql`exists (${selectTagsOfRow(sql, table, row, ids)})`;
 }
+
+/**
+ * Returns a condition for a record with one of the tags, or with any. It is looked up record by
+ * record and not as a join, for which PostgreSQL may compare each record with each tag of a record
+ * if it has no statistics of them, as after an import.
+ */
+export function hasTag(sql: Sql, table: RecordTable, row: Fragment, ids: readonly string[] | undefined): Fragment {
+  return sql`exists (${selectTagsOfRow(sql, table, row, ids)} offset 0)`;
+}
+
+const selectTagsOfRow = (
+  sql: Sql,
+  table: RecordTable,
+  row: Fragment,
+  ids: readonly string[] | undefined,
+): Fragment => sql`
+  select from record_tags t
+  where t.company_id = ${row}.company_id and t.test_mode = ${row}.test_mode and t.object = ${table.name} and t.record_id = ${row}.id
+    ${ids ? sql`and t.tag_id = any(${ids as string[]}::uuid[])` : sql``}`;
 
 /**
  * Returns the condition that one of the values has the hash of the row's value in a custom field.

@@ -8,6 +8,7 @@ import { type DueDataRow, forEachTenant } from '../client/sweeping.ts';
 import type { TenantScope } from '../client/tenant.ts';
 import { lockValues } from '../client/value-locks.ts';
 import type { Scope } from '../client/visibility.ts';
+import { getRecordTable } from './columns.ts';
 
 type ImportStatus =
   | 'awaiting_file'
@@ -400,4 +401,12 @@ export async function sweepImports(sql: Sql, limit: number, now: Date): Promise<
       where ${own} and id = any(${ids}::uuid[])`;
     return kept.count;
   });
+}
+
+/**
+ * Refreshes the statistics of the tables of an object's records.
+ * @throws an error of the database if another process analyzes or vacuums one of them
+ */
+export async function refreshStatistics(sql: Sql, object: string): Promise<void> {
+  await sql`select analyze_records(${getRecordTable(object).name})`;
 }

@@ -7,7 +7,7 @@ import { lockValues } from '../client/value-locks.ts';
 import { isVisibleTo, type Scope } from '../client/visibility.ts';
 import { type Column, getRecordTable, type RecordTable } from './columns.ts';
 import { canBe, chooseValueType, toExpression } from './filter.ts';
-import { belongsToTenant } from './reached.ts';
+import { belongsToTenant, selectById } from './reached.ts';
 import { type Row, readFurtherColumns, selectColumns, toRecord } from './rows.ts';
 
 /**
@@ -56,9 +56,7 @@ interface Matched {
 }
 
 /**
- * Looks up all sets of a batch in one statement, and sends it immediately. The values of each field
- * are also passed as a separate array, by which an index finds the records. So PostgreSQL does not
- * read the whole object, even with outdated statistics, as after an import.
+ * Looks up all sets of a batch in one statement, and sends it immediately.
  * @returns the oldest records of each set that has any, by the index of the set
  */
 async function selectMatches(
@@ -79,34 +77,14 @@ async function selectMatches(
     field: sets[0]?.[index]?.field ?? '',
     values: possible.map(([, fields]) => fields[index]?.value ?? ''),
   }));
+  const places = possible.map(([place]) => place);
+  const [only, ...others] = matched;
+  const isOneByOne = only && others.length === 0 && hasIndex(only);
   const rows = await markUnprepared(
-    sql`
-      with wanted as materialized (
-        select * from unnest(${possible.map(([place]) => place)}::int[], ${commas(
-          sql,
-          matched.map((each) => toTypedArray(sql, each)),
-        )})
-          as w (place, ${commas(
-            sql,
-            matched.map((_, index) => sql`${sql(`value_${index}`)}`),
-          )})
-      )
-      select ${selectColumns(sql, table)}, r.match_place
-      from (
-        select r.*, w.place as match_place, row_number() over (partition by w.place order by r.created_at, r.id) as match_rank
-        from ${sql(table.name)} r
-        join wanted w on ${joined(
-          sql,
-          matched.map((each, index) => isWanted(sql, each, index)),
-        )}
-        where ${belongsToTenant(sql, scope, table)} and ${isVisibleTo(sql, scope, table.assigned)}
-          and ${joined(
-            sql,
-            matched.map((each) => isAmong(sql, scope, table, each)),
-          )}
-      ) r
-      where r.match_rank <= ${limit}
-      order by r.match_place, r.match_rank`.values(),
+    (isOneByOne
+      ? selectEach(sql, scope, table, places, only, limit)
+      : selectTogether(sql, scope, table, places, matched, limit)
+    ).values(),
   );
   const found = new Map<number, StoredRecord[]>();
   for (const row of rows as unknown as Row[]) {
@@ -114,6 +92,94 @@ async function selectMatches(
     found.set(place, [...(found.get(place) ?? []), toRecord(table, row)]);
   }
   return found;
+}
+
+/** Returns true if an index finds the records with one value of the field. */
+function hasIndex({ column }: Matched): boolean {
+  return !column || column.name === 'id' || [column.indexed, column.hashed, column.byAge].includes(true);
+}
+
+/**
+ * Looks up the values of one field one by one, each by the index of the field, whatever PostgreSQL
+ * knows of the rows: a range in the order of the index leaves no other. With an equality, it may
+ * read all rows of the company for each value if it has no statistics of them, as after an import.
+ */
+function selectEach(
+  sql: Sql,
+  scope: Scope,
+  table: RecordTable,
+  places: readonly number[],
+  matched: Matched,
+  limit: number,
+): Fragment {
+  const { field, column } = matched;
+  const visible = isVisibleTo(sql, scope, table.assigned);
+  const key = column?.hashed ? sql`r.${sql(`${column.name}_hash`)}` : column && toExpression(sql, column);
+  const value = column?.hashed ? sql`hashtextextended(w.value_0, 0)` : sql`w.value_0`;
+  const found = key
+    ? sql`
+        select r.* from ${sql(table.name)} r
+        where ${belongsToTenant(sql, scope, table)} and ${key} >= ${value} and ${key} <= ${value}
+          and ${isWanted(sql, matched, 0)} and ${visible}
+        order by ${key} offset 0`
+    : sql`
+        select r.* from (
+          select h.record_id from custom_value_hashes h
+          where h.company_id = ${scope.companyId} and h.test_mode = ${scope.testMode}
+            and h.hash = custom_value_hash(${table.object ?? table.name}::text, ${field}::text, w.value_0)
+          offset 0
+        ) h
+        cross join lateral (${selectById(sql, scope, table, sql`h.record_id`)}) r
+        where ${isWanted(sql, matched, 0)} and ${visible}`;
+  return sql`
+    select ${selectColumns(sql, table)}, r.match_place
+    from (
+      select r.*, w.place as match_place
+      from unnest(${[...places]}::int[], ${toTypedArray(sql, matched)}) as w (place, value_0)
+      cross join lateral (select r.* from (${found}) r order by r.created_at, r.id limit ${limit}) r
+    ) r
+    order by r.match_place, r.created_at, r.id`;
+}
+
+/**
+ * Looks up the values of several fields, or of one without an index. The values of each field are
+ * also passed as a separate array, by which an index finds the records of all sets together.
+ */
+function selectTogether(
+  sql: Sql,
+  scope: Scope,
+  table: RecordTable,
+  places: readonly number[],
+  matched: readonly Matched[],
+  limit: number,
+): Fragment {
+  return sql`
+    with wanted as materialized (
+      select * from unnest(${[...places]}::int[], ${commas(
+        sql,
+        matched.map((each) => toTypedArray(sql, each)),
+      )})
+        as w (place, ${commas(
+          sql,
+          matched.map((_, index) => sql`${sql(`value_${index}`)}`),
+        )})
+    )
+    select ${selectColumns(sql, table)}, r.match_place
+    from (
+      select r.*, w.place as match_place, row_number() over (partition by w.place order by r.created_at, r.id) as match_rank
+      from ${sql(table.name)} r
+      join wanted w on ${joined(
+        sql,
+        matched.map((each, index) => isWanted(sql, each, index)),
+      )}
+      where ${belongsToTenant(sql, scope, table)} and ${isVisibleTo(sql, scope, table.assigned)}
+        and ${joined(
+          sql,
+          matched.map((each) => isAmong(sql, scope, table, each)),
+        )}
+    ) r
+    where r.match_rank <= ${limit}
+    order by r.match_place, r.match_rank`;
 }
 
 /**

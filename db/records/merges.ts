@@ -8,7 +8,7 @@ import { isVisibleTo, type Scope, selectVisibleUserIds } from '../client/visibil
 import { getRecordTable } from './columns.ts';
 import type { MovedIds } from './merge-moves.ts';
 import { belongsToTenant } from './reached.ts';
-import type { MovedReference } from './reference-clearing.ts';
+import type { ClearingCause, MovedReference } from './reference-clearing.ts';
 import { keepRecords } from './trash.ts';
 
 /** A field in which the records of a merge differed, as the API shows it. */
@@ -20,7 +20,7 @@ interface MergedField {
 }
 
 /** How many items moved, by what the API calls them. */
-interface MovedCounts {
+export interface MovedCounts {
   notes: number;
   tasks: number;
   activities: number;
@@ -58,10 +58,14 @@ export interface MergeRow extends CreatedByRow {
   undoUntil: Date;
   createdAt: Date;
   undoneAt: Date | null;
+  status: 'running' | 'completed';
+  /** How many items are still to move; null if all have moved. */
+  remaining: MovedCounts | null;
 }
 
 const columns = [
   ...['id', 'object', 'source_id', 'target_id', 'moved', 'fields', 'undo_until', 'created_at', 'undone_at'],
+  ...['status', 'remaining'],
   ...['created_by_kind', 'created_by_id', 'created_by_name'],
 ];
 
@@ -96,9 +100,11 @@ export async function insertMerge(
   scope: Scope & { userId: string | null },
   merge: Omit<MergeRow, keyof CreatedByRow | 'undoneAt'>,
   undo: MergeUndo,
+  causedBy: ClearingCause,
 ): Promise<void> {
-  const { moved, fields, ...plain } = merge;
+  const { moved, fields, remaining, ...plain } = merge;
   const documents = {
+    ...(remaining ? buildJobColumns(sql, remaining, causedBy) : {}),
     moved: sql.json(moved as never),
     fields: sql.json(fields as never),
     undo: sql.json(undo as never),
@@ -113,6 +119,13 @@ export async function insertMerge(
   await sql`insert into merges ${sql(row as never)}`;
 }
 
+/** Returns the columns by which the job finds a merge that it finishes, and what it records. */
+const buildJobColumns = (sql: Sql, remaining: MovedCounts, causedBy: ClearingCause) => ({
+  remaining: sql.json(remaining as never),
+  causedBy: sql.json(causedBy as never),
+  dueAt: sql`now()`,
+});
+
 /** Returns one visible merge of these objects. */
 export async function findMerge(
   sql: Sql,
@@ -126,19 +139,38 @@ export async function findMerge(
   return row;
 }
 
+type LockedMerge = Pick<MergeRow, 'undoneAt' | 'undoUntil' | 'status' | 'moved' | 'remaining'> & {
+  undo: MergeUndo | null;
+};
+
 /** Locks a merge until the transaction ends. @returns what its undo needs; null if it can no longer be undone */
-export async function lockMerge(
-  sql: Sql,
-  scope: TenantScope,
-  id: string,
-): Promise<{ undo: MergeUndo | null; undoneAt: Date | null; undoUntil: Date } | undefined> {
-  const [row] = await sql<{ undo: MergeUndo | null; undoneAt: Date | null; undoUntil: Date }[]>`
-    select undo, undone_at, undo_until from merges where ${isOwn(sql, scope)} and id = ${id} for update`;
+export async function lockMerge(sql: Sql, scope: TenantScope, id: string): Promise<LockedMerge | undefined> {
+  const [row] = await sql<LockedMerge[]>`
+    select undo, undone_at, undo_until, status, moved, remaining from merges where ${isOwn(sql, scope)} and id = ${id} for update`;
   return row;
 }
 
-export async function endMerge(sql: Sql, scope: TenantScope, id: string, now: Date): Promise<void> {
+/** Records that a merge was undone. @param pending what a job still moves back */
+export async function endMerge(
+  sql: Sql,
+  scope: TenantScope,
+  id: string,
+  now: Date,
+  pending?: { remaining: MovedCounts; causedBy: ClearingCause },
+): Promise<void> {
   await sql`update merges set undone_at = ${now}, undo = null, fields = '[]' where ${isOwn(sql, scope)} and id = ${id}`;
+  if (pending) await resumeMerge(sql, scope, id, pending);
+}
+
+/** Has the job finish a merge, or its undo. */
+export async function resumeMerge(
+  sql: Sql,
+  scope: TenantScope,
+  id: string,
+  { remaining, causedBy }: { remaining: MovedCounts; causedBy: ClearingCause },
+): Promise<void> {
+  const columns = { status: 'running', attempts: 0, ...buildJobColumns(sql, remaining, causedBy) };
+  await sql`update merges set ${sql(columns as never)} where ${isOwn(sql, scope)} and id = ${id}`;
 }
 
 /** Finds the merges that took records away, unless they were undone. @returns their ids by those of the records */

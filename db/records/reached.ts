@@ -20,6 +20,18 @@ export function isNamed(sql: Sql, ids: readonly string[]): Fragment {
   return ids.length === 1 ? sql`r.id = ${ids[0] as string}` : sql`r.id = any(${[...ids]}::uuid[])`;
 }
 
+/**
+ * Returns the row of the tenant with this id as `r`, for a lateral join with rows that have the id.
+ * A range in the order of the primary key leaves no other index: with an equality, PostgreSQL may
+ * read all rows of the company for each id if it has no statistics of them, as after an import.
+ */
+export function selectById(sql: Sql, scope: TenantScope, table: ReachedTable, id: Fragment): Fragment {
+  return sql`
+    select r.* from ${sql(table.name)} r
+    where ${belongsToTenant(sql, scope, table)} and r.id >= ${id} and r.id <= ${id}
+    order by r.id offset 0`;
+}
+
 /** A table whose rows are visible by assignee or creator. */
 type ReachedTable = Pick<RecordTable, 'name' | 'object' | 'assigned'>;
 

@@ -12,6 +12,7 @@ import type { KeyValue, Page } from './pages.ts';
 import { belongsToTenant, findFirstVisible, findVisibleRecords, type Source } from './reached.ts';
 import { type Row, readFurtherColumns, selectColumns, toRecord } from './rows.ts';
 import { buildKeyColumns, buildOrderBy, buildPartCondition, listJoins } from './sort.ts';
+import { selectAllTagged, selectTagged, splitTagFilter, type TagFilter } from './tagged.ts';
 
 /** Returns one visible record, or undefined. */
 export function findRecord(sql: Sql, scope: Scope, object: string, id: string): Promise<StoredRecord | undefined> {
@@ -118,15 +119,21 @@ export async function listRecords(
     const query = sql.unsafe(plan.text, plan.parameters, { prepare: true }).values();
     return listed(table, await (setPlanning(query, 'in order') ? query : markUnprepared(query)));
   }
-  const visible = plan.source === 'visibleRows' ? await findVisibleRecords(sql, scope, table) : undefined;
+  const tagged = scope.reach.kind === 'company' ? splitTagFilter(page.filter) : undefined;
+  const asked = tagged ? { ...page, filter: tagged.rest } : page;
+  const visible = plan.source === 'visibleRows' && !tagged ? await findVisibleRecords(sql, scope, table) : undefined;
   const rows: Row[] = [];
   for (const part of plan.parts) {
     const most = page.limit - rows.length;
-    const wanted = wantedRows(sql, scope, table, page, part);
-    const source = visible ?? (await findFirstVisible(sql, scope, table, firstOfPart(sql, wanted, part, page, most)));
+    const wanted = wantedRows(sql, scope, table, asked, part);
+    const first = firstOfPart(sql, wanted, part, page, most);
+    const joins = listJoins(sql, plan.keys);
+    const source = tagged
+      ? selectTagged(sql, scope, table, tagged, joins, first)
+      : (visible ?? (await findFirstVisible(sql, scope, table, first)));
     const query = sql`
       select ${selectColumns(sql, table)}, ${buildKeyColumns(sql, plan.keys)}
-      from ${source.rows} ${listJoins(sql, plan.keys)}
+      from ${source.rows} ${joins}
       where ${source.where} ${wanted}
       order by ${buildOrderBy(sql, part.keys)}
       limit ${most} ${page.offset ? sql`offset ${page.offset}` : sql``}`.values();
@@ -178,15 +185,35 @@ export async function countRecords(
   most?: number,
 ): Promise<number> {
   const table = getRecordTable(object);
-  const source = await findVisibleRecords(sql, scope, table);
+  const tagged = scope.reach.kind === 'company' && most !== undefined ? splitTagFilter(filter) : undefined;
+  const others = tagged ? tagged.rest : filter;
+  const asked = others ? sql`and ${buildFilterCondition(sql, scope, table, others)}` : sql``;
+  const limit = most === undefined ? sql`` : sql`limit ${most + 1}`;
+  const source = tagged
+    ? countTagged(sql, scope, table, tagged, asked, most ?? 0)
+    : await findVisibleRecords(sql, scope, table);
   const [row] = await markUnprepared(sql<{ total: number }[]>`
     select count(*) as total
     from (
       select 1
       from ${source.rows}
-      where ${source.where}
-        ${filter ? sql`and ${buildFilterCondition(sql, scope, table, filter)}` : sql``}
-      ${most === undefined ? sql`` : sql`limit ${most + 1}`}
+      where ${source.where} ${asked}
+      ${limit}
     ) found`);
   return row?.total ?? 0;
+}
+
+/** Returns the source of a count of records with tags. */
+function countTagged(
+  sql: Sql,
+  scope: Scope,
+  table: RecordTable,
+  tagged: TagFilter,
+  asked: Fragment,
+  most: number,
+): Source {
+  const [ids, ...further] = tagged.tags;
+  return tagged.rest || further.length > 0
+    ? selectTagged(sql, scope, table, tagged, sql``, sql`${asked} limit ${most + 1}`)
+    : selectAllTagged(sql, scope, table, ids, most + 1);
 }

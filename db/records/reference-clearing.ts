@@ -125,6 +125,30 @@ export interface MovedReference {
   changedAt: Date;
 }
 
+/** Leaves the references to a record as they are when this transaction deletes it. A job moves them. */
+export async function leaveReferences(sql: Sql): Promise<void> {
+  await sql`select set_config('app.references_are_noted', 'on', true)`;
+}
+
+/**
+ * Returns some references to a record, all of one field. Those of leads are first, which are locked
+ * before the customers to which they refer.
+ */
+export async function pickReferences(
+  sql: Sql,
+  scope: TenantScope,
+  object: string,
+  id: string,
+  limit: number,
+): Promise<Pick<MovedReference, 'id' | 'field'>[]> {
+  for (const { object: source, column } of referringTo[object] ?? []) {
+    const rows = await sql<{ id: string }[]>`
+      select r.id from ${sql(source)} r where ${isOwnRow(sql, scope)} and r.${sql(column)} = ${id} limit ${limit}`;
+    if (rows.length > 0) return rows.map((row) => ({ id: row.id, field: column }));
+  }
+  return [];
+}
+
 /**
  * Moves the references to one record to another one. Each changed record gets the next version and a
  * later timestamp.

@@ -4,6 +4,7 @@ import type { StoredRecord } from '../../domain/records/draft.ts';
 import type { Actor } from '../client/created-by.ts';
 import type { Sql } from '../client/pool.ts';
 import type { TenantScope } from '../client/tenant.ts';
+import { belongsToRun, type DueTime } from '../client/test-clocks.ts';
 import { isVisibleTo, type Scope } from '../client/visibility.ts';
 import { getRecordTable } from './columns.ts';
 import { belongsToTenant } from './reached.ts';
@@ -314,11 +315,18 @@ export async function purgeRecord(sql: Sql, scope: TenantScope, root: string, no
 const mostRemovedAtOnce = 5000;
 
 async function removeItems(sql: Sql, scope: TenantScope, root: string, limit: number): Promise<number> {
+  const merges = await sql<{ id: string }[]>`select id from merges where ${isOwn(sql, scope)} and source_id = ${root}`;
+  return removeItemsOf(sql, scope, [root, ...merges.map(({ id }) => id)], limit);
+}
+
+/** @param ids of records in the trash, or of merges whose items a job moved */
+async function removeItemsOf(sql: Sql, scope: TenantScope, ids: readonly string[], limit: number): Promise<number> {
+  const items = sql`deleted_items where ${isOwn(sql, scope)} and record_id = any(${[...ids]}::uuid[])`;
+  const [last] = await sql<{ recordId: string; kind: string; id: string }[]>`
+    select record_id, kind, id from ${items} order by record_id, kind, id offset ${limit - 1} limit 1`;
+  // A range of the key: a join is planned for few rows, and takes seconds for thousands.
   const removed = await sql`
-    delete from deleted_items
-    where ${isOwn(sql, scope)} and record_id = ${root} and (kind, id) in (
-      select kind, id from deleted_items where ${isOwn(sql, scope)} and record_id = ${root} limit ${limit}
-    )`;
+    delete from ${items} ${last ? sql`and (record_id, kind, id) <= (${last.recordId}, ${last.kind}, ${last.id})` : sql``}`;
   return removed.count;
 }
 
@@ -358,17 +366,20 @@ export async function purgeSome(sql: Sql, scope: TenantScope, object: string, li
 }
 
 async function removeSomeMerges(sql: Sql, scope: TenantScope, object: string, limit: number): Promise<number> {
-  const removed = await sql`
-    delete from merges
-    where ${isOwn(sql, scope)} and id = any(array(
-      select id from merges where ${isOwn(sql, scope)} and object = ${object} limit ${limit}
-    ))`;
-  return removed.count;
+  const rows = await sql<{ id: string }[]>`
+    select id from merges where ${isOwn(sql, scope)} and object = ${object} limit ${limit}`;
+  const ids = rows.map(({ id }) => id);
+  if (ids.length === 0) return 0;
+  const items = await removeItemsOf(sql, scope, ids, limit);
+  if (items === limit) return items;
+  await sql`delete from merges where ${isOwn(sql, scope)} and id = any(${ids}::uuid[])`;
+  return ids.length;
 }
 
 /** Tenants with records that have been in the trash long enough, for the platform role. */
-export async function findDueTrash(sql: Sql, now: Date, limit: number): Promise<TenantScope[]> {
+export async function findDueTrash(sql: Sql, due: DueTime, limit: number): Promise<TenantScope[]> {
   return await sql<TenantScope[]>`
     select distinct company_id, test_mode
-    from (select company_id, test_mode from deleted_records where purge_at <= ${now} order by purge_at limit ${limit}) due`;
+    from (select company_id, test_mode from deleted_records
+      where purge_at <= ${due.now} and ${belongsToRun(sql, 'deleted_records', due)} order by purge_at limit ${limit}) due`;
 }

@@ -5,7 +5,7 @@ import { enterTenant } from '../client/tenant.ts';
 import { lockValues } from '../client/value-locks.ts';
 import { isVisibleTo, type Scope } from '../client/visibility.ts';
 import { getRecordTable } from './columns.ts';
-import { belongsToTenant } from './reached.ts';
+import { selectById } from './reached.ts';
 
 /**
  * Finds the records that have one of the values, visible or not. Locks the values until the
@@ -33,14 +33,14 @@ export async function findHolders(
     sql<{ id: string; visible: boolean; stored: (string | null)[] }[]>`
       select r.id, ${isVisibleTo(sql, scope, table.assigned)} as visible,
         array(select r.custom ->> field from unnest(${fields}::text[]) field) as stored
-      from ${sql(table.name)} r
-      where ${belongsToTenant(sql, scope, table)} and r.id = any(array(
-        select h.record_id from custom_value_hashes h
+      from (
+        select distinct h.record_id from custom_value_hashes h
         where h.company_id = ${companyId} and h.test_mode = ${testMode} and h.hash = any(array(
           select custom_value_hash(${object}::text, w.field, w.value)
           from unnest(${wanted.map(({ field }) => field)}::text[], ${wanted.map(({ value }) => value)}::text[]) w (field, value)
         ))
-      ))`,
+      ) h
+      cross join lateral (${selectById(sql, scope, table, sql`h.record_id`)}) r`,
   );
   const [, , rows] = await Promise.all([joining, locking, finding]);
   const valuesOf = Map.groupBy(wanted, ({ field }) => field);
@@ -140,10 +140,11 @@ async function selectRepeated(
       cross join lateral (
         select r.custom ->> ${field}::text as value,
           array_agg(r.id order by r.created_at, r.id) filter (where ${isVisibleTo(sql, scope, table.assigned)}) as ids
-        from ${sql(table.name)} r
-        where ${belongsToTenant(sql, scope, table)} and r.custom ? ${field}::text and r.id = any(array(
+        from (
           select h.record_id from custom_value_hashes h where ${ofField} and h.hash = candidate.hash limit ${mostOfValue}
-        ))
+        ) h
+        cross join lateral (${selectById(sql, scope, table, sql`h.record_id`)}) r
+        where r.custom ? ${field}::text
         group by 1
         having count(*) > 1
       ) repeated

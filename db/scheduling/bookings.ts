@@ -5,6 +5,7 @@ import { type Actor, type CreatedByRow, toCreatedColumns } from '../client/creat
 import type { Sql } from '../client/pool.ts';
 import { type DueDataRow, forEachTenant } from '../client/sweeping.ts';
 import type { TenantScope } from '../client/tenant.ts';
+import { belongsToRun, type DueTime } from '../client/test-clocks.ts';
 import { type Reach, selectVisibleUserIds } from '../client/visibility.ts';
 
 export interface BookingRow extends StoredBooking, CreatedByRow {
@@ -159,17 +160,18 @@ export async function endBooking(
 }
 
 /** Milliseconds after its end when a confirmed booking counts as completed. */
-const grace = 15 * 60_000;
+export const completionDelay = 15 * 60_000;
 
 /**
  * Completes bookings that are over.
  * @returns how many, at most the limit
  */
-export async function completeBookings(sql: Sql, limit: number, now: Date): Promise<number> {
-  const before = new Date(now.getTime() - grace);
+export async function completeBookings(sql: Sql, limit: number, time: DueTime): Promise<number> {
+  const { now } = time;
+  const before = new Date(now.getTime() - completionDelay);
   const due = await sql<DueDataRow[]>`
     select company_id, test_mode, id from bookings
-    where status = 'confirmed' and end_at <= ${before} order by end_at limit ${limit}`;
+    where status = 'confirmed' and end_at <= ${before} and ${belongsToRun(sql, 'bookings', time)} order by end_at limit ${limit}`;
   return forEachTenant(due, async ({ companyId, testMode }, rows) => {
     const completed = await sql`
       update bookings set status = 'completed', updated_at = ${now}

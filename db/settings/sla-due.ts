@@ -6,6 +6,7 @@ import type { SlaPolicy } from '../../domain/objects/configuration.ts';
 import type { DueClock } from '../../domain/settings/sla-tracking.ts';
 import type { Sql } from '../client/pool.ts';
 import { type DueRow, removeByCompany } from '../client/sweeping.ts';
+import { belongsToRun, type DueTime } from '../client/test-clocks.ts';
 import { buildPolicyObject } from '../objects/workspace.ts';
 import type { ClockScope } from './sla-clocks.ts';
 
@@ -16,12 +17,12 @@ const scanLimit = 2000;
  * Returns the tenants of the clocks that are due first.
  * @param besides companies that are left out
  */
-export async function findDueScopes(sql: Sql, besides: readonly string[], now: Date): Promise<ClockScope[]> {
+export async function findDueScopes(sql: Sql, besides: readonly string[], due: DueTime): Promise<ClockScope[]> {
   return sql<ClockScope[]>`
     select distinct company_id, test_mode
     from (
       select company_id, test_mode from sla_clocks
-      where next_at <= ${now} and company_id <> all(${[...besides]}::uuid[])
+      where next_at <= ${due.now} and company_id <> all(${[...besides]}::uuid[]) and ${belongsToRun(sql, 'sla_clocks', due)}
       order by next_at
       limit ${scanLimit}
     ) due`;

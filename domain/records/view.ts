@@ -273,16 +273,19 @@ export function describeMerge(
       data,
       ...(ownership ? { previousOwnership: ownership } : {}),
     },
-    furtherEvents: moved.map((each) => ({
-      name: 'record.updated',
-      data: {
-        object: each.object,
-        record_id: each.id,
-        changed_fields: [each.field],
-        occurred_at: each.changedAt.toISOString(),
-      },
-      changes: { [each.field]: { from, to } },
-    })),
+    furtherEvents: moved.map((each) => describeMovedChild(each, { from, to })),
+  };
+}
+
+/** Returns the event of an activity or task that moved from one record to another. */
+export function describeMovedChild(
+  { object, id, field, changedAt }: RepointedRecord,
+  { from, to }: { from: string; to: string },
+) {
+  return {
+    name: 'record.updated',
+    data: { object, record_id: id, changed_fields: [field], occurred_at: changedAt.toISOString() },
+    changes: { [field]: { from, to } },
   };
 }
 

@@ -5,6 +5,27 @@ type ChangelogEntry = components['schemas']['ChangelogEntry'];
 
 export const changelog: readonly ChangelogEntry[] = [
   {
+    id: '2026-11-29-change-sets-of-test-keys',
+    date: '2026-11-29',
+    kind: 'changed',
+    text: 'People can list, read, approve and reject change sets of test keys: with `environment=test` and a session token, or in test mode of the console. An approval in a workspace without a subscription answers 402.',
+    operations: ['listChangeSets', 'getChangeSet', 'approveChangeSet', 'rejectChangeSet'],
+  },
+  {
+    id: '2026-11-29-test-clock',
+    date: '2026-11-29',
+    kind: 'added',
+    text: 'Test without waiting: `POST /v1/test-mode/clock` advances the time at which test mode lives, so that holds, SLA deadlines, trials, retries of webhooks and whatever else depends on time happen within seconds. `POST /v1/test-mode/reset` of all objects also resets the clock.',
+    operations: ['getTestClock', 'advanceTestClock', 'resetTestClock', 'resetTestMode'],
+  },
+  {
+    id: '2026-11-29-large-merges',
+    date: '2026-11-29',
+    kind: 'changed',
+    text: 'Merges and their undo have no limit: if more than 5,000 items or 1,000 references move, the status is 202, and a job moves them. Merges have the new fields `status` and `remaining`. `dry_run: true` in the body of a merge or its undo is now the same as the header `Dry-Run`, with `meta.would`.',
+    operations: ['mergeRecord', 'undoMerge', 'getMerge', 'listMerges'],
+  },
+  {
     id: '2026-11-29-test-fault',
     date: '2026-11-29',
     kind: 'changed',

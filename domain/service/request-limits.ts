@@ -9,8 +9,12 @@ export const headLimits = { addressBytes: 163_840, headerBytes: 16_384 } as cons
 /** Limits of a JSON body. Only objects count for the depth. */
 export const bodyLimits = { bytes: 102_400, depth: 5, keys: 100 } as const;
 
-/** Limits of a filter: levels of `and` and `or`, conditions in total, values of one `in`. */
-export const filterLimits = { depth: 3, conditions: 50, values: 100, related: 3 } as const;
+/**
+ * Limits of a filter: levels of combinators, conditions in total, values of one `in`, conditions
+ * through a relation; and levels of objects: the combinators, a link, a condition and a relative
+ * date.
+ */
+export const filterLimits = { depth: 3, conditions: 50, values: 100, related: 3, objects: 6 } as const;
 
 export const maxSortKeys = 3;
 /** Relations that one read can expand. */

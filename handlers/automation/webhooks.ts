@@ -124,7 +124,7 @@ export const rotateWebhookSecret: Handler<'rotateWebhookSecret'> = async (call) 
 };
 
 export const testWebhookSubscription: Handler<'testWebhookSubscription'> = async (call) => {
-  const { caller, now } = call;
+  const { caller, now, arrivedAt } = call;
   const { body, path } = call.request;
   const row = orNotFound(await db.findWebhook(call.db.sql, caller, path.id));
   const event = body?.event ?? row.events.flatMap(findEventsNamed)[0]?.name ?? '';
@@ -148,7 +148,7 @@ export const testWebhookSubscription: Handler<'testWebhookSubscription'> = async
       },
       body: sent,
       testMode: caller.testMode,
-      sentAt: now,
+      sentAt: arrivedAt,
       within: testTimeout,
     }),
   );

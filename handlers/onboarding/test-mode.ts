@@ -2,6 +2,7 @@
 import { dropBacklog } from '../../db/automation/webhook-backlog.ts';
 import { deleteSomeDeliveries } from '../../db/automation/webhook-deliveries.ts';
 import { loadWorkspaceRows } from '../../db/objects/workspace.ts';
+import { removeClock } from '../../db/onboarding/test-clock.ts';
 import {
   claimReset,
   cutFeed,
@@ -31,7 +32,7 @@ const steps = { records: 200, rows: 2000 } as const;
 const order = ['activities', 'tasks', 'deals', 'customers', 'leads', 'accounts'];
 
 export const resetTestMode: Handler<'resetTestMode'> = async (call) => {
-  const { caller, now } = call;
+  const { caller, arrivedAt: now } = call;
   const objects = await selectObjects(call);
   const isClaimed = await call.db.inSeparateTransaction(async (sql, note) => {
     const claimed = await claimReset(sql, caller.companyId, now);
@@ -65,7 +66,7 @@ async function selectObjects(call: ResetCall): Promise<string[]> {
 }
 
 async function deleteAll(call: ResetCall, objects: readonly string[]): Promise<Deleted> {
-  const { caller, now } = call;
+  const { caller, arrivedAt } = call;
   const isWhole = call.request.body?.objects === undefined;
   const kinds = [...objects, ...kindsOnRecords, ...(isWhole ? [...otherKinds, 'deliveries'] : []), 'events'];
   const deleted: Deleted = Object.fromEntries(kinds.map((kind) => [kind, 0]));
@@ -80,7 +81,7 @@ async function deleteAll(call: ResetCall, objects: readonly string[]): Promise<D
     await untilDone(async (sql) => ((await emptySomeTrash(sql, caller, object, steps.records)) > 0 ? {} : undefined));
   }
   if (isWhole) {
-    await untilNone((sql) => deleteSomeResponses(sql, caller, now, steps.rows));
+    await untilNone((sql) => deleteSomeResponses(sql, caller, arrivedAt, steps.rows));
     add({ deliveries: await untilNone((sql) => deleteSomeDeliveries(sql, caller, steps.rows)) });
   }
   const until = await call.db.inSeparateTransaction(async (sql) => {
@@ -88,6 +89,8 @@ async function deleteAll(call: ResetCall, objects: readonly string[]): Promise<D
     return cutFeed(sql, caller);
   });
   add({ events: await untilNone((sql) => deleteSomeEvents(sql, caller, until, steps.rows)) });
+  // Last, so that nothing that is deleted becomes due or waits because of it.
+  if (isWhole) await call.db.inSeparateTransaction((sql) => removeClock(sql, caller.companyId, arrivedAt));
   return deleted;
 
   /** Repeats a step and adds up its deletions, until there is nothing left. */

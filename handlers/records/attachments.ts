@@ -53,7 +53,7 @@ export const createAttachment: Handler<'createAttachment'> = async (call) => {
 
 export const getAttachment: Handler<'getAttachment'> = async (call) => {
   const row = await findVisible(call);
-  const link = await call.services.files.link('attachments', row.id, toFileLocation(row, call.caller), call.now);
+  const link = await call.services.files.link('attachments', row.id, toFileLocation(row, call.caller), call.arrivedAt);
   const attachment = { ...toResponse(row, call.caller), download_url: link, expires_in: linkLifetime };
   return { status: 200, data: { attachment } };
 };
@@ -78,7 +78,7 @@ export const getAttachmentContent: Handler<'getAttachmentContent'> = async (call
   const { company_id: companyId = '', environment = '', exp: expires = '', sig: signature = '' } = call.request.query;
   const { id } = call.request.path;
   const link = { owner: 'attachments', id, companyId, environment, expires } as const;
-  if (!call.services.files.isGood(link, signature, call.now)) throw notFound();
+  if (!call.services.files.isGood(link, signature, call.arrivedAt)) throw notFound();
   const linked = orNotFound(await findLinkedFile(call.db.sql, { companyId, testMode: environment === 'test' }, id));
   return { status: 200, file: orNotFound(await call.services.files.open(linked)) };
 };

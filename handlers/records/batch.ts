@@ -13,6 +13,7 @@ import { type BatchResult, createBatch, updateBatch } from '../../services/recor
 import { rejectFailedBatch } from '../../services/records/batches.ts';
 import { openObject, type RecordTarget } from '../../services/records/record-target.ts';
 import { deleteEach, noteDeletions } from '../../services/records/record-writes.ts';
+import { findMerging, mergeRunningMessage } from '../../services/records/unfinished-merges.ts';
 
 type Failure = components['schemas']['RecordBatchFailure'];
 
@@ -52,11 +53,18 @@ export const deleteRecordBatch: Handler<'deleteRecordBatch'> = async (call) => {
   const place = await openObject(call);
   const { object } = place;
   const { named, failed } = readItems(body.ids.map((id) => ({ id })));
-  const ids = named.map(({ id }) => id);
+  const merging = await findMerging(
+    call,
+    object,
+    named.map(({ id }) => id),
+  );
+  const ids = named.map(({ id }) => id).filter((id) => !merging.has(id));
   if (object.object === 'activities') await lockEntities(sql, caller, ids);
   const deletion = await deleteEach(call, place, ids);
   const gone = new Map(deletion.records.map((record) => [record.id, record]));
-  failed.push(...named.filter(({ id }) => !gone.has(id)).map(({ index }) => buildMissingFailure(index)));
+  for (const { index, id } of named)
+    if (merging.has(id)) failed.push({ index, code: 'CONFLICT', message: mergeRunningMessage });
+    else if (!gone.has(id)) failed.push(buildMissingFailure(index));
   // The error rolls back the deletions.
   rejectFailedBatch(body.atomic === true, failed, body.ids.length);
   await noteDeletions(call, place, deletion);

@@ -60,6 +60,7 @@ export const withdrawChangeSet: Handler<'withdrawChangeSet'> = async (call) => {
 };
 
 export const approveChangeSet: Handler<'approveChangeSet'> = async (call) => {
+  await call.services.requireSubscription();
   const { caller, row, decision } = await openDecision(call);
   if (row.digest !== call.request.body.digest)
     throw conflict(

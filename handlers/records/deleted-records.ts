@@ -16,6 +16,7 @@ import type { Handler } from '../../runtime/handler.ts';
 import { readPage } from '../../runtime/paging.ts';
 import { openObject } from '../../services/records/record-target.ts';
 import { restoreFromTrash } from '../../services/records/restoring.ts';
+import { requireMergesFinished } from '../../services/records/unfinished-merges.ts';
 
 export const listDeletedRecords: Handler<'listDeletedRecords'> = async (call) => {
   const { query } = call.request;
@@ -59,6 +60,7 @@ export const deleteDeletedRecord: Handler<'deleteDeletedRecord'> = async (call) 
   const now = call.currentTime();
   const [deleted] = await lockDeletedRecords(sql, caller, object.object, [call.request.path.id], now);
   const { id } = orNotFound(deleted);
+  await requireMergesFinished(call, [id]);
   await purgeRecord(sql, caller, id, now);
   call.db.record({ action: buildAuditActionName(object, 'purge'), object: object.object, recordId: id });
   return { status: 200, data: { object: object.object, id, deleted: true } };

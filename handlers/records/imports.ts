@@ -199,8 +199,7 @@ async function storePart(
   if (!(await keepFile(db.sql, caller, file.id))) throw serviceUnavailable();
   const part: ImportPart = { number, fileId: file.id, bytes: file.bytes, sha256: file.sha256 };
   await replaceImportPart(db.sql, caller, id, part);
-  // The name of a bare body is that of its field.
-  if (file.name !== 'file') await updateImport(db.sql, caller, id, { fileName: file.name });
+  if (file.isNamed) await updateImport(db.sql, caller, id, { fileName: file.name });
   const { bytes, sha256 } = part;
   db.record({ action: 'import.upload', metadata: { import_id: id, number, bytes, sha256 } });
   return part;
@@ -379,7 +378,6 @@ function toValues(content: unknown, columns: readonly string[]): Record<string, 
 function toImport(row: ImportRow, { testMode }: Caller, now: Date): components['schemas']['ImportJob'] {
   const { options, layout } = row;
   const read = row.created + row.updated + row.unchanged + row.failed;
-  const isStarted = row.layout !== null;
   const until = row.completedAt ?? now;
   const seconds = row.startedAt ? Math.max(0.001, (until.getTime() - row.startedAt.getTime()) / 1000) : null;
   const mapping =
@@ -412,7 +410,7 @@ function toImport(row: ImportRow, { testMode }: Caller, now: Date): components['
       failed: row.failed,
       unprocessed,
     },
-    percent: isStarted ? computePercent(row) : null,
+    percent: row.startedAt ? computePercent(row) : null,
     rows_per_second: seconds === null || read === 0 ? null : Math.round(read / seconds),
     error: row.error,
     started_at: row.startedAt?.toISOString() ?? null,

@@ -12,7 +12,6 @@ import type { Call, Handler } from '../../runtime/handler.ts';
 import { readPage } from '../../runtime/paging.ts';
 import { mergeRecords } from '../../services/records/merging.ts';
 import { openObject } from '../../services/records/record-target.ts';
-import { rehearse } from '../../services/records/rehearsal.ts';
 import { undoMerge as undo } from '../../services/records/unmerging.ts';
 
 export const mergeRecord: Handler<'mergeRecord'> = async (call) => {
@@ -24,14 +23,12 @@ export const mergeRecord: Handler<'mergeRecord'> = async (call) => {
     choices: body.field_choices ?? {},
     ifMatch: headers['If-Match'],
   };
-  const { merge, record, linksLeft } = await (body.dry_run
-    ? rehearse(call, (each) => mergeRecords(each, place, options))
-    : mergeRecords(call, place, options));
+  const { merge, record, linksLeft } = await mergeRecords(call, place, options);
   const { kind, id, name } = call.caller.actor;
   const row = { ...merge, createdByKind: kind, createdById: id, createdByName: name };
   const shown = toMergeResponse(row);
   return {
-    status: 200,
+    status: merge.status === 'running' ? 202 : 200,
     etag: toEtag(record),
     data: {
       merge: body.dry_run ? { ...shown, id: null } : shown,
@@ -63,17 +60,16 @@ export const getMerge: Handler<'getMerge'> = async (call) => {
 };
 
 export const undoMerge: Handler<'undoMerge'> = async (call) => {
-  const dryRun = call.request.body?.dry_run ?? false;
-  const { merge, object, source, target, conflicts, warnings } = await undo(call, call.request.path.id, { dryRun });
+  const { merge, object, source, target, conflicts, warnings } = await undo(call, call.request.path.id);
   return {
-    status: 200,
+    status: merge.status === 'running' ? 202 : 200,
     data: {
       merge: toMergeResponse(merge),
       source: showRecord(object, source),
       target: showRecord(object, target),
       conflicts,
       warnings,
-      dry_run: dryRun,
+      dry_run: call.request.body?.dry_run ?? false,
     },
   };
 };
@@ -87,7 +83,9 @@ function toMergeResponse(row: MergeRow): components['schemas']['Merge'] {
     object: row.object,
     source_id: row.sourceId,
     target_id: row.targetId,
+    status: row.status,
     moved: row.moved,
+    remaining: row.remaining,
     fields: row.fields,
     undo_until: row.undoUntil.toISOString(),
     merged_by: toActor(row),

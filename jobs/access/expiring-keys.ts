@@ -1,6 +1,6 @@
 // Emits an event for each API key that expires soon, once per key and expiry time.
 import { type ExpiringKey, findExpiringKeys, recordExpiryNotice } from '../../db/access/expiring-keys.ts';
-import type { TenantJobContext } from '../runner.ts';
+import { getDueTime, type TenantJobContext } from '../runner.ts';
 
 /** Milliseconds before expiry at which the event is emitted. */
 const noticeMs = 7 * 86_400_000;
@@ -17,12 +17,13 @@ export async function announceExpiringKeys(context: TenantJobContext): Promise<n
 
 async function announceAll(context: TenantJobContext): Promise<number> {
   const { platform, batchSize, log, signal } = context;
-  const now = context.now();
+  const due = getDueTime(context);
+  const { now } = due;
   const until = new Date(now.getTime() + noticeMs);
   const failed = new Set<string>();
   let announced = 0;
   for (;;) {
-    const keys = await platform.use((sql) => findExpiringKeys(sql, now, until, [...failed], batchSize));
+    const keys = await platform.use((sql) => findExpiringKeys(sql, due, until, [...failed], batchSize));
     for (const key of keys) {
       if (signal.aborted) return announced;
       try {

@@ -9,6 +9,7 @@ import {
 import { findSubscribed, type SubscribedRow, wakeWebhooks } from '../../db/automation/webhooks.ts';
 import type { Sql } from '../../db/client/pool.ts';
 import type { TenantScope } from '../../db/client/tenant.ts';
+import { readTenantTime } from '../../db/client/test-clocks.ts';
 import { findWaiting } from '../../db/client/waiting.ts';
 import { findEvents } from '../../db/records/feed.ts';
 import { getMaxAttempts } from '../../domain/automation/webhook-attempts.ts';
@@ -59,7 +60,7 @@ async function matchSome(
     const stretch = await takeStretch(sql, scope, most);
     if (!stretch) return 0;
     const events = await findEvents(sql, scope, stretch.first, stretch.last);
-    await deliver(sql, scope, subscriptions, events, new Date());
+    await deliver(sql, scope, subscriptions, events, await readTenantTime(sql, scope));
     await settleStretch(sql, scope, stretch.last);
     return stretch.last - stretch.first + 1;
   });

@@ -23,7 +23,7 @@ import { toEventId } from '../../domain/automation/webhook-bodies.ts';
 import type { OutgoingClient } from '../../runtime/outbound/client.ts';
 import { type PostOutcome, postSigned } from '../../runtime/outbound/signed-posts.ts';
 import type { LoadShedder } from '../load-shedder.ts';
-import type { TenantJobContext } from '../runner.ts';
+import { getDueTime, type TenantJobContext } from '../runner.ts';
 
 export interface WebhookSenderServices {
   client: OutgoingClient;
@@ -86,11 +86,11 @@ export class WebhookSender {
    * what no other has leased.
    */
   async run(context: TenantJobContext): Promise<void> {
-    const { platform, batchSize, now, signal } = context;
+    const { platform, batchSize, signal } = context;
     for (;;) {
       if (signal.aborted || this.#underway.size >= attemptsAtOnce) return;
       const full = this.#full();
-      const due = await platform.use((sql) => db.findDueWebhooks(sql, full, batchSize, now()));
+      const due = await platform.use((sql) => db.findDueWebhooks(sql, full, batchSize, getDueTime(context)));
       // The remaining deliveries are leased by others, or may not be sent yet.
       if (!(await this.#lookAtAll(context, due))) return;
     }
@@ -228,7 +228,8 @@ export class WebhookSender {
       },
       body: delivery.body,
       testMode: webhook.testMode,
-      sentAt: startedAt,
+      // Receivers compare it with their own clock.
+      sentAt: new Date(),
     });
     if (outcome.durationMs < promptMs) this.#prompt.add(webhook.id);
     else this.#prompt.delete(webhook.id);

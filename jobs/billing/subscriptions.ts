@@ -8,6 +8,7 @@ import { buildSystemAuditRow } from '../../db/client/change-log.ts';
 import { inTransaction } from '../../db/client/in-transaction.ts';
 import type { Pool, Sql } from '../../db/client/pool.ts';
 import type { TenantScope } from '../../db/client/tenant.ts';
+import type { DueTime } from '../../db/client/test-clocks.ts';
 import { type BillingMail, findNextStep } from '../../domain/billing/life-cycle.ts';
 import type { PaymentProvider, Settlement } from '../../domain/billing/provider.ts';
 import type { Change, Subscription } from '../../domain/billing/subscription.ts';
@@ -18,7 +19,7 @@ import {
   submitOperation,
 } from '../../services/billing/subscription-change.ts';
 import { mailAdmins } from '../../services/billing/subscription-mails.ts';
-import type { TenantJobContext } from '../runner.ts';
+import { getDueTime, type TenantJobContext } from '../runner.ts';
 
 export interface BillingServices {
   /** Deletes the data of companies. */
@@ -48,16 +49,17 @@ const purgeSteps = { rows: 500, steps: 200, files: 100 };
 export async function runBilling(jobContext: TenantJobContext, services: BillingServices): Promise<number> {
   const context: BillingContext = { ...jobContext, ...services };
   const { platform, transaction, provider, follow, batchSize, log, signal } = context;
-  const now = context.now();
+  const dueTime = getDueTime(context);
+  const { now } = dueTime;
   const operationServices: OperationServices = { transaction, provider, onFinished: mailOutcome };
   const failed = new Set<string>();
   let steps = 0;
   const each = async <Due extends TenantScope>(
-    find: (sql: Sql, besides: readonly string[], limit: number, at: Date) => Promise<Due[]>,
+    find: (sql: Sql, besides: readonly string[], limit: number, at: DueTime) => Promise<Due[]>,
     work: (due: Due) => Promise<boolean>,
   ): Promise<void> => {
     for (;;) {
-      const found = await platform.use((sql) => find(sql, [...failed], batchSize, now));
+      const found = await platform.use((sql) => find(sql, [...failed], batchSize, dueTime));
       const before = steps;
       for (const due of found) {
         if (signal.aborted) return;
@@ -78,9 +80,18 @@ export async function runBilling(jobContext: TenantJobContext, services: Billing
     }
   };
   await each(findAbandonedOperations, (left) => resumeOperation(operationServices, left, left.id, now));
-  if (follow) await each(findDueCustomers, ({ companyId }) => follow(companyId, now));
   await each(findDueSubscriptions, (scope) => takeStep(context, operationServices, scope, now));
-  await each(purge.findUnswept, (scope) => sweepCompany(context, scope, now));
+  // The provider's customers and removed companies are live, so no test clock concerns them.
+  if (context.clockOf !== undefined) return steps;
+  if (follow)
+    await each(
+      (sql, besides, limit) => findDueCustomers(sql, besides, limit, now),
+      ({ companyId }) => follow(companyId, now),
+    );
+  await each(
+    (sql, besides, limit) => purge.findUnswept(sql, besides, limit, now),
+    (scope) => sweepCompany(context, scope, now),
+  );
   return steps;
 }
 

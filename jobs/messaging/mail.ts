@@ -28,7 +28,7 @@ export async function deliverMails(context: JobContext, services: MailServices):
   while (!context.signal.aborted && (await deliverBatch(context, services)));
 }
 
-/** @returns true if there may be more */
+/** @returns true if there may be more that this server can take */
 async function deliverBatch({ platform, batchSize, log, now }: JobContext, services: MailServices): Promise<boolean> {
   const { transport } = services;
   const { taken, due } = await platform.use((sql) => takeMails(sql, batchSize, leaseMs, now()));
@@ -40,7 +40,8 @@ async function deliverBatch({ platform, batchSize, log, now }: JobContext, servi
       log.info(noted, 'kept a mail: SMTP_URL is not set');
     }),
   );
-  return due === batchSize;
+  // If others hold all due mails, an immediate repetition would find the same ones until they let go.
+  return taken.length > 0 && due === batchSize;
 }
 
 async function deliver(

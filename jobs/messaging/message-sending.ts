@@ -24,7 +24,7 @@ import {
   SendingFault,
   type SendingOutcome,
 } from '../../domain/messaging/senders.ts';
-import type { TenantJobContext } from '../runner.ts';
+import { getDueTime, type TenantJobContext } from '../runner.ts';
 
 export interface MessageServices {
   senders: Senders;
@@ -74,8 +74,8 @@ export async function sendDue(
   channels: readonly DraftChannel[],
 ): Promise<number> {
   const context: MessageContext = { ...jobContext, ...services };
-  const { platform, batchSize, log, now, signal } = context;
-  const queues = await platform.use((sql) => db.findDueQueues(sql, channels, batchSize, now()));
+  const { platform, batchSize, log, signal } = context;
+  const queues = await platform.use((sql) => db.findDueQueues(sql, channels, batchSize, getDueTime(context)));
   const began = performance.now();
   const isOver = (): boolean => signal.aborted || performance.now() - began > roundMs;
   const leave = (queue: db.Queue): void => {

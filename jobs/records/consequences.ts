@@ -12,10 +12,12 @@ export function noteConsequence(
   { actor, apiKeyId, keyName, requestId, ip, userAgent }: ClearingCause,
   emit: (event: EventRow) => void,
   audit: (row: AuditRow) => void,
+  metadata: Record<string, string> | null = null,
 ): void {
   audit({
     ...scope,
-    occurredAt,
+    // The audit log is on the real time, also if the clock of test mode is ahead.
+    occurredAt: new Date(Math.min(occurredAt.getTime(), Date.now())),
     actorKind: actor.kind,
     actorId: actor.id,
     apiKeyId,
@@ -27,7 +29,7 @@ export function noteConsequence(
     object,
     recordId,
     changes,
-    metadata: null,
+    metadata,
     idempotencyKeyHash: null,
   });
   emit({

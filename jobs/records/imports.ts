@@ -6,6 +6,7 @@ import type { AuditRow, EventRow } from '../../db/client/change-log.ts';
 import { buildSystemAuditRow } from '../../db/client/change-log.ts';
 import type { Sql } from '../../db/client/pool.ts';
 import type { TenantScope } from '../../db/client/tenant.ts';
+import { findClockAhead } from '../../db/client/test-clocks.ts';
 import { loadWorkspaceRows } from '../../db/objects/workspace.ts';
 import * as imports from '../../db/records/imports.ts';
 import { buildWorkspace } from '../../domain/objects/workspace.ts';
@@ -53,6 +54,12 @@ const importsAtOnce = 2;
 /** Bytes of rows in a chunk, and rows of it under load. */
 const chunkBytes = 2_000_000;
 const smallChunk = 100;
+/**
+ * Written rows after which the statistics of the tables are refreshed. Autovacuum does so only after a
+ * minute, and until then PostgreSQL plans as if the rows of the import were not there: with a
+ * thousand rows, a wrong plan can take seconds. Fewer cost too little to analyze for.
+ */
+const largeImport = 1000;
 /** Failed rows of one read for their file. */
 const errorsPage = 1000;
 
@@ -168,11 +175,14 @@ class ImportRun {
       if (!object) return { failure: { code: 'NOT_FOUND', message: `The object ${row.object} is disabled.` } };
       const changes: Change[] = [];
       const sent: Promise<unknown>[] = [];
-      const now = this.#context.now();
+      // Records are written at the time of their tenant, although the job itself is on the real time.
+      const clockAheadSeconds = await findClockAhead(sql, scope);
+      const currentTime = (): Date => new Date(this.#context.now().getTime() + clockAheadSeconds * 1000);
+      const now = currentTime();
       const writing: WriteCall = {
         caller,
         now,
-        currentTime: this.#context.now,
+        currentTime,
         db: {
           sql,
           record: (change) => changes.push(change),
@@ -194,7 +204,7 @@ class ImportRun {
       if (dryRun) await sql`rollback to savepoint import_chunk`;
       else
         for (const change of changes) {
-          const made = this.#services.toRows(addOrigin(change, 'import', id), caller, now);
+          const made = this.#services.toRows(addOrigin(change, 'import', id), { ...caller, clockAheadSeconds }, now);
           audit(made.audit);
           for (const event of made.events) emit(event);
         }
@@ -268,6 +278,20 @@ class ImportRun {
       });
     });
     this.#services.onEvents();
+    await this.#refreshStatistics();
+  }
+
+  /** Refreshes the statistics of the tables that a large import filled. The import has ended, and does not depend on it. */
+  async #refreshStatistics(): Promise<void> {
+    const { object, dryRun, created, updated } = this.#row;
+    if (dryRun || created + updated < largeImport) return;
+    try {
+      await this.#within((sql) => imports.refreshStatistics(sql, object));
+    } catch (error) {
+      const { companyId: company } = this.#scope;
+      const failure = { company, import: this.#row.id, err: { message: (error as Error).message } };
+      this.#context.log.warn(failure, 'failed to refresh statistics after an import');
+    }
   }
 
   /** Makes the file of failed rows of an import that was cancelled. */

@@ -2,6 +2,7 @@
 import type { AuditRow, EventRow } from '../../db/client/change-log.ts';
 import type { Sql } from '../../db/client/pool.ts';
 import type { TenantScope } from '../../db/client/tenant.ts';
+import { readTenantTime } from '../../db/client/test-clocks.ts';
 import { findWaiting, type Waiting } from '../../db/client/waiting.ts';
 import { loadWorkspaceRows } from '../../db/objects/workspace.ts';
 import { retag } from '../../db/records/applied-tags.ts';
@@ -62,7 +63,7 @@ async function clearBatch(
   const pending = await takeClearing(sql, scope);
   if (!pending) return false;
   const workspace = buildWorkspace(await loadWorkspaceRows(sql, scope.companyId));
-  const now = new Date();
+  const now = await readTenantTime(sql, scope);
   const acting = { ...scope, actor: pending.causedBy.actor };
   const cleared = await clearReferences(sql, acting, pending.object, [pending.recordId], batchSize, now);
   await keepClearedReferences(sql, scope, pending.object, cleared);

@@ -5,6 +5,7 @@
 import { type AuditRow, buildSystemAuditRow, type EventRow } from '../../db/client/change-log.ts';
 import type { Sql } from '../../db/client/pool.ts';
 import type { TenantScope } from '../../db/client/tenant.ts';
+import { findClockAhead } from '../../db/client/test-clocks.ts';
 import { loadWorkspaceRows } from '../../db/objects/workspace.ts';
 import { lockImport, updateImport } from '../../db/records/imports.ts';
 import * as reverts from '../../db/records/reverts.ts';
@@ -212,13 +213,16 @@ class RevertRun {
       const last = items.at(-1);
       if (!last) return null;
       const workspace = buildWorkspace(await loadWorkspaceRows(sql, scope.companyId));
-      const now = this.#context.now();
+      // Records are written at the time of their tenant, although the job itself is on the real time.
+      const clockAheadSeconds = await findClockAhead(sql, scope);
+      const currentTime = (): Date => new Date(this.#context.now().getTime() + clockAheadSeconds * 1000);
+      const now = currentTime();
       const changes: Change[] = [];
       const sent: Promise<unknown>[] = [];
       const writing: WriteCall = {
         caller,
         now,
-        currentTime: this.#context.now,
+        currentTime,
         db: {
           sql,
           record: (change) => changes.push(change),
@@ -232,7 +236,7 @@ class RevertRun {
       if (locked.onConflict === 'fail' && result.conflicts.length > 0) throw stoppedByConflict;
       await Promise.all(sent);
       for (const change of changes) {
-        const made = this.#services.toRows(addOrigin(change, 'revert', id), caller, now);
+        const made = this.#services.toRows(addOrigin(change, 'revert', id), { ...caller, clockAheadSeconds }, now);
         audit(made.audit);
         for (const event of made.events) emit(event);
       }

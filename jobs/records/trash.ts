@@ -2,6 +2,7 @@
 import type { AuditRow, EventRow } from '../../db/client/change-log.ts';
 import type { Sql } from '../../db/client/pool.ts';
 import type { TenantScope } from '../../db/client/tenant.ts';
+import { readTenantTime } from '../../db/client/test-clocks.ts';
 import { loadWorkspaceRows } from '../../db/objects/workspace.ts';
 import { retag } from '../../db/records/applied-tags.ts';
 import { findRestoring, restoreReferences, takeRestoring } from '../../db/records/restoration.ts';
@@ -9,7 +10,7 @@ import { findDueTrash, forgetRestored, purgeSomeExpired } from '../../db/records
 import { buildWorkspace, getBuiltinObject } from '../../domain/objects/workspace.ts';
 import { describeFilling } from '../../domain/records/restoring.ts';
 import { findRecordsToRetag, listRetaggedNames } from '../../domain/settings/tags.ts';
-import type { TenantJobContext } from '../runner.ts';
+import { getDueTime, type TenantJobContext } from '../runner.ts';
 import { noteConsequence } from './consequences.ts';
 
 /** Records that are looked at to find out whose turn it is. */
@@ -20,11 +21,11 @@ const scanLimit = 2000;
  * batch. Several servers may run it at the same time: each takes records that no other works on.
  */
 export async function emptyTrash(context: TenantJobContext): Promise<void> {
-  const now = context.now();
+  const due = getDueTime(context);
   await forEachTenant(
     context,
-    (sql) => findDueTrash(sql, now, scanLimit),
-    (scope) => context.transaction(scope, (sql) => purgeSomeExpired(sql, scope, now, context.batchSize)),
+    (sql) => findDueTrash(sql, due, scanLimit),
+    (scope) => context.transaction(scope, (sql) => purgeSomeExpired(sql, scope, due.now, context.batchSize)),
     'failed to empty the trash',
   );
 }
@@ -67,7 +68,7 @@ async function restoreBatch(
   if (!pending) return false;
   const { recordId, restoredBy } = pending;
   const workspace = buildWorkspace(await loadWorkspaceRows(sql, scope.companyId));
-  const now = new Date();
+  const now = await readTenantTime(sql, scope);
   const acting = { ...scope, actor: restoredBy.actor };
   const { restored, unfinished } = await restoreReferences(sql, acting, [recordId], batchSize, now);
   for (const [name, changed] of Map.groupBy(restored, (each) => each.object)) {

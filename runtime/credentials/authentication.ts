@@ -8,6 +8,7 @@ import type { Caller } from '../caller.ts';
 import { ApiError, serviceUnavailable } from '../errors.ts';
 import { createAddressSet } from '../http/client-address.ts';
 import type { SentCredential } from '../limits/rate-limits.ts';
+import { toTenantTime } from '../test-time.ts';
 import type { AccessTrace } from './access-checks.ts';
 import { type BearerTokens, type BearerVerdict, looksLikeSessionToken } from './bearer-tokens.ts';
 import type {
@@ -196,7 +197,7 @@ function findKeyFlaw(record: KeyRecord, ip: string | undefined, now: Date, trace
   trace?.begin('credential');
   if (record.revokedAt)
     return new ApiError('API_KEY_REVOKED', 'This API key was revoked.', undefined, { headers: challenge });
-  if (record.expiresAt && record.expiresAt <= now)
+  if (record.expiresAt && record.expiresAt <= toTenantTime(now, record))
     return new ApiError('API_KEY_EXPIRED', 'This API key has expired.', undefined, { headers: challenge });
   trace?.pass('The API key is neither revoked nor expired.');
   const { ipAllowlist } = record;
@@ -245,6 +246,7 @@ function keyCaller(record: KeyRecord, facts: RequestFacts): Caller {
     companyId: record.companyId,
     companyName: record.companyName,
     testMode: record.testMode,
+    clockAheadSeconds: record.clockAheadSeconds,
     actor: { kind: 'api_key', id: record.keyId, name: record.keyName },
     grants: parseGrants(record.scopes),
     scopes: record.scopes,
@@ -253,6 +255,7 @@ function keyCaller(record: KeyRecord, facts: RequestFacts): Caller {
         ? { kind: 'company' }
         : { kind: record.reachKind, id: record.reachId },
     mustPropose: record.writeMode === 'propose',
+    hasProposals: record.hasProposals,
     expiresAt: record.expiresAt,
     userId: null,
     sessionId: null,
@@ -357,9 +360,14 @@ function sessionCaller(
     companyId: record.companyId,
     companyName: record.companyName,
     testMode: false,
+    clockAheadSeconds: record.clockAheadSeconds,
     actor: { kind: 'user', id: record.userId, name: record.fullName },
     grants: noGrants,
-    ofUser: { grants: { allows: record.permits.allows }, computeReach: record.permits.computeReach },
+    ofUser: {
+      grants: { allows: record.permits.allows },
+      computeReach: record.permits.computeReach,
+      access: record.subscription.access,
+    },
     scopes: record.roles,
     reach: { kind: 'company' },
     expiresAt,
@@ -423,6 +431,7 @@ function appCaller(
     reach: computeReach([]),
     computeReach,
     mustPropose: grant.writeMode === 'propose',
+    hasProposals: record.hasProposals,
     expiresAt,
     userId,
     sessionId: null,

@@ -4,13 +4,13 @@ import type { Pool, Sql } from '../../db/client/pool.ts';
 import type { ApiKey, WriteMode } from '../../domain/access/api-keys.ts';
 import type { Audience } from '../../domain/access/oauth-groups.ts';
 import type { Modules } from '../../domain/billing/plans.ts';
-import type { Reach } from '../caller.ts';
+import type { Reach, SubscriptionAccess } from '../caller.ts';
 import { singleFlight } from '../limits/single-flight.ts';
 import { type Use, UseCounts } from '../limits/use-counts.ts';
 
 /** The access that a company's subscription gives. */
 export interface Subscription {
-  access: 'open' | 'no_subscription' | 'subscription_ended';
+  access: SubscriptionAccess;
   modules: Modules;
   /** For all credentials of the workspace together. */
   callsPerMinute: number;
@@ -26,14 +26,22 @@ export interface CompanyRecord {
   subscription: Subscription;
 }
 
+/** Of a company with its test mode. */
+interface WithTestClock {
+  /** Seconds by which the clock of test mode is ahead. */
+  clockAheadSeconds: number;
+}
+
 /** An API key with what its company's subscription opens. */
-export interface KeyRecord extends ApiKey, CompanyRecord {
+export interface KeyRecord extends ApiKey, CompanyRecord, WithTestClock {
   /** When the subscription changes without a write; null: never. */
   trialEndsAt: Date | null;
+  /** True if a change set of the key waits. */
+  hasProposals: boolean;
 }
 
 /** A session of a signed-in person. */
-export interface SessionRecord extends CompanyRecord {
+export interface SessionRecord extends CompanyRecord, WithTestClock {
   sessionId: string;
   userId: string;
   fullName: string;
@@ -69,12 +77,14 @@ export interface Grant {
 export interface GrantRecord extends CompanyRecord {
   userId: string;
   clientId: string;
+  /** True if a change set of the app and the user waits. */
+  hasProposals: boolean;
   /** null if the user never allowed the app anything. */
   grant: Grant | null;
 }
 
 /** The secrets that verify the signature of an inbound report. */
-export interface InboundEndpoint {
+export interface InboundEndpoint extends WithTestClock {
   companyName: string;
   configVersion: number;
   /** The secrets that are valid now, encrypted. */

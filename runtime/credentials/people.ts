@@ -5,6 +5,7 @@ import type { Caller } from '../caller.ts';
 import { ApiError } from '../errors.ts';
 import type { Call, CallDatabase, Change } from '../handler.ts';
 import type { RequestDatabase } from '../pipeline/request-database.ts';
+import { toTenantTime } from '../test-time.ts';
 import {
   authenticatePerson,
   buildAnonymousCaller,
@@ -118,9 +119,10 @@ export class People {
   async #work<Result>(
     scope: Scope,
     caller: Caller,
-    now: Date,
+    arrivedAt: Date,
     work: (acting: Acting) => Promise<Result>,
   ): Promise<Result> {
+    const now = toTenantTime(arrivedAt, caller);
     const { database, getModuleState } = this.#parts;
     const transaction = await database.open(scope);
     const changes: Change[] = [];

@@ -73,6 +73,7 @@ export async function authenticateReport(
       companyId,
       companyName: endpoint.companyName,
       testMode,
+      clockAheadSeconds: endpoint.clockAheadSeconds,
       actor: { kind: 'system', id: 'inbound', name: null },
     },
     configVersion: endpoint.configVersion,

@@ -42,6 +42,8 @@ export interface Link {
 export interface UploadedFile extends FilePlace {
   /** Sanitized, safe to display and to save under. */
   name: string;
+  /** False if the body is the file itself: its name is then that of the field in a form. */
+  isNamed: boolean;
   contentType: string;
   bytes: number;
   /** In hexadecimal. */
@@ -119,8 +121,8 @@ export class Files {
       this.#parts.log.error({ err: { message: (error as Error).message } }, 'failed to store a file');
       throw serviceUnavailable();
     }
-    const { name, contentType, bytes, sha256 } = upload;
-    return { ...place, name, contentType, bytes, sha256 };
+    const { name, isNamed, contentType, bytes, sha256 } = upload;
+    return { ...place, name, isNamed, contentType, bytes, sha256 };
   }
 
   /**

@@ -2,8 +2,9 @@
 // stored.
 import { isUtf8 } from 'node:buffer';
 import type { IncomingMessage } from 'node:http';
-import { bodyLimits } from '../../domain/service/request-limits.ts';
+import { bodyLimits, filterLimits } from '../../domain/service/request-limits.ts';
 import { type ApiError, buildProblem, type FieldProblem, unreadable } from '../errors.ts';
+import type { FilterMembers } from '../openapi/filter-members.ts';
 
 /** Thrown if the client closed the connection before its body arrived. No response is sent. */
 export class ClientGone extends Error {}
@@ -94,17 +95,24 @@ export function checkMediaType(request: IncomingMessage, others = ''): void {
   }
 }
 
+/** What the OpenAPI document says about a JSON body. */
+export interface BodyShape {
+  /** True if the body may be an array. */
+  arrayBody: boolean;
+  /** Members that are filters. Each is counted on its own, from its own first object. */
+  filters?: FilterMembers | undefined;
+}
+
 /**
  * Parses a body and checks it against the limits.
- * @param arrayAllowed true if the OpenAPI document allows the body to be an array
  * @param path of the body in the request, for errors; empty if it is the whole body
  * @returns the value, and a problem for each string, number and name in it that cannot be stored.
- * If arrayAllowed, a scalar is a problem too
+ * If the body may be an array, a scalar is a problem too
  * @throws ApiError with the reason if the body is unreadable
  */
 export function parseJson(
   bytes: Buffer,
-  arrayAllowed: boolean,
+  { arrayBody: arrayAllowed, filters }: BodyShape,
   path = '',
 ): { value: unknown; problems: FieldProblem[] } {
   const name = path || 'The body';
@@ -126,18 +134,24 @@ export function parseJson(
   // JSON must escape characters that cannot be stored, so a body without `\u` needs no check of its
   // strings.
   const suspect = text.includes('\\u') || text.includes('__proto__');
-  walk(value, path, 0, 0, suspect, problems);
+  walk(value, path, { objects: 0, arrays: 0, most: bodyLimits.depth, filters }, suspect, problems);
   return { value, problems };
 }
 
-function walk(
-  value: unknown,
-  path: string,
-  objects: number,
-  arrays: number,
-  suspect: boolean,
-  problems: FieldProblem[],
-): void {
+/** Where a value is in a body. */
+interface Place {
+  /** Objects and arrays around it, in the body or in the filter that it belongs to. */
+  objects: number;
+  arrays: number;
+  /** The most objects that can be nested here. */
+  most: number;
+  /** The filters below an object here. */
+  filters: FilterMembers | undefined;
+}
+
+const filterPlace: Place = { objects: 0, arrays: 0, most: filterLimits.objects, filters: undefined };
+
+function walk(value: unknown, path: string, place: Place, suspect: boolean, problems: FieldProblem[]): void {
   if (value === null || typeof value !== 'object') {
     const wrong = unstorable(value, suspect);
     if (wrong)
@@ -147,28 +161,37 @@ function walk(
     return;
   }
   if (Array.isArray(value)) {
-    if (arrays === bodyLimits.depth)
+    if (place.arrays === bodyLimits.depth)
       throw unreadable('nesting_too_deep', `Arrays must be nested at most ${bodyLimits.depth} levels deep.`);
+    const below = { ...place, arrays: place.arrays + 1 };
     for (let index = 0; index < value.length; index += 1) {
       const inner: unknown = value[index];
-      if (needsLook(inner, suspect)) walk(inner, `${path}[${index}]`, objects, arrays + 1, suspect, problems);
+      if (needsLook(inner, suspect)) walk(inner, `${path}[${index}]`, below, suspect, problems);
     }
     return;
   }
-  if (objects === bodyLimits.depth)
-    throw unreadable('nesting_too_deep', `Objects must be nested at most ${bodyLimits.depth} levels deep.`);
+  if (place.objects === place.most)
+    throw unreadable(
+      'nesting_too_deep',
+      `Objects${place.most === filterLimits.objects ? ' in a filter' : ''} must be nested at most ${place.most} levels deep.`,
+    );
   const keys = Object.keys(value);
   if (keys.length > bodyLimits.keys)
     throw unreadable('too_many_keys', `An object must have at most ${bodyLimits.keys} keys.`);
   for (const key of keys) {
     const inner = (value as Record<string, unknown>)[key];
     const inside = () => (path ? `${path}.${key}` : key);
-    if (needsLook(inner, suspect)) walk(inner, inside(), objects + 1, arrays, suspect, problems);
+    if (needsLook(inner, suspect)) walk(inner, inside(), enterMember(place, key), suspect, problems);
     if (suspect && (key === '__proto__' || unstorable(key, suspect)))
       problems.push(
         buildProblem(inside(), 'UNKNOWN_FIELD', `${JSON.stringify(key)} is not allowed as the name of a field`),
       );
   }
+}
+
+function enterMember({ objects, arrays, most, filters }: Place, key: string): Place {
+  const member = filters?.get(key);
+  return member === 'filter' ? filterPlace : { objects: objects + 1, arrays, most, filters: member };
 }
 
 /** Returns true if a value must be walked or is invalid. The path is built only then. */

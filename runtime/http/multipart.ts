@@ -22,6 +22,8 @@ const pace = uploadLimits.paceSeconds * 1000;
 export interface Upload {
   path: string;
   name: string;
+  /** False if the body is the file itself: its name is then that of the field in a form. */
+  isNamed: boolean;
   contentType: string;
   bytes: number;
   /** In hexadecimal. */
@@ -121,7 +123,7 @@ class Form {
       this.#problems.push(buildProblem(field, 'TOO_SHORT', `${field} must not be empty`));
     if (this.#problems.length > 0 || !this.#file) throw toValidationError(this.#operation, this.#problems, 'body');
     const sha256 = this.#content.digest('hex');
-    return { ...this.#file, path: this.#path, bytes: this.#bytes, sha256, requestHash };
+    return { ...this.#file, isNamed: true, path: this.#path, bytes: this.#bytes, sha256, requestHash };
   }
 
   #isNamed(field: string): boolean {
@@ -280,6 +282,7 @@ class BareFile {
     return {
       path: this.#path,
       name: field,
+      isNamed: false,
       contentType: this.#type,
       bytes,
       sha256: digest.toString('hex'),

@@ -1,7 +1,6 @@
 // Routes outside the API: pages for people, and endpoints whose format a provider defines.
 import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
 import { isOutage } from '../../db/client/pool.ts';
-import { sha256 } from '../credentials/secrets.ts';
 import { countSecondsUntil, type RateLimits } from '../limits/rate-limits.ts';
 import type { Log } from '../telemetry/log.ts';
 import { readBytes } from './body.ts';
@@ -31,8 +30,8 @@ export interface PageAnswer {
   html: string;
   /** Further origins that forms may submit or redirect to (CSP form-action). */
   leadsTo?: readonly string[];
-  /** The only script that may run on the page. */
-  script?: string;
+  /** True if the page runs the scripts that it links to. By default no script runs. */
+  hasScripts?: true;
   /** A cookie to be kept, with its attributes. */
   cookie?: string;
 }
@@ -79,14 +78,15 @@ export interface PageRouteParts {
 }
 
 /**
- * Content-Security-Policy of a page: it loads no other resource and cannot be framed. The script is
- * allowed by its digest, so injected scripts do not run. The script may fetch from this server.
+ * Content-Security-Policy of a page: it loads only style sheets and scripts of this server, and
+ * cannot be framed. No inline script or style runs, so injected ones do not. Uploaded files are
+ * served as octet streams, which browsers do not run as scripts either.
  */
-const policy = ({ leadsTo = [], script }: PageAnswer): string =>
+const policy = ({ leadsTo = [], hasScripts }: PageAnswer): string =>
   [
     "default-src 'none'",
-    ...(script === undefined ? [] : [`script-src 'sha256-${sha256(script).toString('base64')}'`, "connect-src 'self'"]),
-    "style-src 'unsafe-inline'",
+    ...(hasScripts ? ["script-src 'self'", "connect-src 'self'"] : []),
+    "style-src 'self'",
     'img-src data:',
     "base-uri 'none'",
     `form-action ${["'self'", ...leadsTo].join(' ')}`,

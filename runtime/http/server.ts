@@ -56,10 +56,10 @@ const settings = {
 };
 
 /**
- * Builds the HTTP server, which the caller starts and closes, and `perform`, which runs the same
- * operations without HTTP.
+ * Builds the HTTP server, which the caller starts and closes, `perform`, which runs the same
+ * operations without HTTP, and the router that finds them.
  */
-export function buildServer(parts: ServerParts): { server: Server; perform: Perform } {
+export function buildServer(parts: ServerParts): { server: Server; perform: Perform; route: Router } {
   const { log, limits } = parts;
   const failures = new Failures(log);
   const admission = new Admission(parts);
@@ -87,7 +87,7 @@ export function buildServer(parts: ServerParts): { server: Server; perform: Perf
       log.info({ request_id: requestId, status: error.status, error: error.code }, 'malformed request');
     });
   });
-  return { server, perform: createPerform(parts.document, runner) };
+  return { server, perform: createPerform(parts.document, runner), route };
 
   async function respond(request: IncomingMessage, response: ServerResponse, connection: Connection): Promise<void> {
     const start = performance.now();

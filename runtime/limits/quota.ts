@@ -16,7 +16,7 @@ import type { QuotaFigures } from './quota-ledger.ts';
  */
 export async function admitToQuota(
   { unpaid }: Pick<Operation, 'unpaid'>,
-  subscription: Subscription | undefined,
+  subscription: Pick<Subscription, 'access'> | undefined,
   quota: Quota | undefined,
   lastPeriod: () => Promise<QuotaFigures | undefined>,
   now: Date,

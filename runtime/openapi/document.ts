@@ -8,6 +8,7 @@ import type { OpenAPIV3_1 } from 'openapi-types';
 import { uploadLimits } from '../../domain/service/request-limits.ts';
 import { isAddressRange } from '../http/client-address.ts';
 import { type DeprecatedUse, readDeprecatedUses } from './deprecation.ts';
+import { type FilterMembers, findFilterMembers } from './filter-members.ts';
 import { readTimes, refineLengths, replaceSessionId, strictFormats } from './formats.ts';
 import { PreparedBody } from './prepared-body.ts';
 
@@ -39,6 +40,8 @@ export interface Operation {
    * other operations.
    */
   credentialWith: string | undefined;
+  /** The query parameter that names the mode of a session token, which has none of its own. */
+  modeWith: string | undefined;
   /** Callers can authenticate with a signature of the body. */
   signed: boolean;
   idempotency: 'none' | 'honoured' | 'required';
@@ -87,6 +90,8 @@ export interface Operation {
   unpaid: boolean;
   /** Has effects that its transaction cannot roll back, so the preconditions are verified first. */
   actsOutside: boolean;
+  /** True if it lives at the real time also in test mode, whose clock may be ahead. */
+  usesRealTime: boolean;
   /** Accepts `Dry-Run: true`. */
   dryRun: boolean;
   /** The body can ask for a dry run, with `dry_run`. */
@@ -110,6 +115,8 @@ export interface Operation {
   rawTypes: readonly string[];
   /** True if the body may be an array. */
   arrayBody: boolean;
+  /** The members of the JSON body that are filters; undefined if there are none. */
+  filters: FilterMembers | undefined;
   readonly validateParameters: ValidateFunction;
   readonly validateBody: ValidateFunction | undefined;
   queryParameters: readonly string[];
@@ -153,6 +160,7 @@ const allowedValues: Record<string, readonly unknown[]> = {
   'x-idempotency': ['required', 'honoured'],
   'x-platform': [true],
   'x-readable-anywhere': [true],
+  'x-mode-with': ['environment'],
   'x-live-only': [true],
   'x-only-reads': [true],
   'x-test-only': [true],
@@ -165,6 +173,7 @@ const allowedValues: Record<string, readonly unknown[]> = {
   'x-secret-answer': [true],
   'x-hashes-password': [true],
   'x-acts-outside': [true],
+  'x-real-time': [true],
   'x-dry-run': [true],
   'x-proposes': [true],
   'x-unpaid': [true],
@@ -323,6 +332,7 @@ function readOperation(
     reads: readAccess(method, path, declared['x-only-reads'] === true),
     requirements,
     credentialWith,
+    modeWith: declared['x-mode-with'] as string | undefined,
     signed: requirements.some(({ scheme }) => scheme === 'signature'),
     idempotency: (declared['x-idempotency'] as 'honoured' | 'required' | undefined) ?? 'none',
     platform: declared['x-platform'] === true,
@@ -344,6 +354,7 @@ function readOperation(
     hasSecretBody:
       declared['x-secret-answer'] === true || declared['x-answer'] === 'oauth' || hasPassword(requestBody?.content),
     actsOutside: declared['x-acts-outside'] === true,
+    usesRealTime: declared['x-real-time'] === true,
     dryRun: declared['x-dry-run'] === true,
     takesDryRun: hasMember(requestBody, 'dry_run'),
     proposes: declared['x-proposes'] === true,
@@ -356,6 +367,7 @@ function readOperation(
     uploadBytes: (declared['x-upload-bytes'] as number | undefined) ?? uploadLimits.bytes,
     rawTypes: Object.keys(requestBody?.content ?? {}).filter((type) => !parsedTypes.includes(type)),
     arrayBody: takesArray(requestBody),
+    filters: findFilterMembers(requestBody),
     get validateParameters() {
       return validators().at(-1) as ValidateFunction;
     },

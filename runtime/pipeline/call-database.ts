@@ -12,6 +12,8 @@ import type { Trace } from './trace.ts';
 export interface CallContext {
   readonly operation: Operation;
   readonly caller: Caller;
+  /** The real time of the arrival. */
+  readonly arrivedAt: Date;
   readonly now: Date;
   /** The version of the tenant's configuration when the caller was authenticated. */
   readonly configVersion: number;

@@ -10,6 +10,7 @@ import type { SessionTokens } from '../credentials/session-tokens.ts';
 import type { SignedTokens } from '../credentials/signed-tokens.ts';
 import type { Files } from '../files/files.ts';
 import type { CallServices, InboundUrls, NestedOperations } from '../handler.ts';
+import { admitToQuota } from '../limits/quota.ts';
 import type { QuotaLedger } from '../limits/quota-ledger.ts';
 import type { RateLimits } from '../limits/rate-limits.ts';
 import type { Document } from '../openapi/document.ts';
@@ -135,10 +136,16 @@ export class BoundServices implements CallServices {
   }
 
   explainAccess(question: AccessQuestion): Promise<ExplainedAccess | undefined> {
-    const { caller, now } = this.#context;
+    const { caller, arrivedAt } = this.#context;
     const operation = this.operations.find(({ id }) => id === question.operationId);
     if (!operation) throw new Error(`there is no operation ${question.operationId}`);
-    return explainAccess(this.#parts, caller, operation, question, now);
+    return explainAccess(this.#parts, caller, operation, question, arrivedAt);
+  }
+
+  requireSubscription(): Promise<void> {
+    const { caller, now } = this.#context;
+    const lastPeriod = () => this.#withoutConnection(this.#parts.quota.findFigures(caller.companyId));
+    return admitToQuota({ unpaid: false }, caller.ofUser, undefined, lastPeriod, now);
   }
 
   get sendsMail(): boolean {

@@ -9,6 +9,7 @@ import type { ApiError, FieldProblem } from '../errors.ts';
 import type { UploadedFile } from '../files/files.ts';
 import type { Call, CallRequest, Proposal } from '../handler.ts';
 import type { Operation } from '../openapi/document.ts';
+import { toTenantTime } from '../test-time.ts';
 import { BoundDatabase, type CallContext, NestedDatabase } from './call-database.ts';
 import { BoundServices, type CallParts, type ServicesOfCall } from './call-services.ts';
 import type { Deadline } from './deadline.ts';
@@ -60,6 +61,7 @@ class BoundRequest implements Omit<CallRequest, 'path' | 'query' | 'headers' | '
 export class CallState implements Omit<Call, 'request'> {
   readonly request: BoundRequest;
   readonly caller: Caller;
+  readonly arrivedAt: Date;
   readonly now: Date;
   readonly services: BoundServices;
   /** The database of the current attempt. */
@@ -79,16 +81,17 @@ export class CallState implements Omit<Call, 'request'> {
     caller: Caller,
     configVersion: number,
     request: CheckedRequest,
-    now: Date,
+    arrivedAt: Date,
     deadline: Deadline,
     own: ServicesOfCall,
   ) {
     this.#database = parts.database;
     this.request = new BoundRequest(operation, request);
     this.caller = caller;
-    this.now = now;
+    this.arrivedAt = arrivedAt;
+    this.now = operation.usesRealTime ? arrivedAt : toTenantTime(arrivedAt, caller);
     this.#getModuleState = parts.getModuleState;
-    this.#boundTo = { operation, caller, now, configVersion, deadline, trace, isVerified: false };
+    this.#boundTo = { operation, caller, arrivedAt, now: this.now, configVersion, deadline, trace, isVerified: false };
     this.db = new BoundDatabase(parts.database, undefined, this.#boundTo);
     this.services = new BoundServices(parts, this.#boundTo, (work) => this.db.withoutConnection(work), own);
   }
@@ -116,7 +119,7 @@ export class CallState implements Omit<Call, 'request'> {
   }
 
   currentTime(): Date {
-    return new Date();
+    return this.#boundTo.operation.usesRealTime ? new Date() : toTenantTime(new Date(), this.caller);
   }
 
   authorize(scope: string): void {

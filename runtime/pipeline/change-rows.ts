@@ -2,6 +2,7 @@
 import type { AuditRow, EventRow } from '../../db/client/change-log.ts';
 import type { Caller } from '../caller.ts';
 import type { Change } from '../handler.ts';
+import { toRealTime } from '../test-time.ts';
 
 /** The facts about a call for audit rows and events. */
 export interface ChangeContext {
@@ -11,13 +12,14 @@ export interface ChangeContext {
 }
 
 /**
+ * Returns the row of a change. The audit log is on the real time, also in test mode.
  * @param writtenAt a time after all locks, so that the rows of one record are in the order of its
  * changes
  */
 export function toAuditRow(change: Change, { caller, idempotencyKeyHash }: ChangeContext, writtenAt: Date): AuditRow {
   return {
     companyId: change.companyId ?? caller.companyId,
-    occurredAt: change.occurredAt ?? writtenAt,
+    occurredAt: change.occurredAt ? toRealTime(change.occurredAt, caller) : writtenAt,
     actorKind: (change.actor ?? caller.actor).kind,
     actorId: (change.actor ?? caller.actor).id,
     apiKeyId: caller.kind === 'api_key' ? caller.actor.id : null,

@@ -12,7 +12,7 @@ import type { Authenticated } from '../credentials/authentication.ts';
 import { authorize } from '../credentials/authorization.ts';
 import { maxParallelHashes } from '../credentials/passwords.ts';
 import { sha256 } from '../credentials/secrets.ts';
-import { ApiError, type FieldProblem, serviceUnavailable } from '../errors.ts';
+import { ApiError, buildProblem, type FieldProblem, serviceUnavailable, validationFailed } from '../errors.ts';
 import type { FileBody, UploadedFile } from '../files/files.ts';
 import type { NestedMethod, Proposals } from '../handler.ts';
 import { checkMediaType, parseJson, readBytes } from '../http/body.ts';
@@ -129,6 +129,7 @@ export class OperationRunner {
     let read: Read;
     try {
       read = await this.#read(routed, trace);
+      chooseMode(operation, admitted.caller, read.parameters.query, trace);
     } catch (error) {
       // If the cached key is no longer valid, the caller gets that error instead.
       if (known && error instanceof ApiError) await authenticate();
@@ -155,6 +156,7 @@ export class OperationRunner {
     try {
       if (operation.requirements.length > 0) authorize(operation, by.caller, path, this.#parts.getModuleState);
       const parameters = checkParameters(operation, path, new URLSearchParams(query).toString(), {});
+      chooseMode(operation, by.caller, parameters.query, trace);
       const isKeyed = operation.idempotency !== 'none';
       const key = isKeyed ? readKey(idempotencyKey, operation.idempotency === 'required') : undefined;
       const bytes = Buffer.from(body === undefined ? '' : JSON.stringify(body));
@@ -201,6 +203,8 @@ export class OperationRunner {
     deadline: Deadline,
     trace: Trace,
   ): Promise<Answer | undefined> {
+    // The flag of the body is a dry run like that of the header.
+    if (operation.dryRun && asksInBody(operation, body)) trace.dryRun = true;
     const claim =
       key === undefined ? undefined : toClaim(caller, operation, path, key, upload?.requestHash ?? hashBody(body));
     const nested = () => this.#nested.bind({ caller, configVersion, now, deadline, trace, db: () => call.db });
@@ -215,7 +219,7 @@ export class OperationRunner {
       deadline,
       { nested },
     );
-    if (caller.mustPropose && operation.dryRun && !trace.dryRun && !isPreview(operation, body))
+    if (caller.mustPropose && operation.dryRun && !trace.dryRun)
       call.proposal = {
         title: operation.summary,
         method: operation.method as NestedMethod,
@@ -394,7 +398,7 @@ export class OperationRunner {
       if (call.request.problems.length > 0 && !handlerReceivesProblems(operation))
         throw toValidationError(operation, [...call.request.problems], 'body');
       const result = await this.#handle(operation, call);
-      const pending = call.caller.mustPropose ? await this.#parts.proposals.countPending(call as never) : 0;
+      const pending = countsProposals(attempt) ? await this.#parts.proposals.countPending(call as never) : 0;
       answer = this.#success(operation, result, call, trace, pending);
     } catch (error) {
       // A failed statement makes later ones fail too, so the first failure is reported.
@@ -467,7 +471,13 @@ export class OperationRunner {
     return handler(call as never);
   }
 
-  #success(operation: Operation, result: unknown, { caller, now, db }: CallState, trace: Trace, pending = 0): Answer {
+  #success(
+    operation: Operation,
+    result: unknown,
+    { caller, arrivedAt, db }: CallState,
+    trace: Trace,
+    pending = 0,
+  ): Answer {
     const would = trace.dryRun ? listEffects(db.changes) : undefined;
     const given = result as { status: number; data?: unknown; body?: unknown; file?: FileBody; etag?: string };
     if (given.file) return { status: given.status, body: given.file, headers: buildFileHeaders(given.file) };
@@ -476,7 +486,7 @@ export class OperationRunner {
         ? buildSuccessBody(
             given,
             caller.requestId,
-            now.getTime(),
+            arrivedAt.getTime(),
             caller.testMode,
             this.readFigures(trace),
             would,
@@ -489,9 +499,32 @@ export class OperationRunner {
   }
 }
 
+/**
+ * Puts the call of a session token in the mode that its query names: it has none of its own.
+ * @throws ApiError 400 for another credential, if it names the other mode
+ */
+function chooseMode({ modeWith = '' }: Operation, caller: Caller, query: unknown, trace: Trace): void {
+  const mode = (query as Record<string, unknown> | undefined)?.[modeWith];
+  if (mode === undefined) return;
+  const isTest = mode === 'test';
+  if (caller.kind === 'session') caller.testMode = isTest;
+  else if (isTest !== caller.testMode) throw validationFailed([toModeProblem(modeWith, caller)], 400);
+  trace.testMode = caller.testMode;
+}
+
+function toModeProblem(field: string, { testMode }: Caller): FieldProblem {
+  const own = testMode ? 'test' : 'live';
+  const message = `${field} must be ${own}, the mode of this credential. Leave it out, or send a credential of the other mode.`;
+  return buildProblem(field, 'INVALID_OPTION', message, { allowed: [own] });
+}
+
+/** Returns true if the answer says how many proposals of the caller wait. If it has none, nothing is counted. */
+const countsProposals = ({ operation, call }: Pick<Attempt, 'operation' | 'call'>): boolean =>
+  call.caller.hasProposals === true || operation.proposes || call.proposal !== undefined;
+
 /** Returns how a call reads. The proposals of a caller are counted in a further statement. */
-const findReads = ({ operation, call }: Attempt): Operation['reads'] =>
-  operation.reads && call.caller.mustPropose ? 'many' : operation.reads;
+const findReads = (attempt: Attempt): Operation['reads'] =>
+  attempt.operation.reads && countsProposals(attempt) ? 'many' : attempt.operation.reads;
 
 /** Fills in the parameters of a path. */
 const fillPath = (template: string, values: Record<string, string>): string =>
@@ -532,7 +565,7 @@ function readBody(operation: Operation, request: IncomingMessage, bytes: Buffer)
 /** @param path of the body in a form; by default, it is the whole body */
 function checkBytes(operation: Operation, bytes: Buffer, path = ''): Pick<Read, 'body' | 'problems'> {
   if (bytes.length === 0 && !operation.bodyRequired) return noBody;
-  const { value, problems } = parseJson(bytes, operation.arrayBody, path);
+  const { value, problems } = parseJson(bytes, operation, path);
   const invalid = checkBody(operation, value, path);
   if (problems.length === 0) return { body: value, problems: invalid };
   const unstorable = new Set(problems.map((each) => each.field));
@@ -556,7 +589,7 @@ function successHeaders(
 }
 
 /** Returns true if the body of an operation that declares `dry_run` sets it. */
-const isPreview = ({ takesDryRun }: Operation, body: unknown): boolean =>
+const asksInBody = ({ takesDryRun }: Operation, body: unknown): boolean =>
   takesDryRun && (body as { dry_run?: unknown } | null | undefined)?.dry_run === true;
 
 /**

@@ -50,7 +50,7 @@ export class RequestDatabase {
     const writtenAt = new Date();
     const audit = changes.map((change) => toAuditRow(change, context, writtenAt));
     const events = changes.flatMap((change) => toEventRows(change, context));
-    await transaction.commit(audit, events, response, context.now, left);
+    await transaction.commit(audit, events, response, writtenAt, left);
     if (events.length > 0) this.#onEvents();
   }
 

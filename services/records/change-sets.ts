@@ -144,14 +144,16 @@ export async function proposeWrite(call: Call, proposal: Proposal): Promise<{ ro
   const proposalDigest = hashJson([method, path, body, ifMatch]);
   // A body with problems is tried out, so that the operation rejects it.
   const known = problems.length > 0 ? undefined : await findSameProposal(sql, caller, proposalDigest);
-  if (known && known.expiresAt <= now) await releaseProposal(sql, caller, known.id);
-  else if (known && (await findStale(call, caller, known.operations)).length === 0)
+  const isLate = known !== undefined && known.expiresAt <= now;
+  if (known && !isLate && (await findStale(call, caller, known.operations)).length === 0)
     return { row: known, isPending: true };
-  else if (known && (await withdrawPending(sql, caller, known.id, toSkipped(known))))
-    recordChangeSet(call, known, 'withdraw');
   const tried = await tryOut(call, () =>
     tryOperations(call, [{ method, path, body: body as StoredOperation['body'] }], { ifMatch, problems }),
   );
+  // After the trial, so that it holds no lock that a change of credentials waits for.
+  if (known && isLate) await releaseProposal(sql, caller, known.id);
+  else if (known && (await withdrawPending(sql, caller, known.id, toSkipped(known))))
+    recordChangeSet(call, known, 'withdraw');
   const row = await store(call, { title, reason: null, atomic: true, hours: undefined, proposalDigest }, tried);
   if (row) return { row, isPending: false };
   // A concurrent call has just made the same proposal.

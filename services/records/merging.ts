@@ -1,12 +1,21 @@
 // Merges a record into another one of its object.
 import { v7 as uuidv7 } from 'uuid';
 import { retag } from '../../db/records/applied-tags.ts';
-import { countItems, moveItems, type Pair, trashLeftovers } from '../../db/records/merge-moves.ts';
-import { insertMerge, type MergeRow, trashSource } from '../../db/records/merges.ts';
+import {
+  countItems,
+  groupMoved,
+  moveActiveRuns,
+  moveItems,
+  type Pair,
+  trashLeftovers,
+  trashTags,
+} from '../../db/records/merge-moves.ts';
+import { insertMerge, type MergeRow, type MovedCounts, trashSource } from '../../db/records/merges.ts';
 import { findRecords, lockForMerge } from '../../db/records/records.ts';
 import {
   countReferring,
   isReferredTo,
+  leaveReferences,
   lockConvertedLeads,
   type MovedReference,
   moveReferences,
@@ -26,10 +35,13 @@ import { buildProblem, conflict, notFound, validationFailed, versionMismatch } f
 import { lockEachForChange } from './locked-records.ts';
 import { prepareStored } from './preparation.ts';
 import type { RecordTarget, WriteCall } from './record-target.ts';
-import { writeChange } from './record-writes.ts';
+import { toCause, writeChange } from './record-writes.ts';
+import { requireMergesFinished } from './unfinished-merges.ts';
 
-/** Items and references that one merge moves. */
-const most = { items: 5000, references: 1000 };
+/** Items and references that a merge moves in its own transaction. If there are more, a job moves all. */
+const mostAtOnce = { items: 5000, references: 1000 };
+/** Items of each kind, and references, up to which those of a large merge are counted. */
+const mostCounted = 100_000;
 
 export interface MergeOptions {
   sourceId: string;
@@ -45,8 +57,9 @@ export interface Merged {
 }
 
 /**
- * Merges the source into the target, and moves the source to the trash.
- * @throws ApiError 404 without the source; 409 self_merge, version_mismatch or merge_too_large; 422
+ * Merges the source into the target, and moves the source to the trash. If very much has to move, the
+ * merge is `running`, and a job moves the items and references.
+ * @throws ApiError 404 without the source; 409 self_merge, version_mismatch or merge_running; 422
  * without the target, or for field choices that cannot be taken
  */
 export async function mergeRecords(call: WriteCall, place: RecordTarget, options: MergeOptions): Promise<Merged> {
@@ -59,16 +72,17 @@ export async function mergeRecords(call: WriteCall, place: RecordTarget, options
   const pair: Pair = { object: object.object, from: sourceId, to: targetId };
   const { source, target, existing } = await lockPair(call, place, pair);
   if (!isMatch(options.ifMatch, target.version)) throw versionMismatch(target.version);
-  await checkSize(call, pair);
+  await requireMergesFinished(call, [sourceId, targetId]);
+  const remaining = await countRemaining(call, pair);
 
   const now = call.currentTime();
   const unusable = await findUnusable(call, object.object, source, existing);
   const joined = joinFields(object, source, target, options.choices, unusable, now);
   if (joined.problems.length > 0) throw validationFailed(joined.problems, 422);
 
-  const references = await moveReferences(sql, caller, object.object, pair, undefined, now);
-  const items = await moveItems(sql, caller, pair, undefined, now);
-  const linksLeft = await trashLeftovers(sql, caller, pair);
+  const { references, items, linksLeft } = await (remaining
+    ? leaveToJob(call, pair)
+    : moveImmediately(call, pair, now));
   const ownership = await trashSource(sql, caller, object.object, { id: sourceId, into: targetId }, now);
 
   const id = uuidv7();
@@ -96,21 +110,24 @@ export async function mergeRecords(call: WriteCall, place: RecordTarget, options
   const merge = {
     ...{ id, object: object.object, sourceId, targetId, moved, fields: joined.fields, createdAt: now },
     undoUntil: new Date(now.getTime() + daysInTrash * 86_400_000),
+    status: remaining ? ('running' as const) : ('completed' as const),
+    remaining,
   };
   const listIds = (records: readonly { id: string }[]): string[] => records.map((each) => each.id);
-  await insertMerge(sql, caller, merge, {
+  const undo = {
     ...listMergeChanges(target, record),
     ...{ tagIds, clockIds },
     items: { ...plain, activities: listIds(activities), tasks: listIds(tasks) },
     references: references.map((each) => ({ id: each.id, field: each.field })),
-  });
+  };
+  await insertMerge(sql, caller, merge, undo, toCause(call));
   const occurredAt = computeChangeTime(source, now);
   call.db.record({
     ...describeMerge(
       object,
       'merge',
       { mergeId: id, sourceId, targetId },
-      { moved: listMovedChildren(activities, tasks), metadata: { moved }, ownership },
+      { moved: listMovedChildren(activities, tasks), metadata: remaining ? { remaining } : { moved }, ownership },
       occurredAt,
     ),
     occurredAt,
@@ -184,15 +201,39 @@ async function lockPair(call: WriteCall, { object: { object }, workspace }: Reco
   return { source, target, existing: await hold([source]) };
 }
 
-async function checkSize({ caller, db: { sql } }: WriteCall, pair: Pair): Promise<void> {
-  const [items, references] = await Promise.all([
-    countItems(sql, caller, pair, most.items + 1),
-    isReferredTo(pair.object) ? countReferring(sql, caller, pair.object, [pair.from], most.references + 1) : 0,
-  ]);
-  const reject = (limit: number, what: string) =>
-    conflict('merge_too_large', `More than ${limit.toLocaleString('en-US')} ${what} would move.`, { limit });
-  if (items > most.items) throw reject(most.items, 'items');
-  if (references > most.references) throw reject(most.references, 'references');
+/** Returns how much has to move, by kind, if it is too much for this transaction; otherwise null. */
+async function countRemaining({ caller, db: { sql } }: WriteCall, pair: Pair): Promise<MovedCounts | null> {
+  const count = async (most: { items: number; references: number }) => {
+    const [items, references] = await Promise.all([
+      countItems(sql, caller, pair, most.items),
+      isReferredTo(pair.object) ? countReferring(sql, caller, pair.object, [pair.from], most.references) : 0,
+    ]);
+    return { items, references };
+  };
+  const first = await count({ items: mostAtOnce.items + 1, references: mostAtOnce.references + 1 });
+  const total = Object.values(first.items).reduce((sum, each) => sum + each, 0);
+  if (total <= mostAtOnce.items && first.references <= mostAtOnce.references) return null;
+  const { items, references } = await count({ items: mostCounted, references: mostCounted });
+  const { notes, tasks, activities, messages, attachments, links, bookings, message_drafts: drafts } = items;
+  return { notes, tasks, activities, messages, attachments, links, tags: 0, bookings, drafts, references };
+}
+
+async function moveImmediately({ caller, db: { sql } }: WriteCall, pair: Pair, now: Date) {
+  const references = await moveReferences(sql, caller, pair.object, pair, undefined, now);
+  const items = await moveItems(sql, caller, pair, undefined, now);
+  return { references, items, linksLeft: await trashLeftovers(sql, caller, pair) };
+}
+
+/**
+ * Leaves the items and references of the source as they are, for the job. Only active runs of
+ * workforces move, because they would end without their record.
+ */
+async function leaveToJob({ caller, db: { sql } }: WriteCall, pair: Pair) {
+  await leaveReferences(sql);
+  const runs = await moveActiveRuns(sql, caller, pair);
+  await trashTags(sql, caller, pair);
+  const none = { ...groupMoved([]), activities: [], tasks: [] };
+  return { references: [], items: { ...none, workforce_runs: runs }, linksLeft: 0 };
 }
 
 /** Returns the fields of the source that refer to records that are gone, or to an inactive user. */

@@ -33,6 +33,7 @@ import {
 import type { Change } from '../../runtime/handler.ts';
 import type { PreparedChange, PreparedRecord } from './preparation.ts';
 import type { RecordTarget, WriteCall } from './record-target.ts';
+import { mergeRunning } from './unfinished-merges.ts';
 
 /** The names of tags before and after, by the ids of the records. */
 type RetaggedNames = ReadonlyMap<string, TagNames>;
@@ -188,10 +189,14 @@ export function writeLead(
   return new Set([...tagIds.manual, ...tagIds.automatic]);
 }
 
-/** Moves records to the trash. Call `noteDeletions` afterwards. */
+/**
+ * Moves records to the trash. Call `noteDeletions` afterwards.
+ * @throws ApiError 409 merge_running, if one of them is part of a merge that is not finished
+ */
 export async function deleteEach(call: WriteCall, { object }: RecordTarget, ids: readonly string[]): Promise<Deletion> {
   const deletion = await moveToTrash(call.db.sql, call.caller, object.object, ids, toCause(call), call.currentTime());
   call.db.awaitAtCommit(deletion.stored);
+  if (deletion.unfinishedMerge) throw mergeRunning(deletion.unfinishedMerge);
   return deletion;
 }
 

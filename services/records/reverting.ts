@@ -2,6 +2,7 @@
 import { findRecords } from '../../db/records/records.ts';
 import { lockConvertedLeads } from '../../db/records/reference-clearing.ts';
 import type { RevertItem, RevertRow } from '../../db/records/reverts.ts';
+import { findUnfinishedMerges } from '../../db/records/unfinished-merges.ts';
 import { lockEntities } from '../../db/sales/activity-effects.ts';
 import type { Workspace } from '../../domain/objects/workspace.ts';
 import type { StoredRecord } from '../../domain/records/draft.ts';
@@ -87,7 +88,14 @@ async function revertEach(
   for (const record of await writeChanges(call, place, prepared)) outcome.reverted.add(record.id);
   for (const id of taken) addConflicts(outcome, id, [buildConflict(object, id, 'changed_since')]);
 
-  const toTrash = [...decisions].flatMap(([id, { decision }]) => (decision.kind === 'trash' ? [id] : []));
+  const created = [...decisions].flatMap(([id, { decision }]) => (decision.kind === 'trash' ? [id] : []));
+  const merging = new Set(
+    (created.length > 0 ? await findUnfinishedMerges(call.db.sql, call.caller, created) : []).map(
+      ({ recordId }) => recordId,
+    ),
+  );
+  for (const id of merging) addConflicts(outcome, id, [buildConflict(object, id, 'changed_since')]);
+  const toTrash = created.filter((id) => !merging.has(id));
   if (toTrash.length === 0) return;
   const deletion = await deleteEach(call, place, toTrash);
   await noteDeletions(call, place, deletion);

@@ -1,5 +1,6 @@
 // Undoes a merge: the source comes back from the trash, and the target as it was.
 import { type MovedIds, moveItems, type Pair } from '../../db/records/merge-moves.ts';
+import { hasMoved } from '../../db/records/merge-progress.ts';
 import {
   endMerge,
   findLaterMerge,
@@ -22,13 +23,14 @@ import { listOwnReferences, type RestoreWarning } from '../../domain/records/res
 import { describeMerge, showRecord } from '../../domain/records/view.ts';
 import { conflict, notFound } from '../../runtime/errors.ts';
 import type { Call, CallServices } from '../../runtime/handler.ts';
+import { attempt } from './attempt.ts';
 import { lockForChange } from './locked-records.ts';
 import { listMovedChildren, noteMovedReferences } from './merging.ts';
 import { prepareStored } from './preparation.ts';
 import type { RecordTarget, WriteCall } from './record-target.ts';
-import { writeChange } from './record-writes.ts';
-import { attempt, rehearse } from './rehearsal.ts';
+import { toCause, writeChange } from './record-writes.ts';
 import { restoreLocked } from './restoring.ts';
+import { requireMergesFinished } from './unfinished-merges.ts';
 
 /** A call that may undo merges. */
 export interface UndoCall extends WriteCall {
@@ -47,16 +49,13 @@ export interface UndoneMerge {
 }
 
 /**
- * Undoes a merge.
+ * Undoes a merge. If a job moved its items, a job moves them back, and the merge is `running` until
+ * then.
  * @throws ApiError 404 for a merge that the caller cannot see; 403 without the edit and delete scopes
- * of its object; 409 not_merged, undo_expired, merge_superseded or related_record_deleted, or if a
- * value of a unique field is taken
+ * of its object; 409 not_merged, merge_running, undo_expired, merge_superseded or
+ * related_record_deleted, or if a value of a unique field is taken
  */
-export async function undoMerge(
-  call: UndoCall,
-  mergeId: string,
-  { dryRun }: { dryRun: boolean },
-): Promise<UndoneMerge> {
+export async function undoMerge(call: UndoCall, mergeId: string): Promise<UndoneMerge> {
   const { caller } = call;
   const workspace = await call.services.loadWorkspace();
   const objects = [...workspace.objects.keys()].filter((name) => isVisible(name, workspace, caller));
@@ -65,8 +64,7 @@ export async function undoMerge(
   if (!merge || !object) throw notFound();
   for (const action of ['edit', 'delete']) call.authorize(`${object.module}:${action}`);
   const place = { workspace, object };
-  const undone = await (dryRun ? rehearse(call, (each) => undo(each, place, merge)) : undo(call, place, merge));
-  return { ...undone, object };
+  return { ...(await undo(call, place, merge)), object };
 }
 
 /**
@@ -93,6 +91,7 @@ async function undo(call: WriteCall, place: RecordTarget, merge: MergeRow): Prom
   if (object.object === 'customers') await lockConvertedLeads(sql, caller, [merge.targetId]);
   const gone = await findGone(call, object.object, known);
   const before = await lockTarget(call, place, merge);
+  await requireMergesFinished(call, [merge.sourceId, merge.targetId]);
   const changed = [...Object.keys(known.values), ...Object.keys(known.custom)];
   const later = await findLaterMerge(sql, caller, merge, changed);
   if (later !== undefined) throw superseded(later);
@@ -121,7 +120,8 @@ async function undo(call: WriteCall, place: RecordTarget, merge: MergeRow): Prom
   });
   const references = await moveReferences(sql, caller, object.object, pair, known.references, now);
   await noteMovedReferences(call, place, references, pair, merge.id, now);
-  await endMerge(sql, caller, merge.id, now);
+  const remaining = (await hasMoved(sql, caller, merge.id)) ? { ...stored.moved, tags: 0 } : null;
+  await endMerge(sql, caller, merge.id, now, remaining ? { remaining, causedBy: toCause(call) } : undefined);
   const [shown, earlier] = [
     showRecord(object, target),
     showRecord(object, { ...target, ...valuesBefore(target, known) }),
@@ -131,7 +131,8 @@ async function undo(call: WriteCall, place: RecordTarget, merge: MergeRow): Prom
     before: earlier[field] ?? null,
     current: shown[field] ?? null,
   }));
-  return { merge: { ...merge, fields: [], undoneAt: now }, source, target, conflicts, warnings };
+  const status = remaining ? ('running' as const) : ('completed' as const);
+  return { merge: { ...merge, fields: [], undoneAt: now, status, remaining }, source, target, conflicts, warnings };
 }
 
 /** Moves items back to the source, which need not be there yet. */

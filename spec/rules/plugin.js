@@ -46,12 +46,14 @@ const verbs = [
   'reject',
   'upload',
   'start',
+  'advance',
 ];
 const operationExtensions = new Set([
   'x-idempotency',
   'x-public-limit',
   'x-key-limit',
   'x-credential-with',
+  'x-mode-with',
   'x-platform',
   'x-live-only',
   'x-test-only',
@@ -67,6 +69,7 @@ const operationExtensions = new Set([
   'x-secret-answer',
   'x-hashes-password',
   'x-acts-outside',
+  'x-real-time',
   'x-dry-run',
   'x-company-reach',
   'x-proposes',

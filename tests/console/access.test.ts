@@ -27,7 +27,8 @@ const readMenu = (text: string): string[] =>
   [...(text.split('<nav')[1]?.split('</nav>')[0] ?? '').matchAll(/href="([^"]+)"/g)].map((match) => match[1] ?? '');
 
 /** Every form action besides the pages themselves. */
-const listActions = ({ apiKey, webhook, delivery }: Furnished): string[] => [
+const listActions = ({ apiKey, webhook, delivery, changeSet }: Furnished): string[] => [
+  `/console/change-sets/${changeSet}`,
   `/console/api-keys/${apiKey}/rotate`,
   `/console/api-keys/${apiKey}/revoke`,
   ...['enable', 'disable', 'test', 'rotate', 'delete', 'recover', 'replay'].map(
@@ -50,22 +51,32 @@ describe('a page', () => {
   });
 
   test('shows pages in the menu only with permission, and rejects others with the missing permission', async () => {
-    // Names live mode, because the overview chooses a mode if none is given.
+    // Names live mode, because the home page chooses a mode if none is given.
     const home = '/console?mode=live';
     const everybody = [home, '/console/sessions', '/console/password'];
     const menus = {
       Company_Admin: [
         home,
         '/console/messages',
+        '/console/change-sets',
         '/console/api-keys',
         '/console/apps',
         '/console/webhooks',
+        '/console/requests',
         '/console/plan',
         '/console/audit-log',
         '/console/sessions',
         '/console/password',
       ],
-      Viewer: [home, '/console/webhooks', '/console/audit-log', '/console/sessions', '/console/password'],
+      Viewer: [
+        home,
+        '/console/change-sets',
+        '/console/webhooks',
+        '/console/requests',
+        '/console/audit-log',
+        '/console/sessions',
+        '/console/password',
+      ],
       nobody: everybody,
     };
     for (const [role, expected] of Object.entries(menus)) {
@@ -82,7 +93,13 @@ describe('a page', () => {
   });
 
   test('names the mode of a page, and links to the other mode if there is one', async () => {
-    for (const path of ['/console/messages', '/console/webhooks', '/console/plan', '/console/audit-log']) {
+    for (const path of [
+      '/console/messages',
+      '/console/change-sets',
+      '/console/webhooks',
+      '/console/plan',
+      '/console/audit-log',
+    ]) {
       const { status, text } = await admin.ask(`${path}?mode=test`);
       expect([path, status, text.includes('Test mode'), text.includes(`href="${path}">Switch to live mode`)]).toEqual([
         path,
@@ -96,14 +113,15 @@ describe('a page', () => {
 
   test('shows an unknown page like any other error page', async () => {
     const { status, text } = await admin.ask('/console/nowhere');
-    expect([status, readMenu(text).length]).toEqual([404, 9]);
+    expect([status, readMenu(text).length]).toEqual([404, 10]);
     expect((await admin.ask(`/console/api-keys/${furnished.webhook}`)).status).toBe(404);
   });
 
   test('returns 404 for pages and forms of another company, and changes nothing', async () => {
     const other = await furnishedTenant();
-    const { apiKey, webhook, delivery } = other;
+    const { apiKey, webhook, delivery, changeSet } = other;
     const paths = [
+      `/console/change-sets/${changeSet}`,
       `/console/api-keys/${apiKey}`,
       `/console/webhooks/${webhook}`,
       `/console/webhooks/${webhook}/deliveries/${delivery}`,

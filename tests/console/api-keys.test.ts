@@ -110,3 +110,31 @@ test('lists API keys of one status, page by page', async () => {
   expect((await visitor.ask(older)).text).toContain('Key 60<');
   expect((await visitor.ask(`${home}?status=revoked`)).text).toContain('No API keys.');
 });
+
+test('offers scopes as check boxes with presets, and keeps the choice of a form with errors', async () => {
+  const own = await newTenant();
+  const visitor = new Visitor();
+  await visitor.signIn(own.admin.email);
+  const listChecked = (text: string): string[] =>
+    [...text.matchAll(/<input type="checkbox" name="scopes" value="([^"]+)" checked>/g)].map((match) => match[1] ?? '');
+  expect(listChecked((await visitor.ask(`${home}/new`)).text)).toEqual([]);
+  const readOnly = listChecked((await visitor.ask(`${home}/new?preset=read`)).text);
+  expect([readOnly.includes('leads:view'), readOnly.every((scope) => scope.endsWith(':view'))]).toEqual([true, true]);
+  expect(listChecked((await visitor.ask(`${home}/new?preset=form`)).text)).toEqual(['leads:create']);
+  expect((await visitor.ask(`${home}/new?preset=all`)).text).toMatch(/<textarea id="scopes"[^>]*>\*</);
+  expect(listChecked((await visitor.ask(`${home}/new?preset=constructor`)).text)).toEqual([]);
+
+  const page = await visitor.ask(`${home}/new`);
+  const once = /name="once" value="([^"]+)"/.exec(page.text)?.[1] ?? '';
+  const token = /name="token" value="([^"]+)"/.exec(page.text)?.[1] ?? '';
+  const form = new URLSearchParams({ token, once, name: '', environment: 'live' });
+  for (const scopes of ['leads:view', 'deals:edit', 'object:visits:view\nleads:view']) form.append('scopes', scopes);
+  const refused = await visitor.ask(`${home}/new`, form);
+  expect([refused.status, listChecked(refused.text)]).toEqual([422, ['leads:view', 'deals:edit']]);
+  expect(refused.text).toMatch(/<textarea id="scopes"[^>]*>object:visits:view</);
+  form.set('name', 'By boxes');
+  form.delete('scopes');
+  for (const scopes of ['leads:view', 'deals:edit', '']) form.append('scopes', scopes);
+  const made = await visitor.ask(`${home}/new`, form);
+  expect((await visitor.ask(made.to ?? '')).text).toContain('<code>leads:view deals:edit</code>');
+});

@@ -24,6 +24,7 @@ beforeAll(async () => {
   await sql`update oauth_grants set client_name = ${hostile('App')} where company_id = ${of}`;
   await sql`update campaigns set name = ${hostile('Campaign')} where company_id = ${of} and id = ${campaign}`;
   await sql`update webhook_subscriptions set description = ${hostile('Hook')} where company_id = ${of}`;
+  await sql`update change_sets set title = ${hostile('Title')}, reason = ${hostile('Reason')}, created_by_name = ${hostile('Agent')} where company_id = ${of}`;
   const draft = { channel: 'email', to: 'sara@x.example', subject: hostile('Subject'), body: hostile('Body') };
   await newDraft(tenant.key, { ...draft, note: hostile('Note') });
   visitor = new Visitor();
@@ -42,6 +43,8 @@ test('shows no bidirectional control character on any page', async () => {
 test.each([
   ['messages', ['Subject', 'Note', 'Campaign', 'Key']],
   ['run', ['Campaign']],
+  ['change sets', ['Title', 'Agent']],
+  ['a change set', ['Title', 'Reason', 'Agent']],
   ['API keys', ['Key']],
   ['an API key', ['Key', 'Use', 'Person']],
   ['apps', ['App', 'Person']],

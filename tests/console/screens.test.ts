@@ -3,6 +3,7 @@ import type { Browser, BrowserContext, Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
 import { accessibilityProblems } from '../support/accessibility.ts';
 import { openBrowser } from '../support/browser.ts';
+import { proposeAccount } from '../support/change-sets.ts';
 import { anyAddress } from '../support/client.ts';
 import { type Furnished, furnishedTenant, listPages } from '../support/console.ts';
 import { Visitor } from '../support/page-client.ts';
@@ -11,7 +12,7 @@ import { adminPassword, database } from '../support/tenants.ts';
 import { newDelivery } from '../support/webhooks.ts';
 
 const base = inject('baseUrl');
-const none = { apiKey: '', webhook: '', delivery: '', campaign: '', run: '' };
+const none = { apiKey: '', webhook: '', delivery: '', campaign: '', run: '', request: '', changeSet: '' };
 const names = Object.keys(listPages(none));
 const sizes = { wide: 1280, small: 320 };
 
@@ -53,10 +54,13 @@ describe.skipIf(!findProgram('chromium'))(`in a browser${skipNote('chromium')}`,
     return page;
   };
 
-  test.each([...names, 'sign-in'])('shows %s accessibly, also on a small screen', async (name) => {
+  test.each([...names, 'sign-in'])('shows %s accessibly in both themes, also on a small screen', async (name) => {
     for (const size of ['wide', 'small'] as const) {
       const page = await openPage(size, name);
-      expect(await accessibilityProblems(page)).toEqual([]);
+      for (const colorScheme of ['dark', 'light'] as const) {
+        await page.emulateMedia({ colorScheme });
+        expect(await accessibilityProblems(page)).toEqual([]);
+      }
       expect(await page.evaluate('document.documentElement.scrollWidth')).toBe(sizes[size]);
       expect(await page.getByRole('heading', { level: 1 }).count()).toBe(1);
       expect(await page.locator('script').count()).toBe(name === 'sign-in' ? 0 : 1);
@@ -102,11 +106,11 @@ describe.skipIf(!findProgram('chromium'))(`in a browser${skipNote('chromium')}`,
     };
     await page.goto(`${base}/console/api-keys/new`);
     await page.getByLabel('Name', { exact: true }).fill('Forms');
-    await page.getByLabel('Scopes', { exact: true }).fill('no:such');
+    await page.getByLabel('Other scopes', { exact: true }).fill('no:such');
     await page.getByRole('button', { name: 'Create' }).click();
     await page.getByRole('alert').first().waitFor();
     await isForAll();
-    await page.getByLabel('Scopes', { exact: true }).fill('leads:view');
+    await page.getByLabel('Other scopes', { exact: true }).fill('leads:view');
     await page.getByRole('button', { name: 'Create' }).click();
     await page.getByText(/^svc_live_[0-9a-f]{32}$/).waitFor();
     await isForAll();
@@ -132,7 +136,7 @@ describe.skipIf(!findProgram('chromium'))(`in a browser${skipNote('chromium')}`,
     const page = await context.newPage();
     await page.goto(`${base}/console/api-keys/new`);
     await page.getByLabel('Name', { exact: true }).fill('Copied');
-    await page.getByLabel('Scopes', { exact: true }).fill('leads:view');
+    await page.getByLabel('Other scopes', { exact: true }).fill('leads:view');
     await page.getByRole('button', { name: 'Create' }).click();
     await page.getByRole('button', { name: 'Copy' }).click();
     await page.getByRole('button', { name: 'Copied' }).waitFor();
@@ -163,6 +167,28 @@ describe.skipIf(!findProgram('chromium'))(`in a browser${skipNote('chromium')}`,
   });
 
   describe.each([true, false])('with JavaScript: %s', (javaScriptEnabled) => {
+    test('lets a person reject one change set and approve another by keyboard alone', async () => {
+      const context = await newContext(sizes.small, javaScriptEnabled);
+      await context.addCookies([cookie]);
+      const page = await context.newPage();
+      for (const [button, said] of [
+        ['Reject', 'Rejected. Nothing was changed.'],
+        ['Approve and apply', 'Approved. The changes are applied.'],
+      ] as const) {
+        const { title } = await proposeAccount(furnished.tenant.key);
+        await page.goto(`${base}/console/change-sets`);
+        await page.getByRole('link', { name: title, exact: true }).first().focus();
+        await page.keyboard.press('Enter');
+        await page.getByRole('button', { name: button }).focus();
+        await page.keyboard.press('Enter');
+        await page.getByRole('status').waitFor();
+        expect(await page.getByRole('status').textContent()).toBe(said);
+        // axe-core runs in the page.
+        if (javaScriptEnabled) expect(await accessibilityProblems(page)).toEqual([]);
+      }
+      await context.close();
+    });
+
     test('lets a person sign in, create an API key and revoke it by keyboard alone', async () => {
       const context = await newContext(sizes.small, javaScriptEnabled);
       const page = await context.newPage();
@@ -181,7 +207,7 @@ describe.skipIf(!findProgram('chromium'))(`in a browser${skipNote('chromium')}`,
       await goTo('link', 'API keys');
       await goTo('link', 'Create API key');
       await type('Name', 'By keyboard');
-      await type('Scopes', 'leads:view');
+      await type('Other scopes', 'leads:view');
       await page.keyboard.press('Tab');
       await goTo('button', 'Create');
       await page.getByText(/^svc_live_[0-9a-f]{32}$/).waitFor();

@@ -210,7 +210,7 @@ describe.skipIf(chromium === undefined)(`in a browser${skipNote('chromium')}`, (
     await page.getByLabel('Password').fill(adminPassword);
     await page.keyboard.press('Enter');
     await page.getByLabel('Name').fill('Browser');
-    await page.getByLabel('Scopes', { exact: true }).fill('leads:view');
+    await page.getByLabel('Other scopes', { exact: true }).fill('leads:view');
     const before = await keys();
     await page.getByRole('button', { name: 'Create' }).click();
     const secret = (await page.locator('.secret').textContent()) ?? '';

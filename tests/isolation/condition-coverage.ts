@@ -1,9 +1,9 @@
 // Finds which requests of a walk send which condition: only they can detect its absence.
 import { readFileSync, rmSync } from 'node:fs';
-import { join, resolve } from 'node:path';
+import { resolve } from 'node:path';
 import { dropDatabase, newDatabase } from '../support/databases.ts';
 import { serve } from './databases.ts';
-import { copySources, markAll } from './mutants.ts';
+import { markAll } from './mutants.ts';
 import type { Predicate } from './predicates.ts';
 import type { Probe } from './probe.ts';
 import { replay } from './replay.ts';
@@ -21,18 +21,16 @@ export async function measureCoverage(
   predicates: readonly Predicate[],
 ): Promise<Coverage> {
   count += 1;
-  const folder = copySources(resolve('.test-data', `marked-${process.pid}-${count}`));
-  const file = join(folder, 'reached.json');
+  const reachedFile = resolve('.test-data', `reached-${process.pid}-${count}.json`);
   const url = await newDatabase(template);
   try {
-    markAll(folder, predicates);
-    const server = await serve(url, join(folder, 'main.ts'), file);
+    const server = await serve(url, { edits: markAll(predicates), reachedFile });
     try {
       await replay(server.url, probes.map(named), () => waitUntilStable(url));
     } finally {
       await server.stop();
     }
-    const sent = Object.entries(JSON.parse(readFileSync(file, 'utf8')) as Record<string, number[]>);
+    const sent = Object.entries(JSON.parse(readFileSync(reachedFile, 'utf8')) as Record<string, number[]>);
     return new Map(
       predicates.flatMap(({ id }, place) => {
         const requests = sent.filter(([, places]) => places.includes(place)).map(([name]) => name);
@@ -41,7 +39,7 @@ export async function measureCoverage(
     );
   } finally {
     await dropDatabase(url);
-    rmSync(folder, { recursive: true, force: true });
+    rmSync(reachedFile, { force: true });
   }
 }
 

@@ -1,5 +1,5 @@
 // Databases with the tenant alone and among shadow tenants, which requests must not tell apart.
-import { cpSync, rmSync } from 'node:fs';
+import { cpSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Sql } from 'postgres';
 import { v7 as uuidv7 } from 'uuid';
@@ -22,6 +22,7 @@ import {
   prepareFixture,
 } from './fixture-tenant.ts';
 import { addJobWork, removeForeignWork } from './job-runs.ts';
+import type { SourceEdit } from './mutants.ts';
 import type { Probe } from './probe.ts';
 import { creates, inOrder, isAboutRecords, prepareExamples, prepareNarrowKeys, prepareProbes } from './probes.ts';
 import { type TenantTable, tenantTables } from './schema.ts';
@@ -61,24 +62,33 @@ const settings = (url: string, folder = dataDir): Record<string, string> => ({
   REQUEST_LOG: '0',
 });
 
-/**
- * Starts a server on a database, with frequent jobs and an unreachable mail server.
- * @param main another program than the project's own
- * @param reachedFile receives the sent conditions at the end, if they are marked
- * (condition-recorder.ts)
- */
-export async function serve(url: string, main?: string, reachedFile?: string): Promise<TestServer> {
+interface ServeOptions {
+  /** Changes of the project's sources. */
+  edits?: readonly SourceEdit[];
+  /** Receives the sent conditions at the end, if they are marked (condition-recorder.ts). */
+  reachedFile?: string;
+}
+
+/** Starts a server on a database, with frequent jobs and an unreachable mail server. */
+export async function serve(url: string, { edits = [], reachedFile }: ServeOptions = {}): Promise<TestServer> {
   const { NODE_OPTIONS, ...frequent } = frequentJobs(3000);
-  const first = [NODE_OPTIONS];
-  // Prepared statements carry their text only once.
-  const noting: Record<string, string> =
-    reachedFile === undefined ? {} : { REACHED_FILE: reachedFile, DATABASE_PREPARE: '0' };
-  if (reachedFile !== undefined) first.push(loading('./condition-recorder.ts'));
-  const own = { ...frequent, NODE_OPTIONS: first.join(' '), SMTP_URL: 'smtp://127.0.0.1:9', ...noting };
   copies += 1;
   const folder = `${dataDir}-${copies}`;
   cpSync(dataDir, folder, { recursive: true });
-  const server = await startServer({ ...settings(url, folder), ...own }, { main });
+  // First, because the others load sources of the project.
+  const first = [...(edits.length > 0 ? [loading('./edited-sources.ts')] : []), NODE_OPTIONS];
+  const more: Record<string, string> = {};
+  if (edits.length > 0) {
+    more.SOURCE_EDITS = join(folder, 'edits.json');
+    writeFileSync(more.SOURCE_EDITS, JSON.stringify(edits));
+  }
+  if (reachedFile !== undefined) {
+    first.push(loading('./condition-recorder.ts'));
+    // Prepared statements carry their text only once.
+    Object.assign(more, { REACHED_FILE: reachedFile, DATABASE_PREPARE: '0' });
+  }
+  const own = { ...frequent, NODE_OPTIONS: first.join(' '), SMTP_URL: 'smtp://127.0.0.1:9', ...more };
+  const server = await startServer({ ...settings(url, folder), ...own });
   const stop: TestServer['stop'] = async (signal) => {
     const code = await server.stop(signal);
     rmSync(folder, { recursive: true, force: true });

@@ -1,8 +1,6 @@
 // Isolation of tenants and modes: each mechanism suffices alone, and each part of it is needed.
 // MUTANTS selects the conditions to remove: all, unnoticed, a number (chosen by MUTANTS_SEED), or
 // parts of their ids, separated by commas.
-import { rmSync } from 'node:fs';
-import { resolve } from 'node:path';
 import type { Sql, TransactionSql } from 'postgres';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { dropAllDatabases, dropDatabase, inDatabase, newDatabase } from '../support/databases.ts';
@@ -14,7 +12,7 @@ import { callConcurrently } from './concurrent-load.ts';
 import { type Coverage, measureCoverage, sampleProbes, spread } from './condition-coverage.ts';
 import { buildWorld, serve, type World } from './databases.ts';
 import { holdRows } from './locks.ts';
-import { copySources, pickSample, withMutation } from './mutants.ts';
+import { pickSample, removal } from './mutants.ts';
 import { breachesIn, policyMutants } from './policies.ts';
 import { type Predicate, tenantPredicates } from './predicates.ts';
 import type { Probe } from './probe.ts';
@@ -34,7 +32,7 @@ const isSample = /^\d+$/.test(wanted);
 const isLong = wanted !== sampleId;
 const seed = Number(process.env.MUTANTS_SEED ?? 1);
 /** Concurrent servers. With few requests, most time is spent waiting for jobs. */
-const lanes = isLong ? 4 : 2;
+const lanes = 4;
 
 let world: World;
 
@@ -135,14 +133,14 @@ interface Run {
 interface RunOptions {
   /** Requests without expected responses. */
   more?: readonly Probe[];
-  /** Another program than the project's own. The first leak then ends the walk. */
-  main?: string;
+  /** A condition that the server lacks. The first leak then ends the walk. */
+  removed?: Predicate;
 }
 
 /**
  * Sends the requests of a walk to a server on a copy of the data, while foreign rows are locked.
  */
-async function run(template: string, walk: Walk, { more = [], main }: RunOptions = {}): Promise<Run> {
+async function run(template: string, walk: Walk, { more = [], removed }: RunOptions = {}): Promise<Run> {
   const url = await newDatabase(template);
   const { companyId, tables, shadows } = world;
   const whose = { companyId, shadows, testMode: walk.testMode };
@@ -150,7 +148,7 @@ async function run(template: string, walk: Walk, { more = [], main }: RunOptions
   const before = await digest();
   // Locks before the server starts, because its jobs begin immediately.
   const held = await holdRows(url, tables, whose);
-  const server = await serve(url, main);
+  const server = await serve(url, { edits: removed ? [removal(removed)] : [] });
   try {
     let answers = '';
     const leaks: string[] = [];
@@ -161,7 +159,7 @@ async function run(template: string, walk: Walk, { more = [], main }: RunOptions
       (observation, index, text) => {
         answers += text;
         leaks.push(...held.waited.splice(0), ...findLeaks(walk, observation, index));
-        return main === undefined || leaks.length === 0;
+        return removed === undefined || leaks.length === 0;
       },
     );
     // Calls in test mode are not charged.
@@ -181,7 +179,7 @@ async function run(template: string, walk: Walk, { more = [], main }: RunOptions
   } finally {
     await server.stop();
     // A mutant's statements are not those of the project.
-    if (main !== undefined) await forgetStatements(url);
+    if (removed !== undefined) await forgetStatements(url);
     await dropDatabase(url);
   }
 }
@@ -402,12 +400,12 @@ class Mode {
    * Tries requests that send the condition: reads first, then writes. If only jobs send it,
    * repeated reads.
    */
-  async askFew(main: string, id: string): Promise<string | undefined> {
-    const places = (await this.#reached()).get(id);
+  async askFew(removed: Predicate): Promise<string | undefined> {
+    const places = (await this.#reached()).get(removed.id);
     if (!places) return undefined;
     const { probes, testMode } = this.#whole;
     const [reading, others] = partition(places, (place) => isFirst(probes[place] as Probe));
-    const read = reading.length > 0 ? await this.#ask(main, this.#reads(spread(reading, most))) : undefined;
+    const read = reading.length > 0 ? await this.#ask(removed, this.#reads(spread(reading, most))) : undefined;
     if (read !== undefined || (others.length === 0 && reading.length > 0)) return read;
     const few = spread(others.length > 0 ? others : [...probes.keys()].filter((place) => probes[place]?.isAgain), most);
     const part =
@@ -418,7 +416,7 @@ class Mode {
         testMode,
       );
     this.#parts.set(few.join(), part);
-    return this.#ask(main, await part);
+    return this.#ask(removed, await part);
   }
 
   /** Reads before any change return the same as in the whole walk. */
@@ -428,19 +426,19 @@ class Mode {
     return { ...rest, probes: taken(probes), expected: taken(expected), volatile: taken(volatile), clocks: new Map() };
   }
 
-  askAll(main: string): Promise<string | undefined> {
-    return this.#ask(main, this.#whole);
+  askAll(removed: Predicate): Promise<string | undefined> {
+    return this.#ask(removed, this.#whole);
   }
 
   /** Tries the reads of one operation before any change. */
-  askOperation(main: string, operationId: string): Promise<string | undefined> {
+  askOperation(removed: Predicate, operationId: string): Promise<string | undefined> {
     const { probes } = this.#whole;
     const own = probes.flatMap((probe, place) => (probe.operation.id === operationId && isFirst(probe) ? [place] : []));
-    return this.#ask(main, this.#reads(own));
+    return this.#ask(removed, this.#reads(own));
   }
 
-  async #ask(main: string, walk: Walk): Promise<string | undefined> {
-    return describeConsequence(await run(this.#withoutPolicies, walk, { main }));
+  async #ask(removed: Predicate, walk: Walk): Promise<string | undefined> {
+    return describeConsequence(await run(this.#withoutPolicies, walk, { removed }));
   }
 
   #reached(): Promise<Coverage> {
@@ -466,35 +464,32 @@ async function findSurvivors(
 ): Promise<readonly Predicate[]> {
   const left = [...predicates];
   const survivors: Predicate[] = [];
-  const lane = async (_: unknown, index: number): Promise<void> => {
-    const folder = copySources(resolve('.test-data', `mutant-${process.pid}-${index}`));
+  const lane = async (): Promise<void> => {
     for (let predicate = left.pop(); predicate; predicate = left.pop()) {
       const { id } = predicate;
-      const outcome = await withMutation(folder, predicate, (main) => consequenceIn(modes, main, id, asked));
+      const outcome = await consequenceIn(modes, predicate, asked);
       if (!outcome.isCaught) survivors.push(predicate);
       if (isLong) process.stdout.write(`${id}: ${outcome.isCaught ? '' : 'NOT CAUGHT: '}${outcome.because}\n`);
     }
-    rmSync(folder, { recursive: true, force: true });
   };
-  await Promise.all(Array.from({ length: lanes }, lane));
+  await Promise.all(Array.from({ length: Math.min(lanes, left.length) }, lane));
   return survivors;
 }
 
 async function consequenceIn(
   modes: readonly Mode[],
-  main: string,
-  id: string,
+  removed: Predicate,
   asked: 'few' | 'all',
 ): Promise<{ isCaught: boolean; because: string }> {
-  const reached = await Promise.all(modes.map((mode) => !isLong || mode.reaches(id)));
+  const reached = await Promise.all(modes.map((mode) => !isLong || mode.reaches(removed.id)));
   if (!reached.includes(true)) return { isCaught: false, because: 'nothing sends it' };
   try {
     for (const mode of modes) {
       const because = await (!isLong
-        ? mode.askOperation(main, sampleOperation)
+        ? mode.askOperation(removed, sampleOperation)
         : asked === 'few'
-          ? mode.askFew(main, id)
-          : mode.askAll(main));
+          ? mode.askFew(removed)
+          : mode.askAll(removed));
       if (because !== undefined) return { isCaught: true, because };
     }
     return { isCaught: false, because: 'no response changes' };

@@ -1,53 +1,23 @@
-// Copies of the sources with one condition removed, or with all conditions marked.
-import { cpSync, mkdirSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
-import { fileURLToPath } from 'node:url';
+// Changes of the sources: without one condition, or with all conditions marked.
 import type { Predicate } from './predicates.ts';
 
-const root = fileURLToPath(new URL('../../', import.meta.url));
-
-/** Folders that no server needs. */
-const leftOut = /^(node_modules|dist|tests|bench|spec|docs|checks)$|^\./;
-
-/**
- * Copies the sources.
- * @returns the folder
- */
-export function copySources(folder: string): string {
-  rmSync(folder, { recursive: true, force: true });
-  mkdirSync(folder, { recursive: true });
-  for (const name of readdirSync(root).filter((each) => !leftOut.test(each)))
-    cpSync(join(root, name), join(folder, name), { recursive: true });
-  symlinkSync(join(root, 'node_modules'), join(folder, 'node_modules'));
-  return folder;
+/** A change of a file of the project: a text replaces what is between two places. */
+export interface SourceEdit {
+  file: string;
+  from: number;
+  to: number;
+  text: string;
 }
 
-/** Removes one condition from a copy of the sources during the work. */
-export async function withMutation<T>(
-  folder: string,
-  { file, from, to, without }: Predicate,
-  work: (main: string) => Promise<T>,
-): Promise<T> {
-  const source = readFileSync(join(folder, file), 'utf8');
-  writeFileSync(join(folder, file), source.slice(0, from) + without + source.slice(to));
-  try {
-    return await work(join(folder, 'main.ts'));
-  } finally {
-    writeFileSync(join(folder, file), source);
-  }
-}
+/** Returns the change that removes a condition. */
+export const removal = ({ file, from, to, without }: Predicate): SourceEdit => ({ file, from, to, text: without });
 
 /**
- * Adds the index of each condition as a comment, which the statements then carry
- * (condition-recorder.ts).
+ * Returns changes that add the index of each condition as a comment, which the statements then
+ * carry (condition-recorder.ts).
  */
-export function markAll(folder: string, predicates: readonly Predicate[]): void {
-  for (const [file, own] of Map.groupBy([...predicates.entries()], ([, predicate]) => predicate.file)) {
-    let source = readFileSync(join(folder, file), 'utf8');
-    for (const [place, { from }] of own.sort(([, one], [, other]) => other.from - one.from))
-      source = `${source.slice(0, from)}/*~${place}~*/${source.slice(from)}`;
-    writeFileSync(join(folder, file), source);
-  }
+export function markAll(predicates: readonly Predicate[]): SourceEdit[] {
+  return predicates.map(({ file, from }, place) => ({ file, from, to: from, text: `/*~${place}~*/` }));
 }
 
 /** Returns random items, the same ones for a seed. */

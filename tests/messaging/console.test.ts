@@ -216,7 +216,9 @@ describe.skipIf(!findProgram('chromium'))(`in a browser${skipNote('chromium')}`,
     expect(['approved', 'sent']).toContain((await readDraft(id, own.key)).status);
     await page.getByRole('button', { name: 'Sign out' }).click();
     await page.getByRole('heading', { name: 'Sign in' }).waitFor();
-    expect(requests.every((url) => url.startsWith(`${base}/console`))).toBe(true);
+    expect(requests.every((url) => [`${base}/console`, `${base}/assets/`].some((own) => url.startsWith(own)))).toBe(
+      true,
+    );
     expect(complaints).toEqual([]);
   });
 });

@@ -1,7 +1,10 @@
 // Change sets: tried out when proposed, decided once by people, and applied in one transaction.
-import { randomUUID } from 'node:crypto';
+import { hash, randomUUID } from 'node:crypto';
 import { beforeAll, describe, expect, test, vi } from 'vitest';
+import { findKeys } from '../../db/access/credentials.ts';
+import { newBearer } from '../support/access-tokens.ts';
 import { newBranch } from '../support/arranged-ids.ts';
+import { subscribed } from '../support/billing.ts';
 import { type Answer, call, expectStatus, type Json } from '../support/client.ts';
 import { createRecord } from '../support/records.ts';
 import { adminToken, newPerson, tokenFor } from '../support/sessions.ts';
@@ -32,6 +35,13 @@ const countNamed = async (name: string): Promise<number> => {
   const answer = await expectStatus(200, 'GET', records, { key, query: { filter } });
   return answer.body.data.records.length;
 };
+
+/** Returns true if authentication finds that a set of the key waits, so that answers count them. */
+async function hasProposals(secret: string): Promise<boolean> {
+  const digest = hash('sha256', secret);
+  const found = await findKeys(database(), tenant.companyId, [digest]);
+  return found.get(digest)?.hasProposals ?? false;
+}
 
 test('a proposal changes nothing, and its approval applies operations that refer to each other', async () => {
   const name = unique();
@@ -378,6 +388,147 @@ test('sets of other tenants and of the other mode are not found', async () => {
     status: 422,
     body: { error: { details: { operations: [{ index: 0, status: 404 }] } } },
   });
+});
+
+describe('an answer says how many sets of the credential wait', () => {
+  const readPending = async (credential: object): Promise<number | undefined> =>
+    (await expectStatus(200, 'GET', records, { ...credential, query: { limit: '1' } })).body.meta.pending_change_sets;
+  const operations = () => [{ method: 'POST', path: records, body: { name: unique() } }];
+
+  test('of a key that also writes directly, until each is decided', async () => {
+    const [own, other] = [await newKey(tenant), await newKey(tenant)];
+    // From here on, both keys are cached.
+    expect([await readPending({ key: own }), await readPending({ key: other })]).toEqual([undefined, undefined]);
+    const body = { title: 'Changes', operations: operations() };
+    const made = await expectStatus(201, 'POST', path, { key: own, body });
+    expect(made.body.meta.pending_change_sets).toBe(1);
+    const second = await propose(operations(), {}, own);
+    expect([await readPending({ key: own }), await readPending({ key: other })]).toEqual([2, undefined]);
+    const written = await expectStatus(201, 'POST', records, {
+      key: own,
+      body: { name: unique() },
+      idempotencyKey: true,
+    });
+    expect(written.body.meta.pending_change_sets).toBe(2);
+    const withdrawn = await expectStatus(200, 'POST', `${path}/${second.id}/withdraw`, { key: own });
+    expect(withdrawn.body.meta.pending_change_sets).toBe(1);
+    expect(await readPending({ key: own })).toBe(1);
+    const { id, digest } = made.body.data.change_set;
+    const session = await tokenFor(tenant, await newPerson(tenant, 'Company_Admin'));
+    await expectStatus(200, 'POST', `${path}/${id}/approve`, { token: session, body: { digest } });
+    expect(await readPending({ key: own })).toBeUndefined();
+    expect(await hasProposals(own)).toBe(false);
+  });
+
+  test('of an app and its user, and not of other users of the app', async () => {
+    const scopes = ['accounts:view', 'accounts:create', 'change_sets:create'];
+    const bearer = await newBearer(tenant, scopes);
+    const body = { title: 'Changes', operations: operations() };
+    const made = await expectStatus(201, 'POST', path, { token: bearer, body });
+    expect(made.body.meta.pending_change_sets).toBe(1);
+    expect(await readPending({ token: bearer })).toBe(1);
+    expect(await readPending({ token: await newBearer(tenant, scopes) })).toBeUndefined();
+  });
+
+  test('of a key whose last set ends while it proposes another', async () => {
+    const own = await newKey(tenant);
+    for (let turn = 0; turn < 8; turn += 1) {
+      const set = await propose(operations(), {}, own);
+      const [, next] = await Promise.all([
+        call('POST', `${path}/${set.id}/withdraw`, { key: own }),
+        propose(operations(), {}, own),
+      ]);
+      expect(await readPending({ key: own })).toBe(1);
+      await expectStatus(200, 'POST', `${path}/${next.id}/withdraw`, { key: own });
+      expect(await readPending({ key: own })).toBeUndefined();
+      expect(await hasProposals(own)).toBe(false);
+    }
+  });
+});
+
+describe('a session token', () => {
+  // Each person has a limit of calls per minute, so this is not the one of the other tests.
+  let own: Tenant;
+  const inTestMode = { token: '', query: { environment: 'test' } };
+  beforeAll(async () => {
+    own = await newTenant();
+    inTestMode.token = await adminToken(own);
+  });
+
+  test('decides about sets of test keys if it names test mode, and changes only test data', async () => {
+    const name = unique();
+    const operations = [{ method: 'POST', path: records, body: { name } }];
+    const [set, other] = [await propose(operations, {}, own.testKey), await propose(operations, {}, own.testKey)];
+    expect((await call('GET', `${path}/${set.id}`, { token: inTestMode.token })).status).toBe(404);
+    expect((await approve(set, { token: inTestMode.token })).status).toBe(404);
+    const listed = await expectStatus(200, 'GET', path, {
+      token: inTestMode.token,
+      query: { environment: 'test', status: 'pending' },
+    });
+    expect(listed.body.data.change_sets.map(({ id }: Json) => id)).toEqual([other.id, set.id]);
+    expect(listed.body.data.change_sets[0]).toMatchObject({ test_mode: true });
+    expect((await expectStatus(200, 'GET', `${path}/${set.id}`, inTestMode)).body.data.change_set).toEqual(set);
+
+    const approved = await approve(set, inTestMode);
+    expect(approved.body).toMatchObject({
+      data: { change_set: { status: 'applied', test_mode: true, decided_by: { id: own.admin.id } } },
+      meta: { test_mode: true },
+    });
+    const rejected = await call('POST', `${path}/${other.id}/reject`, { ...inTestMode, body: { reason: 'No' } });
+    expect(rejected.body.data.change_set).toMatchObject({ status: 'rejected', test_mode: true });
+    const rows = await database()`
+      select test_mode from accounts where company_id = ${own.companyId} and name = ${name}`;
+    expect(rows).toEqual([{ test_mode: true }]);
+    const audit = await database()`
+      select distinct test_mode from audit_logs
+      where company_id = ${own.companyId} and metadata ->> 'change_set_id' in (${set.id}, ${other.id})`;
+    expect(audit).toEqual([{ test_mode: true }]);
+    const events = await database()`
+      select distinct test_mode from outbox_events
+      where company_id = ${own.companyId} and data ->> 'change_set_id' in (${set.id}, ${other.id})`;
+    expect(events.every((row) => row.test_mode)).toBe(true);
+  });
+
+  test('is in live mode otherwise, and cannot name another mode than these two', async () => {
+    const set = await propose([{ method: 'POST', path: records, body: { name: unique() } }], {}, own.key);
+    expect((await approve(set, inTestMode)).status).toBe(404);
+    expect((await approve(set, { token: inTestMode.token, query: { environment: 'both' } })).status).toBe(400);
+    expect(
+      (await approve(set, { token: inTestMode.token, query: { environment: 'live' } })).body.data.change_set.status,
+    ).toBe('applied');
+  });
+
+  test('is the only credential that can name another mode than its own', async () => {
+    const set = await propose([{ method: 'POST', path: records, body: { name: unique() } }], {}, own.testKey);
+    const answer = await call('GET', `${path}/${set.id}`, { key: own.key, query: { environment: 'test' } });
+    expect(answer).toMatchObject({
+      status: 400,
+      body: { error: { details: { fields: [{ field: 'environment', code: 'INVALID_OPTION', allowed: ['live'] }] } } },
+    });
+    await expectStatus(200, 'GET', `${path}/${set.id}`, { key: own.testKey, query: { environment: 'test' } });
+    const other = await adminToken(await newTenant());
+    expect((await approve(set, { ...inTestMode, token: other })).status).toBe(404);
+  });
+});
+
+test('an approval in a workspace without a subscription is rejected like other writes, and applies nothing', async () => {
+  const unpaid = await newTenant();
+  const name = unique();
+  const operations = [{ method: 'POST', path: records, body: { name } }];
+  const sets = [await propose(operations, {}, unpaid.key), await propose(operations, {}, unpaid.testKey)];
+  const session = await adminToken(unpaid);
+  await subscribed(unpaid, 'live', { status: 'canceled', ended_at: new Date(Date.now() - 86_400_000) });
+  const write = await call('POST', records, { key: unpaid.key, body: { name }, idempotencyKey: true });
+  expect(write.status).toBe(402);
+  for (const [index, environment] of ['live', 'test'].entries()) {
+    const answer = await approve(sets[index] ?? {}, { token: session, query: { environment } });
+    expect([answer.status, answer.body.error]).toEqual([402, write.body.error]);
+    expect(answer.headers.get('x-quota-remaining')).toBe(write.headers.get('x-quota-remaining'));
+  }
+  const left = await database()`
+    select status from change_sets where company_id = ${unpaid.companyId}
+    union all select 'written' from accounts where company_id = ${unpaid.companyId}`;
+  expect(left).toEqual([{ status: 'pending' }, { status: 'pending' }]);
 });
 
 test('a set expires, cannot be approved afterwards, and has one outcome against an approval', async () => {

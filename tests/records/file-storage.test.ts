@@ -1,55 +1,33 @@
 // Attachments in S3 storage: the same guarantees, and the STORAGE setting.
 import { mkdtempSync, readdirSync, rmSync } from 'node:fs';
-import type { Server } from 'node:http';
-import { createRequire } from 'node:module';
-import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from 'vitest';
 import { readConfig } from '../../runtime/config.ts';
 import { call, expectStatus, type Json, useServer } from '../support/client.ts';
 import { besideCommon } from '../support/databases.ts';
+import { ObjectStore } from '../support/object-store.ts';
 import { createRecord, recordsPath } from '../support/records.ts';
 import { startServer, type TestServer } from '../support/servers.ts';
 import { testSettings } from '../support/setup.ts';
 import { database, newTenant, type Tenant } from '../support/tenants.ts';
 import { fileForm } from '../support/uploads.ts';
 
-interface Store {
-  run(): Promise<AddressInfo>;
-  close(): Promise<void>;
-  httpServer: Server;
-}
-
-const StoreServer = createRequire(import.meta.url)('s3rver') as new (options: object) => Store;
-
 const folder = mkdtempSync(join(tmpdir(), 'crm-storage-'));
-let port = 0;
-let store: Store;
+let store: ObjectStore;
 let server: TestServer;
 let tenant: Tenant;
 let key: string;
 let path: string;
 
-async function startStore(): Promise<void> {
-  store = new StoreServer({
-    port,
-    address: '127.0.0.1',
-    silent: true,
-    directory: join(folder, 'store'),
-    configureBuckets: [{ name: 'files' }],
-  });
-  port = (await store.run()).port;
-}
-
 beforeAll(async () => {
-  await startStore();
+  store = await ObjectStore.start(join(folder, 'store'));
   server = await startServer({
     ...testSettings,
     ...besideCommon(),
     DATA_DIR: folder,
     DATABASE_POOL: '2',
-    STORAGE: `s3://S3RVER:S3RVER@127.0.0.1:${port}/files?tls=0&region=eu-central-1`,
+    STORAGE: store.address,
   });
   useServer(server.url);
   tenant = await newTenant();
@@ -112,7 +90,7 @@ describe('a store that speaks S3', () => {
     const answer = await call('POST', path, { key, ...form });
     expect([answer.status, answer.body.error.code]).toEqual([503, 'SERVICE_UNAVAILABLE']);
     expect((await expectStatus(200, 'GET', path, { key })).body.data.attachments).toHaveLength(before);
-    await startStore();
+    await store.restart();
     await expectStatus(201, 'POST', path, { key, ...form });
   });
 

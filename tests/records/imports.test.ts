@@ -286,6 +286,7 @@ describe('a form with options and a file', () => {
       status: 'queued',
       mapping: { name: 'name', Town: 'city' },
       file: { name: 'accounts.csv', bytes: 16 + name.length },
+      percent: null,
     });
     expect(await ended(created.id)).toMatchObject({ status: 'completed', counts: { created: 1, failed: 0 } });
     expect((await named(name))[0]).toMatchObject({ city: 'Rome' });
@@ -294,6 +295,18 @@ describe('a form with options and a file', () => {
       where company_id = ${tenant.companyId} and metadata->>'import_id' = ${created.id} and actor_kind = 'api_key' and record_id is null
       order by action`;
     expect(audit.map(({ action }) => action)).toEqual(['import.create', 'import.start', 'import.upload']);
+  });
+
+  test('keeps the name of the file, whatever it is', async () => {
+    const answer = await send([buildOptions({ dry_run: true }), filePart('name\nA\n', 'file')]);
+    const { import: created } = answer.body.data;
+    expect([answer.status, created.file.name]).toEqual([201, 'file']);
+    expect((await ended(created.id)).file.name).toBe('file');
+    const { id } = await create({});
+    await upload(id, 'name\nA\n');
+    expect((await read(id)).file.name).toBe(null);
+    const part = await call('POST', `${path}/${id}/parts?number=1`, { key, ...form([filePart('name\nA\n', 'file')]) });
+    expect([part.status, (await read(id)).file.name]).toEqual([200, 'file']);
   });
 
   test('can have the options as a file, and files up to 10 MB', async () => {

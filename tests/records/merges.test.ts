@@ -359,7 +359,17 @@ test('a dry run answers the same and changes nothing', async () => {
     merge: { id: null, moved: { notes: 1 } },
   });
   expect(await snapshot()).toEqual(before);
-  const { merge: made } = await merge('accounts', source.id, target.id);
+  // The flag and the header are one dry run: neither stores anything under the key.
+  const idempotencyKey = `dry-${randomUUID()}`;
+  const flag = await tryMerge('accounts', source.id, { into_id: target.id, dry_run: true }, { idempotencyKey });
+  const headers = { 'dry-run': 'true' };
+  const header = await tryMerge('accounts', source.id, { into_id: target.id }, { idempotencyKey, headers });
+  expect(flag.body.meta).toMatchObject({ dry_run: true, would: header.body.meta.would });
+  expect(flag.body.data.record.city).toBe(header.body.data.record.city);
+  const refused = await tryMerge('accounts', source.id, { into_id: source.id, dry_run: true });
+  expect([refused.status, refused.body.meta.dry_run]).toEqual([409, true]);
+  const { merge: made } = (await tryMerge('accounts', source.id, { into_id: target.id }, { idempotencyKey })).body.data;
+  expect(made.id).not.toBe(null);
   const merged = await snapshot();
   expect(await undo(made.id, { dry_run: true })).toMatchObject({ dry_run: true, target: { city: null } });
   expect(await snapshot()).toEqual(merged);

@@ -293,6 +293,30 @@ describe('a list with a view', () => {
     expect(namesIn(await list(key, { view: view.id }))).toEqual(['Dill']);
   });
 
+  test('accepts the deepest filter that a list accepts', async () => {
+    const { key } = await newTenant();
+    await accounts(key);
+    const isNew = { field: 'created_at', op: 'gte', value: { relative: 'last_7_days' } };
+    const own = { and: [inBerlin, { or: [isLarge, { not: isNew }] }] };
+    const related = { and: [isLarge, { not: { link: 'deals', any: { not: isNew } } }, inBerlin] };
+    for (const [index, filter] of [own, related].entries()) {
+      const body = { name: `Deep ${index}`, filter };
+      const view = await save({ key }, { ...body, name: 'Before it is changed', filter: inBerlin });
+      const changed = await expectStatus(200, 'PATCH', `${path}/${view.id}`, { key, body });
+      expect(changed.body.data.view.filter).toEqual(filter);
+      expect(await save({ key }, { ...body, name: `${body.name} again` })).toMatchObject({ filter, problems: [] });
+      const found = namesIn(await list(key, { view: view.id }));
+      expect(found).toEqual(['Chili', 'Birke']);
+      expect(found).toEqual(namesIn(await list(key, { filter: JSON.stringify(filter) })));
+    }
+    const deeper = { and: [{ or: [{ not: { or: [inBerlin] } }] }] };
+    const refused = await expectStatus(400, 'POST', path, {
+      key,
+      body: { object: 'accounts', name: 'Deeper', filter: deeper },
+    });
+    expect(listProblems(refused.body.error)).toEqual(['filter INVALID_FORMAT']);
+  });
+
   test('counts the levels and conditions of both filters together', async () => {
     const { key } = await newTenant();
     await accounts(key);

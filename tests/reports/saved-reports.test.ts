@@ -293,6 +293,31 @@ describe('the results of a saved report', () => {
     }
   });
 
+  test('follow the deepest filter that a list accepts', async () => {
+    const { key } = await newTenant();
+    await deals(key, { priority: 1 }, { priority: 2 }, { priority: 3, name: 'Chairs' });
+    const isNew = { field: 'created_at', op: 'gte', value: { relative: 'last_7_days' } };
+    const isSeats = { field: 'name', op: 'eq', value: 'Seats' };
+    const withoutTasks = {
+      link: 'tasks',
+      none: { not: { or: [{ field: 'created_at', op: 'lt', value: { relative: 'today' } }] } },
+    };
+    for (const filter of [
+      { and: [isSeats, { or: [{ field: 'priority', op: 'eq', value: 2 }, { not: isNew }] }] },
+      { and: [{ field: 'priority', op: 'eq', value: 2 }, withoutTasks] },
+    ]) {
+      const report = await save(
+        { key },
+        { name: JSON.stringify(Object.keys(filter.and[1] ?? {})), config: { filter } },
+      );
+      expect(report.config.filter).toEqual(filter);
+      expect((await readResults(key, report)).total.count).toBe(1);
+      const body = { object: 'deals', filter };
+      const { data } = (await expectStatus(200, 'POST', '/v1/reports/query', { key, body })).body;
+      expect(data.total.count).toBe(1);
+    }
+  });
+
   test('cover the records of the mode and of the visibility of the reader', async () => {
     const tenant = await newTenant();
     const branchId = randomUUID();

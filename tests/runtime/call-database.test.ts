@@ -24,6 +24,7 @@ async function openCall(): Promise<BoundDatabase> {
   const caller = { ...buildAnonymousCaller({ requestId: 'r', ip: '', userAgent: null }), companyId: tenant.companyId };
   const context: CallContext = {
     caller,
+    arrivedAt: new Date(),
     now: new Date(),
     configVersion: 1,
     deadline: new Deadline(),

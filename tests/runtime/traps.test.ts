@@ -411,6 +411,7 @@ describe('the OpenAPI document', () => {
     ['x-secret-answer', 1],
     ['x-hashes-password', 1],
     ['x-acts-outside', 1],
+    ['x-real-time', 1],
     ['x-dry-run', 1],
     ['x-unpaid', 1],
     ['x-before-password-change', 1],

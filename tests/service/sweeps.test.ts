@@ -18,8 +18,10 @@ import { sweepReverts } from '../../db/records/reverts.ts';
 import { completeBookings } from '../../db/scheduling/bookings.ts';
 import { sweepHeldTimes, sweepReservations } from '../../db/scheduling/reservations.ts';
 import { sweepClocks, sweepNotifications } from '../../db/settings/sla-due.ts';
+import { deliverMails } from '../../jobs/messaging/mail.ts';
 import { newLoggedRequest } from '../support/arranged-ids.ts';
 import { dropDatabase, newDatabase } from '../support/databases.ts';
+import { buildJobContext } from '../support/job-runs.ts';
 import { newSentForm } from '../support/sessions.ts';
 import { database, newTenant, type Tenant, useDatabase } from '../support/tenants.ts';
 
@@ -248,7 +250,7 @@ test('completes bookings a quarter of an hour after their end, and not before', 
           const isOver = status === 'confirmed' && minutes === 16;
           made.set(await add(tenant, testMode, status, minutes), isOver ? 'completed' : status);
         }
-  await pool.use((sql) => completeBookings(sql, 1000, new Date()));
+  await pool.use((sql) => completeBookings(sql, 1000, { now: new Date() }));
   const rows = await database()`select id, status from bookings where id = any(${[...made.keys()]}::uuid[])`;
   expect(new Map(rows.map(({ id, status }) => [id, status]))).toEqual(made);
 });
@@ -301,18 +303,39 @@ test('keeps a stored response that is replaced while the sweep removes the old o
   expect(await database()`select from idempotency_records where key = ${key}`).toHaveLength(1);
 });
 
-test('assigns each due mail to one of two concurrent servers', async () => {
-  const [tenant] = tenants as [Tenant];
-  const due = new Date(Date.now() - 3_600_000);
+/** Adds five queued mails. @returns their ids */
+async function addQueuedMails(tenant: Tenant, due: Date): Promise<string[]> {
   const ids: string[] = [];
   for (let count = 0; count < 5; count += 1) {
     const id = await addMail(tenant, false, 0);
     await database()`update mails set status = 'queued', next_attempt_at = ${due} where company_id = ${tenant.companyId} and id = ${id}`;
     ids.push(id);
   }
+  return ids;
+}
+
+test('assigns each due mail to one of two concurrent servers', async () => {
+  const [tenant] = tenants as [Tenant];
+  const due = new Date(Date.now() - 3_600_000);
+  const ids = await addQueuedMails(tenant, due);
   // The due time precedes that of any mail of other tests.
   const at = new Date(due.getTime() + 1);
   const taken = await Promise.all([1, 2].map(() => pool.use((sql) => takeMails(sql, 5, 600_000, at))));
   expect(taken.flatMap((each) => each.taken.map(({ id }) => id)).sort()).toEqual(ids.sort());
   for (const { attempts } of taken.flatMap((each) => each.taken)) expect(attempts).toBe(1);
+});
+
+test('ends the delivery of mails if others hold a full batch of due ones', async () => {
+  const [tenant] = tenants as [Tenant];
+  const ids = await addQueuedMails(tenant, new Date(Date.now() - 7_200_000));
+  const held = await database().reserve();
+  await held`begin`;
+  await held`select from mails where company_id = ${tenant.companyId} and id = any(${ids}::uuid[]) for update`;
+  const services = { transport: undefined, from: '', dashboardUrl: '', decrypt: (sealed: string) => sealed };
+  await deliverMails(buildJobContext('mails', { platform: pool, tenants: pool }), services);
+  await held`rollback`;
+  held.release();
+  const left = await database()`
+    select distinct status, attempts from mails where company_id = ${tenant.companyId} and id = any(${ids}::uuid[])`;
+  expect([...left]).toEqual([{ status: 'queued', attempts: 0 }]);
 });

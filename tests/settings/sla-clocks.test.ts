@@ -512,7 +512,7 @@ test('finds clocks by an index in every statement', async () => {
   const ofRecord = 'using sla_clocks_open on sla_clocks';
   const byId = 'using sla_clocks_pkey on sla_clocks';
   const found = {
-    due: await plan('crm_platform', (sql) => findDueScopes(sql, [], now)),
+    due: await plan('crm_platform', (sql) => findDueScopes(sql, [], { now })),
     taken: await plan('crm_app', (sql) => takeDueClocks(sql, scope, 200, now)),
     answered: await plan('crm_app', (sql) => answerClocks(sql, scope, { contacts, restarted: () => [] }, now)),
     changed: await plan('crm_app', (sql) => changeClocks(sql, scope, [change], now)),

@@ -98,3 +98,23 @@ export async function fillLead(of: Tenant, id: string): Promise<void> {
       values (${companyId}, false, gen_random_uuid(), ${workforce}, ${ended ? 'completed' : 'waiting'}, 'leads', ${id}, '{}', '[]', false, 0, 0,
         'system', 'tests', now(), ${ended ? new Date() : null})`;
 }
+
+/** Adds so much to a lead that its merge takes a job: notes, and deals that refer to it, as copies of one that does. */
+export async function addManyItems(
+  { companyId }: Pick<Tenant, 'companyId'>,
+  id: string,
+  { notes, deals }: { notes: number; deals: number },
+  testMode = false,
+): Promise<void> {
+  const sql = database();
+  await sql`
+    insert into notes (company_id, test_mode, id, object, record_id, content, created_by_kind, created_by_id, created_at, updated_at)
+    select ${companyId}, ${testMode}, gen_random_uuid(), 'leads', ${id}, 'A note', 'system', 'test', now(), now()
+    from generate_series(1, ${notes}::int)`;
+  await sql`
+    insert into deals (company_id, test_mode, id, name, pipeline_id, stage_id, lead_id, created_by_kind, created_by_id, updated_by_id, created_at, updated_at)
+    select company_id, test_mode, gen_random_uuid(), name, pipeline_id, stage_id, lead_id, created_by_kind, created_by_id, created_by_id,
+      created_at, updated_at
+    from deals r, generate_series(1, ${deals}::int)
+    where r.company_id = ${companyId} and r.test_mode = ${testMode} and r.lead_id = ${id}`;
+}

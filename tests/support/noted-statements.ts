@@ -18,7 +18,7 @@ const settings = [
   'pg_stat_statements.max=200000',
   'pg_stat_statements.track_utility=off',
   // Each server of a test file has about twenty connections, and several files run concurrently.
-  'max_connections=400',
+  'max_connections=600',
 ];
 
 export async function startNoting(folder: string): Promise<EmbeddedDatabase> {

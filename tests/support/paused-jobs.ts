@@ -28,6 +28,11 @@ export class PausedJobs {
     return new PausedJobs(url, server);
   }
 
+  /** Returns the log of the server so far. */
+  output(): string {
+    return this.#server.output();
+  }
+
   async close(): Promise<void> {
     useServer(undefined);
     await useDatabase(undefined);

@@ -142,6 +142,6 @@ export async function leftBehind(recordId: string): Promise<LeftBehind> {
   const audit = await sql`
     select action, object, changes, metadata, actor_kind, test_mode from audit_logs where record_id = ${recordId} order by seq`;
   const events = await sql`
-    select event, data, test_mode from ${recordedEvents(sql)} where data ->> 'record_id' = ${recordId} order by id`;
+    select event, data, test_mode from ${recordedEvents(sql, recordId)} order by id`;
   return { audit: [...audit], events: [...events] };
 }

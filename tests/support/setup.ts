@@ -1,8 +1,9 @@
 // Before all tests: one PostgreSQL and one server. After them: the coverage table and checks.
-import { execFileSync } from 'node:child_process';
+import { execFile } from 'node:child_process';
 import { mkdirSync, readFileSync, rmSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
 import postgres from 'postgres';
 import type { TestProject } from 'vitest/node';
 import { isWholeRun, reportCoverage } from './coverage.ts';
@@ -46,6 +47,10 @@ async function arrange(url: string): Promise<void> {
   // nothing here.
   await sql`set scram_iterations = 1`;
   await sql.unsafe(`alter user current_user password '${new URL(url).password}'`);
+  // Tests look for what a call or a record left behind, in the tables of all tests.
+  await sql`create index on audit_logs (request_id)`;
+  await sql`create index on audit_logs (record_id)`;
+  await sql`create index on feed_events (record_id)`;
   for (const role of triedRoles) await sql`create role ${sql(tried(role))} in role ${sql(role)}`;
   await sql.end();
 }
@@ -76,8 +81,8 @@ export default async function setup(project: TestProject): Promise<() => Promise
   const logFile = resolve(folder, 'server.log');
   const secretKey = '5e'.repeat(32);
   // Servers that run from the sources serve what was rendered before they started.
-  execFileSync(process.execPath, [fileURLToPath(new URL('../../site/main.ts', import.meta.url))]);
-  const database = await startNoting(folder);
+  const renderer = fileURLToPath(new URL('../../site/main.ts', import.meta.url));
+  const [database] = await Promise.all([startNoting(folder), promisify(execFile)(process.execPath, [renderer])]);
   const settings = { ...testSettings, DATABASE_URL: database.url, SECRET_KEY: secretKey, DATA_DIR: folder };
   // Tests run the sweeps themselves. A sweep of the server could delete what they count.
   const server = await startServer({ ...settings, PAUSED_JOBS: 'sweeps' }, { logFile }).catch(

@@ -92,6 +92,28 @@ describe('every body', () => {
     expect(await reasonFor(body)).toBe(reason);
   });
 
+  const inFilter = (levels: number): string => `{"and":[${'{"not":'.repeat(levels - 1)}1${'}'.repeat(levels - 1)}]}`;
+  test.each([
+    ['/v1/views', '"filter"', ''],
+    ['/v1/exports', '"filter"', ''],
+    ['/v1/webhooks', '"filter"', ''],
+    ['/v1/campaigns', '"filter"', ''],
+    ['/v1/reports/query', '"filter"', ''],
+    ['/v1/reports/saved', '"config":{"filter"', '}'],
+    ['/v1/workforces', '"stop_when"', ''],
+    ['/v1/workforces', '"steps":[{"condition"', '}]'],
+  ])('counts 6 levels of objects in a filter on its own, of POST %s with %s', async (path, before, after) => {
+    const findReason = async (rawBody: string): Promise<string | undefined> =>
+      (await call('POST', path, { key: tenant.key, rawBody, idempotencyKey: true })).body.error.details.reason;
+    expect(await findReason(`{${before}:${inFilter(6)}${after}}`)).not.toBe('nesting_too_deep');
+    expect(await findReason(`{${before}:${inFilter(7)}${after}}`)).toBe('nesting_too_deep');
+    expect(await findReason(`{${before}:{"and":[[[[[1]]]]]}${after}}`)).not.toBe('nesting_too_deep');
+    expect(await findReason(`{${before}:{"and":[[[[[[1]]]]]]}${after}}`)).toBe('nesting_too_deep');
+    // Other members count as before, also if they have the name of a filter.
+    const other = `{"other":{${before}:${inFilter(6)}${after}}}`;
+    expect(await findReason(other)).toBe('nesting_too_deep');
+  });
+
   const keys = (count: number): string => `{${Array.from({ length: count }, (_, index) => `"k${index}":1`).join(',')}}`;
   test.each([
     [99, undefined],

@@ -31,11 +31,15 @@ const refused: Record<string, string> = {
   'getExportContent: curl': 'its link is signed by the server, and works for a day',
 };
 
-/** Reads first, deletions last, and then the reset, so that each sample finds what it names. */
+/**
+ * Reads first, deletions last, and then what changes all of test mode, so that each sample finds
+ * what it names.
+ */
 const order = ['GET', 'POST', 'PUT', 'PATCH', 'DELETE'];
+const last = ['advanceTestClock', 'resetTestClock', 'resetTestMode'];
 
 const getPlace = ({ id, method }: { id: string; method: string }): number =>
-  id === 'resetTestMode' ? order.length : order.indexOf(method);
+  last.includes(id) ? order.length + last.indexOf(id) : order.indexOf(method);
 
 const samples: Sample[] = operations
   .toSorted((a, b) => getPlace(a) - getPlace(b))
@@ -90,6 +94,9 @@ afterAll(async () => {
   await server?.stop();
   rmSync(folder, { recursive: true, force: true });
 });
+
+/** Samples with this path change the time of test mode, which others must not see. */
+const clockPath = '/v1/test-mode/clock';
 
 /** Returns a new session of the demo's administrator. */
 async function signIn(): Promise<string> {
@@ -207,7 +214,9 @@ test('lets an agent propose, approves it and undoes it with the commands of the 
 test('runs the samples of the introduction with the printed key and sign-in', async () => {
   const fenced = [...(document.info.description ?? '').matchAll(/```(\w*)\n(.*?)```/gs)];
   // tests/sdk/package.test.ts compiles the blocks in a programming language.
-  const blocks = fenced.filter(([, language]) => language === '').map(([, , block]) => block ?? '');
+  const blocks = fenced
+    .filter(([, language, block]) => language === '' && !block?.includes(clockPath))
+    .map(([, , block]) => block ?? '');
   const commands = blocks.map((block) => block.replaceAll(/^export .*….*$/gm, ''));
   const env = {
     API_KEY: kept.printed,
@@ -242,6 +251,21 @@ test('runs the samples of the introduction with the printed key and sign-in', as
   const imports = outputs.at(-1)?.answer.match(/"created":(true|false)/g);
   expect(imports).toEqual(['"created":true', '"created":true', '"created":false', '"created":false']);
   expect(outputs[1]?.answer).toMatch(/"key":"svc_live_[0-9a-f]{32}"/);
+});
+
+// After the others, because it changes the time of test mode.
+test('tests without waiting with the commands of its guide', async () => {
+  const commands = /```\n([^`]*test-mode\/clock[^`]*)```/.exec(document.info.description ?? '')?.[1] ?? '';
+  const started = Date.now();
+  const { statuses, answer } = await inShell(commands, { TEST_API_KEY: kept.test });
+  expect(new Set(statuses)).toEqual(new Set(['200', '201', '404']));
+  const lines = answer.trim().split(/(?<=})\n?(?={"success")/);
+  const { period_start, period_end } = JSON.parse(lines.find((line) => line.includes('"period_end"')) ?? '{}').data
+    .subscription;
+  expect(new Date(period_end).getTime() - started).toBeGreaterThan(42 * 86_400_000);
+  expect(new Date(period_start).getTime()).toBeGreaterThan(started);
+  expect(answer).toContain('sla.breached');
+  expect(JSON.parse(lines.at(-1) ?? '{}').data.clock).toMatchObject({ offset_seconds: 0 });
 });
 
 describe('the curl sample', () => {

@@ -45,7 +45,7 @@ async function catchError(call: Promise<unknown>): Promise<CrmError> {
 /** Returns the data of a record's events of one name, as webhooks send it. */
 async function readEvents(name: string, recordId: string): Promise<Record<string, unknown>[]> {
   const rows = await database()`
-    select data from ${recordedEvents(database())} where event = ${name} and data ->> 'record_id' = ${recordId} order by id`;
+    select data from ${recordedEvents(database(), recordId)} where event = ${name} order by id`;
   return rows.map((row) => row.data);
 }
 

@@ -1,28 +1,27 @@
 // API keys of the workspace. A key is shown once, after it is created.
-import { moduleActions } from '../../domain/access/scopes.ts';
 import type { PageResponse } from '../../runtime/http/page-routes.ts';
 import { type Html, html, isolateText } from '../../runtime/pages/html.ts';
 import {
+  badge,
   doneMessage,
-  errorSummary,
+  emptyState,
   factList,
-  field,
-  form,
   formatTime,
   nextPageLink,
-  parseNumber,
-  splitLines,
-  submitOrShowAgain,
-  type Typed,
   table,
-} from '../pages/forms.ts';
+  tabs,
+} from '../pages/components.ts';
+import { errorSummary, field, form, parseNumber, splitLines, submitOrShowAgain, type Typed } from '../pages/forms.ts';
 import { consolePage } from '../pages/layout.ts';
 import { ask, buildAddress, type ConsoleParts, type Data, type PersonalRequest, type Show } from '../pages/requests.ts';
 import { formKey, type Made, makeOnce, showOnce } from '../pages/shown-once.ts';
+import { readScopes, scopeFields } from './scope-choice.ts';
 
 type ApiKey = Data<'getApiKey'>['api_key'];
 
 const home = '/console/api-keys';
+const keyTones = { active: 'good', expired: 'warning', revoked: 'bad' } as const;
+const keyBadge = (status: ApiKey['status']): Html => badge(status, keyTones[status]);
 const doneMessages = {
   revoked: 'The API key is revoked. Requests with it are rejected from now on.',
   saved: 'The write mode is saved. It applies from the next request with the API key.',
@@ -42,38 +41,25 @@ export const showKeys: Show = async (parts, request) => {
   const rows = keys.map((key) => [
     html`<a href="${buildAddress(`${home}/${key.id}`, request.testMode)}">${isolateText(key.name)}</a>`,
     html`<code>${key.prefix}…${key.last4}</code>`,
-    key.status,
+    keyBadge(key.status),
     formatTime(key.last_used_at, 'never'),
     formatTime(key.expires_at, 'never'),
   ]);
   const body = html`${doneMessage(request, doneMessages)}
-<p><a href="${buildAddress(`${home}/new`, request.testMode)}">Create API key</a></p>
-${filter(request, status)}
-${keys.length === 0 ? html`<p>No API keys.</p>` : table('API keys', ['Name', 'Key', 'Status', 'Last used', 'Expires'], rows)}
+<p><a class="button" href="${buildAddress(`${home}/new`, request.testMode)}">Create API key</a></p>
+${tabs(request, { path: home, parameter: 'status', shown: statuses, current: status })}
+${keys.length === 0 ? emptyState('No API keys.') : table('API keys', ['Name', 'Key', 'Status', 'Last used', 'Expires'], rows)}
 ${nextPageLink(buildAddress(home, request.testMode, { status, cursor: next ?? '' }), next)}`;
   return consolePage(request, 200, 'API keys', body);
 };
 
-const filter = (
-  { testMode }: PersonalRequest,
-  status: string,
-): Html => html`<form method="get" action="${home}" class="inline">
-${testMode ? html`<input type="hidden" name="mode" value="test">` : null}
-${field('status', 'Status', {}, { choices: statuses, value: status })}
-<button class="quiet">Show</button>
-</form>`;
-
 export const newKey: Show = async (_, request) => newKeyPage(request, 200);
 
 function newKeyPage(request: PersonalRequest, status: number, typed: Typed = {}): PageResponse {
-  const scopes = Object.entries(moduleActions).map(
-    ([module, actions]) => html`<li><code>${actions.map((action) => `${module}:${action}`).join(', ')}</code></li>`,
-  );
   const fields = html`${formKey()}
 ${field('name', 'Name', typed, { required: true, maxlength: 100, hint: 'Shown in lists and in the audit log.' })}
 ${field('environment', 'Environment', typed, { choices: environments, value: request.testMode ? 'test' : 'live' })}
-${field('scopes', 'Scopes', typed, { long: true, required: true, hint: 'What the key can do. One scope per line, such as leads:create. leads:* grants all actions on leads, * grants everything.' })}
-<details><summary>Available scopes</summary><ul>${scopes}<li><code>object:name:view</code> and similar for custom objects</li></ul></details>
+${scopeFields(request, typed, `${home}/new`)}
 ${field('ip_allowlist', 'IP allowlist', typed, { long: true, hint: 'One IP address or network per line, such as 203.0.113.0/24. Leave empty to allow any address.' })}
 ${field('expires_at', 'Expires on', typed, { type: 'date', hint: 'At the start of this day in UTC. Leave empty for no expiry.' })}
 ${field('rate_limit_per_minute', 'Requests per minute and endpoint', typed, { type: 'number', value: '60', min: 1, max: 6000 })}
@@ -95,7 +81,7 @@ export const mintKey: Show = (parts, request) => {
   const body = {
     name: given.get('name') ?? '',
     environment: given.get('environment') ?? '',
-    scopes: splitLines(given.get('scopes')),
+    scopes: readScopes(given),
     ip_allowlist: splitLines(given.get('ip_allowlist')),
     expires_at: expires === '' ? null : `${expires}T00:00:00Z`,
     rate_limit_per_minute: parseNumber(given.get('rate_limit_per_minute')),
@@ -163,7 +149,7 @@ ${key.status === 'revoked' ? null : revoke}`;
 const renderFacts = (key: ApiKey): Html =>
   factList({
     Key: html`<code>${key.prefix}…${key.last4}</code>`,
-    Status: key.status,
+    Status: keyBadge(key.status),
     Environment: key.environment,
     Scopes: html`<code>${key.scopes.join(' ')}</code>`,
     'IP allowlist': key.ip_allowlist.length === 0 ? 'any address' : key.ip_allowlist.join(' '),

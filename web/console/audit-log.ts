@@ -1,6 +1,8 @@
 // The audit log: who did what and when, and everything that one request did.
 import { type Html, html, isolateText } from '../../runtime/pages/html.ts';
-import { errorSummary, field, formatTime, nextPageLink, submitOrShowAgain, type Typed, table } from '../pages/forms.ts';
+import { changesTable } from '../pages/changes.ts';
+import { emptyState, formatDay, formatTime, nextPageLink, table } from '../pages/components.ts';
+import { errorSummary, field, submitOrShowAgain, type Typed } from '../pages/forms.ts';
 import { consolePage } from '../pages/layout.ts';
 import { ask, buildAddress, type ConsoleParts, type Data, type PersonalRequest, type Show } from '../pages/requests.ts';
 
@@ -30,27 +32,35 @@ async function auditPage(parts: ConsoleParts, request: PersonalRequest) {
   const { audit_logs: logs, next_cursor: next } = await ask(parts, request, 'listAuditLogs', {
     query: { ...wanted, cursor, limit: '50' },
   });
-  const rows = logs.map((log) => [
-    formatTime(log.occurred_at),
-    isolateText(log.actor.name ?? log.actor.id),
-    html`<code>${log.action}</code>${renderDetails(log, testMode)}`,
-    log.record_id === null
-      ? log.object
-      : html`${log.object} <a class="id" href="${buildAddress(home, testMode, { record_id: log.record_id })}"><code>${log.record_id}</code></a>`,
-  ]);
   const nothing = next === null ? 'No matching entries.' : 'No matching entries so far. There are older entries.';
   const body = html`${filterForm(request, { form: query })}
-${rows.length === 0 ? html`<p>${nothing}</p>` : table('Audit log', ['Time', 'Actor', 'Action', 'Record'], rows)}
+${logs.length === 0 ? emptyState(nothing) : listByDay(logs, testMode)}
 ${nextPageLink(buildAddress(home, testMode, { ...wanted, cursor: next ?? '' }), next)}`;
   return consolePage(request, 200, 'Audit log', body);
 }
 
+/** Builds a table of each day. */
+function listByDay(logs: readonly AuditLog[], testMode: boolean): Html[] {
+  const days = Map.groupBy(logs, ({ occurred_at: at }) => at.slice(0, 10));
+  return [...days].map(([day, entries]) => {
+    const rows = entries.map((log) => [
+      formatTime(log.occurred_at),
+      isolateText(log.actor.name ?? log.actor.id),
+      html`<code>${log.action}</code>${renderDetails(log, testMode)}`,
+      log.record_id === null
+        ? log.object
+        : html`${log.object} <a class="id" href="${buildAddress(home, testMode, { record_id: log.record_id })}"><code>${log.record_id}</code></a>`,
+    ]);
+    return html`<h2>${formatDay(day)}</h2>${table(`Audit log of ${day}`, ['Time', 'Actor', 'Action', 'Record'], rows)}`;
+  });
+}
+
 function renderDetails({ changes, metadata, request_id: request, ip }: AuditLog, testMode: boolean): Html {
-  const shown = (given: unknown): Html | null =>
-    given === null ? null : html`<pre tabindex="0">${JSON.stringify(given, null, 1)}</pre>`;
+  const changed = changes === null ? null : changesTable('Changed fields', changes);
+  const more = metadata === null ? null : html`<pre tabindex="0">${JSON.stringify(metadata, null, 1)}</pre>`;
   return html`<details><summary>Details</summary>
-${shown(changes)}${shown(metadata)}
-<p class="note">From ${ip || 'this server'}, request <a href="${buildAddress(home, testMode, { request_id: request })}">${request}</a></p></details>`;
+${changed}${more}
+<p class="note">From ${ip || 'this server'}. <a href="${buildAddress(home, testMode, { request_id: request })}">Everything that this request did</a></p></details>`;
 }
 
 function filterForm({ testMode }: PersonalRequest, typed: Typed): Html {

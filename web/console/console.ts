@@ -17,11 +17,14 @@ import {
 import { mintKey, newKey, revokeKey, rotateKey, saveWriteMode, showKey, showKeys, showNewKey } from './api-keys.ts';
 import { revokeApp, showApps } from './apps.ts';
 import { showAuditLog } from './audit-log.ts';
+import { decideChangeSet, showChangeSet, showChangeSets } from './change-sets.ts';
 import { showForgottenPassword, showNewPassword } from './forgotten-password.ts';
+import { showHome } from './home.ts';
 import { decideDraft, decideRun, showMessages, showRun } from './messages.ts';
-import { showOverview } from './overview.ts';
 import { changePassword, showPassword } from './password.ts';
+import { changePerson, invitePerson, newPerson, showNewPersonPassword, showPeople, showPerson } from './people.ts';
 import { changePlan, openPortal, showPlan, startCheckout } from './plan.ts';
+import { showRequest, showRequests } from './request-log.ts';
 import { endOneSession, endOtherSessions, showSessions } from './sessions.ts';
 import { readSession, renewSession, signIn, signOut } from './sign-in.ts';
 import { replayDelivery, showDelivery } from './webhook-deliveries.ts';
@@ -56,7 +59,7 @@ const webhook = `/console/webhooks/(?<id>${uuid})`;
 const delivery = `${webhook}/deliveries/(?<delivery>${uuid})`;
 
 const routes: readonly Route[] = [
-  { path: '/console/?', show: showOverview },
+  { path: '/console/?', show: showHome },
   { path: '/console/sign-out', send: signOut },
   { path: '/console/messages', show: showMessages },
   { path: `/console/messages/(?<id>${uuid})`, send: decideDraft, recent: 'send' },
@@ -66,6 +69,8 @@ const routes: readonly Route[] = [
     send: decideRun,
     recent: 'send',
   },
+  { path: '/console/change-sets', show: showChangeSets },
+  { path: `/console/change-sets/(?<id>${uuid})`, show: showChangeSet, send: decideChangeSet, recent: 'send' },
   { path: '/console/api-keys', show: showKeys },
   { path: '/console/api-keys/new', show: newKey, send: mintKey, recent: 'all' },
   { path: `/console/api-keys/secret/(?<once>${uuid})`, show: showNewKey },
@@ -87,11 +92,17 @@ const routes: readonly Route[] = [
   { path: `${webhook}/(?<how>recover|replay)`, send: sendAgain },
   { path: delivery, show: showDelivery },
   { path: `${delivery}/replay`, send: replayDelivery },
+  { path: '/console/people', show: showPeople },
+  { path: '/console/people/new', show: newPerson, send: invitePerson, recent: 'all' },
+  { path: `/console/people/password/(?<once>${uuid})`, show: showNewPersonPassword },
+  { path: `/console/people/(?<id>${uuid})`, show: showPerson, send: changePerson, recent: 'send' },
   { path: '/console/plan', show: showPlan },
   { path: '/console/plan/checkout', send: startCheckout },
   { path: '/console/plan/portal', send: openPortal },
   { path: '/console/plan/change', send: changePlan },
   { path: '/console/audit-log', show: showAuditLog },
+  { path: '/console/requests', show: showRequests },
+  { path: `/console/requests/(?<id>${uuid})`, show: showRequest },
   { path: '/console/sessions', show: showSessions },
   { path: `/console/sessions/(?<id>${uuid})/end`, send: endOneSession },
   { path: '/console/sessions/end-others', send: endOtherSessions },

@@ -2,7 +2,8 @@
 import { type FieldProblem, buildProblem as problemWith, validationFailed } from '../../runtime/errors.ts';
 import type { PageResponse } from '../../runtime/http/page-routes.ts';
 import { type Html, html } from '../../runtime/pages/html.ts';
-import { doneMessage, errorSummary, field, form, submitOrShowAgain, type Typed } from '../pages/forms.ts';
+import { doneMessage } from '../pages/components.ts';
+import { errorSummary, field, form, submitOrShowAgain, type Typed } from '../pages/forms.ts';
 import { consolePage } from '../pages/layout.ts';
 import { ask, type PersonalRequest, type Show, toConsoleAddress } from '../pages/requests.ts';
 

@@ -4,19 +4,8 @@ import { type ApiError, notFound } from '../../runtime/errors.ts';
 import type { PageResponse } from '../../runtime/http/page-routes.ts';
 import { newRequestId } from '../../runtime/http/request-ids.ts';
 import { type Html, html, renderHost } from '../../runtime/pages/html.ts';
-import {
-  changing,
-  doneMessage,
-  errorSummary,
-  factList,
-  field,
-  form,
-  formatTime,
-  parseNumber,
-  submitOrShowAgain,
-  type Typed,
-  table,
-} from '../pages/forms.ts';
+import { changing, doneMessage, factList, formatTime, table } from '../pages/components.ts';
+import { errorSummary, field, form, parseNumber, submitOrShowAgain, type Typed } from '../pages/forms.ts';
 import { consolePage } from '../pages/layout.ts';
 import { ask, buildAddress, type ConsoleParts, type Data, type PersonalRequest, type Show } from '../pages/requests.ts';
 

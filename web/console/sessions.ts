@@ -2,7 +2,8 @@
 import { endUserSession, endUserSessions, listUserSessions } from '../../db/access/sessions.ts';
 import { notFound } from '../../runtime/errors.ts';
 import { html, isolateText } from '../../runtime/pages/html.ts';
-import { doneMessage, form, formatTime, table } from '../pages/forms.ts';
+import { doneMessage, formatTime, table } from '../pages/components.ts';
+import { form } from '../pages/forms.ts';
 import { consolePage } from '../pages/layout.ts';
 import { act, type Show } from '../pages/requests.ts';
 

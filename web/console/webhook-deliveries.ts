@@ -2,17 +2,8 @@
 
 import type { PageResponse } from '../../runtime/http/page-routes.ts';
 import { type Html, html } from '../../runtime/pages/html.ts';
-import {
-  changing,
-  doneMessage,
-  errorSummary,
-  factList,
-  form,
-  formatTime,
-  submitOrShowAgain,
-  type Typed,
-  table,
-} from '../pages/forms.ts';
+import { changing, doneMessage, factList, formatTime, table } from '../pages/components.ts';
+import { errorSummary, form, submitOrShowAgain, type Typed } from '../pages/forms.ts';
 import { consolePage } from '../pages/layout.ts';
 import { ask, buildAddress, type ConsoleParts, type Data, type PersonalRequest, type Show } from '../pages/requests.ts';
 

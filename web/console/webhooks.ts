@@ -2,20 +2,8 @@
 
 import type { PageResponse } from '../../runtime/http/page-routes.ts';
 import { type Html, html, isolateText, renderHost } from '../../runtime/pages/html.ts';
-import {
-  checkbox,
-  doneMessage,
-  errorSummary,
-  factList,
-  field,
-  form,
-  formatTime,
-  nextPageLink,
-  splitLines,
-  submitOrShowAgain,
-  type Typed,
-  table,
-} from '../pages/forms.ts';
+import { doneMessage, factList, formatTime, nextPageLink, table } from '../pages/components.ts';
+import { checkbox, errorSummary, field, form, splitLines, submitOrShowAgain, type Typed } from '../pages/forms.ts';
 import { consolePage } from '../pages/layout.ts';
 import { ask, buildAddress, type ConsoleParts, type Data, type PersonalRequest, type Show } from '../pages/requests.ts';
 import { formKey, type Made, makeOnce, showOnce } from '../pages/shown-once.ts';

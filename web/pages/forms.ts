@@ -1,4 +1,4 @@
-// Components of console pages: forms with field errors, tables, lists and times.
+// Forms of console pages, with an error at each invalid field.
 import { ApiError, type FieldProblem } from '../../runtime/errors.ts';
 import type { PageResponse } from '../../runtime/http/page-routes.ts';
 import { type Html, html } from '../../runtime/pages/html.ts';
@@ -78,9 +78,6 @@ ${wrong.length === 0 ? null : html`<p class="problem" id="${id}-problem">${wrong
 </div>`;
 }
 
-/** Marks a temporary state. With JavaScript, the page reloads until it has changed. */
-export const changing = (state: string): Html => html`<span class="changing">${state}</span>`;
-
 /** Builds a checkbox. */
 export function checkbox(name: string, label: string, { form: typed }: Typed, isTicked = false): Html {
   const checked = typed ? typed.has(name) : isTicked;
@@ -135,44 +132,3 @@ export const parseNumber = (text: string | null): number | string | undefined =>
   if (text === null || text.trim() === '') return undefined;
   return Number.isNaN(Number(text)) ? text : Number(text);
 };
-
-type Cell = Html | string | number | null;
-
-/**
- * Builds a table. On a small screen each row is a card.
- * @param caption the label for screen readers
- */
-export function table(caption: string, columns: readonly string[], rows: readonly (readonly Cell[])[]): Html {
-  return html`<table aria-label="${caption}">
-<thead><tr>${columns.map((column) => html`<th scope="col">${column}</th>`)}</tr></thead>
-<tbody>
-${rows.map((row) => html`<tr>${row.map((cell, index) => html`<td data-label="${columns[index] ?? ''}">${cell}</td>`)}</tr>`)}
-</tbody>
-</table>`;
-}
-
-/** Builds a list of names and values. Omits null values. */
-export const factList = (given: Readonly<Record<string, Cell>>): Html =>
-  html`<dl class="facts">${Object.entries(given).flatMap(([name, value]) =>
-    value === null ? [] : [html`<dt>${name}</dt><dd>${value}</dd>`],
-  )}</dl>`;
-
-/** Formats a time to the minute. @param none the text for no time */
-export function formatTime(time: string | Date | null, none: string | null = null): Html | string | null {
-  if (time === null) return none;
-  const iso = typeof time === 'string' ? time : time.toISOString();
-  return html`<time datetime="${iso}">${iso.slice(0, 16).replace('T', ' ')} UTC</time>`;
-}
-
-/** Shows the message of a completed action. @param messages messages by action */
-export function doneMessage(
-  { query }: Pick<PersonalRequest, 'query'>,
-  messages: Readonly<Record<string, string>>,
-): Html | null {
-  const name = query.get('done') ?? '';
-  return Object.hasOwn(messages, name) ? html`<p role="status">${messages[name] ?? ''}</p>` : null;
-}
-
-/** Links to the next page of a list. @param cursor null if there is none */
-export const nextPageLink = (href: string, cursor: string | null, text = 'Older'): Html | null =>
-  cursor === null ? null : html`<p><a href="${href}">${text}</a></p>`;

@@ -41,6 +41,11 @@ export interface ConsoleParts {
   /** undefined if another OAuth issuer is used. */
   consents: Consents | undefined;
   perform: Perform;
+  /** Finds an operation of the API. @param path without a query */
+  findOperation: (
+    method: string,
+    path: string,
+  ) => { summary: string; template: string; parameters: Record<string, string> } | undefined;
   /** The public address of the server. With https, cookies are `Secure`. */
   baseUrl: () => string;
   /** False if the server sends no email. */
@@ -80,7 +85,7 @@ export const buildAddress = (path: string, testMode: boolean, more: Record<strin
 };
 
 /**
- * Returns the address of the overview. It also names live mode, because the page chooses a mode if
+ * Returns the address of the home page. It also names live mode, because the page chooses a mode if
  * none is given.
  */
 export const buildHomeAddress = (testMode: boolean): string => `/console?mode=${testMode ? 'test' : 'live'}`;

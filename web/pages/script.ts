@@ -1,4 +1,5 @@
 // Progressive enhancement of console pages: copy buttons, and reloading temporary states.
+import { createAsset } from '../../runtime/pages/assets.ts';
 
 /**
  * Polling interval in seconds, and the maximum number of polls, so that an open page does not poll
@@ -6,8 +7,11 @@
  */
 const polling = { every: 3, most: 100 };
 
-/** A module script at the end of each page. */
-export const script = `
+/** A module, which browsers run when the page is complete. */
+export const consoleScript = createAsset(
+  '/assets/console.js',
+  'text/javascript; charset=utf-8',
+  `
 for (const secret of document.querySelectorAll('.secret')) {
   if (!navigator.clipboard) break;
   const button = document.createElement('button');
@@ -31,4 +35,5 @@ for (let looked = 0; looked < ${polling.most} && document.querySelector('.changi
   // Do not replace a form while the person types.
   if (main.innerHTML === shown.innerHTML || shown.querySelector('form:focus-within')) continue;
   shown.replaceChildren(...main.childNodes);
-}`;
+}`,
+);

@@ -194,8 +194,8 @@ export interface Operations {
    * | conditions of tags, one condition each | when the record is written | relative dates, `as`, `created_by`, `updated_by`, `tags`, related records |
    * | duplicate checks | | all of it: they compare whole values |
    *
-   * In a JSON body, objects can be nested 5 levels deep. A relative date is one of these levels, so in a body it can stand
-   * below two combinators, not three. `any` and `none` are levels, too.
+   * In a JSON body, a filter may be nested as deep as here: the limit of 5 levels of objects does not include the levels of
+   * the filter, which has at most 6 of its own.
    *
    * **sort** takes up to three fields, separated by commas. A leading `-` sorts in descending order:
    * `sort=-employee_count,name`. Records without a value come last in both directions. Ties are sorted by ID. For long
@@ -329,7 +329,8 @@ export interface Operations {
    * messages, attachments and tags are not records and emit no event: remove them from your copy together with the record.
    *
    * **Concurrency.** Send the `ETag` of your copy as `If-Match` to delete only the version that you have. If someone else
-   * has changed the record, the call returns **409** CONFLICT with `details.reason` `version_mismatch`.
+   * has changed the record, the call returns **409** CONFLICT with `details.reason` `version_mismatch`. If the record is
+   * part of a [merge](#operation/mergeRecord) or its undo that is still running, the reason is `merge_running`.
    */
   deleteRecord: DryRunMethod<'deleteRecord'>;
   /**
@@ -445,8 +446,9 @@ export interface Operations {
    * object, and an `Idempotency-Key`.
    *
    * Each ID succeeds or fails on its own, and the status is **200 even if some failed**: check `failed`. An ID fails with
-   * `NOT_FOUND` if the key cannot see the record, and with `DUPLICATE_IN_BATCH` if it appears earlier in the list. Each
-   * deleted record emits `record.deleted`, and so does each activity and task that is deleted with it.
+   * `NOT_FOUND` if the key cannot see the record, with `DUPLICATE_IN_BATCH` if it appears earlier in the list, and with
+   * `CONFLICT` if the record is part of a [merge](#operation/mergeRecord) that is still running. Each deleted record emits
+   * `record.deleted`, and so does each activity and task that is deleted with it.
    *
    * Records that refer to the deleted records lose the reference and count as changed, as described for DELETE. Up to
    * 1,000 of them are changed in this call. If more refer to the deleted records altogether, the status is still 200, and
@@ -1767,8 +1769,6 @@ export interface Operations {
    *   client: the API stores it and does nothing with it.
    * - Everyone with `reports:view` sees a report with `is_shared`. Only its owner can change it, and callers with
    *   `settings:configure`. Its figures cover the records that the reader can see.
-   * - In a JSON body, objects can be nested 5 levels deep, and `config` is one of them. So combinators of its filter can be
-   *   nested two levels deep, not three, and a relative date can stand below one.
    *
    * Requires `reports:create` and a live key, because live and test mode share the definitions. As for running the report, the
    * caller may also need the view scope of the object. A workspace can have at most 200 shared reports, and each owner at most
@@ -1857,8 +1857,6 @@ export interface Operations {
    *   relative: they are evaluated each time the view is used.
    * - Everyone who can view the object can use a view with `is_shared`. Only its owner can change it, and callers with
    *   `settings:configure`.
-   * - In a JSON body, objects can be nested 5 levels deep, of which the body itself is one. A relative date is one of these
-   *   levels.
    *
    * Needs no scope of its own but the view scope of the object, and a live key, because live and test mode share the views.
    * A workspace can have at most 200 shared views, and each owner at most 200 others.
@@ -1928,10 +1926,15 @@ export interface Operations {
    * target has no running clock of its kind. It ends if the target has one, if the target has reached a final status, or
    * if it awaits the first response and the target was contacted already.
    *
-   * **Limits.** A merge moves up to 5,000 items and 1,000 references.
+   * **Large merges.** If more than 5,000 items or 1,000 references have to move, the response is 202 and the `status` of the
+   * merge is `running`. The fields and tags are merged and the source is in the trash, as in every merge. A job then moves
+   * the items and the references, some at a time, so each belongs to one of the two records and moves once. Until an item
+   * has moved, it is not listed with the target, and a record that has not moved still names the source. `remaining` counts
+   * what has to move, up to 100,000 of each kind, and [GET](#operation/getMerge) shows the progress. Until `status` is
+   * `completed`, the merge cannot be undone, and its records can be neither deleted nor merged: 409 `merge_running`.
    *
-   * With `dry_run: true` the whole merge runs and is rolled back: the response is the same, with `id` null, and nothing
-   * changes.
+   * `dry_run: true` in the body is the same as the header `Dry-Run: true`: the whole merge runs and is rolled back. The
+   * response is the same, with `id` null, and nothing changes. Of a large merge, it counts what would move.
    *
    * Requires the view, edit and delete scopes of the object. The source can be merged only once, so the call needs no
    * `Idempotency-Key`, but you can send one. `If-Match` is about the target.
@@ -1939,7 +1942,8 @@ export interface Operations {
    * - **404**: the object does not exist or its records cannot be merged; the source does not exist, or the key cannot see
    *   it. If the source was merged, `details.merged_into` is the record that it is part of now.
    * - **409** `CONFLICT`: `self_merge`: `into_id` is the record itself; `version_mismatch`: the target does not match
-   *   `If-Match`; `merge_too_large`: more has to move than above, and `details` has the `limit`.
+   *   `If-Match`; `merge_running`: one of the two is part of the merge `details.merge_id`, or of its undo, which is not
+   *   finished.
    * - **422**: `into_id` is no record of the object that the key can see; `field_choices` has a field that does not exist,
    *   is read-only, or would be empty although it is required.
    *
@@ -1961,7 +1965,8 @@ export interface Operations {
   /**
    * Get a merge
    *
-   * Returns one merge. The call itself requires no scope. **404**: there is no such merge, the key cannot view its object,
+   * Returns one merge. While its `status` is `running`, `moved` and `remaining` show the progress. The call itself requires
+   * no scope. **404**: there is no such merge, the key cannot view its object,
    * or it made neither the merge itself nor sees the user who did.
    */
   getMerge: Method<'getMerge'>;
@@ -1973,13 +1978,19 @@ export interface Operations {
    * was written since, it keeps the newer value, and `conflicts` lists it. Items added to the target since stay there.
    *
    * `warnings` says what the source can no longer have, as when [restoring](#operation/restoreDeletedRecord) a record.
-   * With `dry_run: true` the whole undo runs and is rolled back: the response is the same, and nothing changes.
+   *
+   * The undo of a large merge is 202: the source is back and the fields and tags of the target are as before, and a job moves
+   * the items and references back. Until then, the `status` of the merge is `running`, as for the merge.
+   *
+   * `dry_run: true` in the body is the same as the header `Dry-Run: true`: the whole undo runs and is rolled back. The
+   * response is the same, and nothing changes.
    *
    * The call itself requires no scope. It requires the view, edit and delete scopes of the object of the merge. A merge is
    * undone once, so the call needs no `Idempotency-Key`, but you can send one.
    *
    * - **404**: as for reading the merge; or the key cannot see the target or the source.
-   * - **409** `CONFLICT`: `not_merged`: the merge was undone; `undo_expired`: 30 days are over, or the source was removed
+   * - **409** `CONFLICT`: `not_merged`: the merge was undone; `merge_running`: the merge, or another one of its records, is
+   *   not finished; `undo_expired`: 30 days are over, or the source was removed
    *   from the trash; `merge_superseded`: the target was merged itself, or a later merge into it changed the same fields,
    *   so undo the merge `details.by` first; `related_record_deleted`: the target was deleted, so restore it first.
    * - **409** `ALREADY_EXISTS`: another record has a value of a unique field by now.
@@ -2015,7 +2026,8 @@ export interface Operations {
    * its attachments are removed, too. **This cannot be undone.**
    *
    * Requires the scope settings:configure, and the view scope of the object. **404**: no such record is in the trash, or
-   * the key could not see it when it was deleted. Emits no event: `record.deleted` was sent when the record was deleted.
+   * the key could not see it when it was deleted. **409** CONFLICT `merge_running`: the record was merged into another one,
+   * and its items are still moving. Emits no event: `record.deleted` was sent when the record was deleted.
    */
   deleteDeletedRecord: DryRunMethod<'deleteDeletedRecord'>;
   /**
@@ -3019,7 +3031,7 @@ export interface Operations {
   /**
    * List change sets
    *
-   * Returns change sets in the mode of the credential, newest first. They have no `operations`, because a set can have 100 of
+   * Returns change sets in the mode of the credential, newest first. Session tokens name it in `environment`. They have no `operations`, because a set can have 100 of
    * them with the data before and after: read [the whole set](#operation/getChangeSet) before you decide about it.
    * Sets are deleted 90 days after `expires_at`; the audit log keeps who decided about them.
    *
@@ -3059,7 +3071,7 @@ export interface Operations {
   /**
    * Get a change set with its operations
    *
-   * Returns a change set. `before` and `after` of an operation are the data of its target before and after it, as the trial found
+   * Returns a change set. With a session token, send `environment=test` for a set of a test key. `before` and `after` of an operation are the data of its target before and after it, as the trial found
    * them for the proposer; `before` is null for something new, `after` for something deleted. Secrets are left out.
    *
    * Requires `change_sets:view`, which a session token has through the roles of its user. **404**: the set does not exist, or the
@@ -3082,7 +3094,8 @@ export interface Operations {
    *
    * Approves a pending change set and applies its operations in one transaction, as the person who approves. Only people can:
    * send a session token. The person needs `change_sets:view` and the scopes of every operation. API keys and OAuth tokens are
-   * rejected with 403. Session tokens work in live mode: a set of a test key shows what would wait, until it expires or is withdrawn.
+   * rejected with 403. To approve a set of a test key, send `environment=test`: the operations then change test data only. A set
+   * of the other mode is not found.
    *
    * `digest` stands for exactly the operations that were read. The audit log names the person, and in `metadata` the proposer
    * and the set. A [revert](#tag/Reverts) of `change_set_id` undoes the changes.
@@ -3090,7 +3103,8 @@ export interface Operations {
    * If `status` is `failed` afterwards, an operation could not be applied, as `error` and the operation's own `error` say. Then
    * nothing of an atomic set was applied. Otherwise, `status` is `applied`.
    *
-   * Errors: **403**: the person lacks a scope of an operation. **409** with the reason `digest_mismatch`, `already_decided`,
+   * Errors: **402**: the workspace has no open subscription, as for writes with keys. **403**: the person lacks a scope of an
+   * operation. **409** with the reason `digest_mismatch`, `already_decided`,
    * `expired`, or `stale`: records have changed since the trial, or are out of the person's sight, or other items of a batch
    * would succeed than in the trial. `details.operations` has the indexes of their operations. A stale set stays pending.
    */
@@ -3099,7 +3113,7 @@ export interface Operations {
    * Reject a change set
    *
    * Rejects a pending change set. Only people can, with a session token, who have `change_sets:view` and the scopes of every
-   * operation. **403**: the person lacks one. **409** with the reason `already_decided` or `expired`.
+   * operation. For a set of a test key, send `environment=test`. **403**: the person lacks one. **409** with the reason `already_decided` or `expired`.
    */
   rejectChangeSet: Method<'rejectChangeSet'>;
   /**
@@ -4164,11 +4178,64 @@ export interface Operations {
    */
   listInvoices: ListMethod<'listInvoices', 'invoices'>;
   /**
+   * Get the clock of test mode
+   *
+   * Returns the time at which the test mode of the workspace lives, and how far it is ahead of the real time. `status` is
+   * `advancing` while background jobs handle what became due, and `ready` when nothing is due.
+   *
+   * Requires the scope settings:view, and a test key. **403** FORBIDDEN_SCOPE, `details.reason: test_key_required`: the key is
+   * a live key.
+   */
+  getTestClock: Method<'getTestClock'>;
+  /**
+   * Advance the clock of test mode
+   *
+   * Advances the time at which the test mode of the workspace lives, so that tests do not wait: by some seconds
+   * (`advance_seconds`), or to a time (`set_to`). From then on the clock runs on from there. It only goes forwards, and it is
+   * at most two years (63,072,000 seconds) ahead of the real time. [Test without waiting](#section/Test-without-waiting) is
+   * the guide.
+   *
+   * The response comes as soon as the clock is advanced. Background jobs then handle what became due, which takes a few
+   * seconds: read [the clock](#operation/getTestClock) until its `status` is `ready`. If a period was skipped in which several
+   * things are due in turn, such as three renewals of a subscription, all of them happen.
+   *
+   * | At the time of the clock | At the real time |
+   * |---|---|
+   * | `created_at`, `updated_at` and all other times of test data, events and webhooks | the audit log, the request log, `meta.timestamp` |
+   * | follow-ups, SLA clocks, tasks and filters with relative dates | rate limits, quotas, and the 24 hours of Idempotency-Keys |
+   * | holds, slots and bookings | imports, exports and reverts, and links to files |
+   * | trials and periods of the subscription of test mode | the time `t` in signatures of webhooks |
+   * | retries of webhooks, the timing of campaigns and messages | sessions and OAuth tokens |
+   * | test keys that expire, change sets, merges, the trash | how long sent webhooks, the feed and other records of the past are kept |
+   *
+   * A test key whose `expires_at` the clock passes is no longer valid. Live data, live keys and other workspaces are not
+   * affected. Send an `Idempotency-Key` with `advance_seconds`, so that a retry does not advance the clock twice.
+   *
+   * Requires the scope settings:configure, and a test key. **400**: neither or both of `advance_seconds` and `set_to` are sent.
+   * **403** FORBIDDEN_SCOPE, `details.reason: test_key_required`: the key is a live key. **409** CONFLICT,
+   * `details.reason: clock_backwards`: `set_to` is before the time of the clock, which is `details.now`. **422**: the clock
+   * would be more than two years ahead.
+   */
+  advanceTestClock: Method<'advanceTestClock'>;
+  /**
+   * Return test mode to the real time
+   *
+   * Sets the clock of test mode to the real time. No data is deleted, so test data keeps its times, which may be in the
+   * future: what is scheduled by the clock stays scheduled for these times, and newer records are listed behind older ones.
+   * Only waiting deliveries of webhooks are sent without delay. To start afresh, [delete all test
+   * data](#operation/resetTestMode), which also resets the clock. It can be called again; without a clock, nothing happens.
+   *
+   * Requires the scope settings:configure, and a test key. **403** FORBIDDEN_SCOPE, `details.reason: test_key_required`: the
+   * key is a live key.
+   */
+  resetTestClock: Method<'resetTestClock'>;
+  /**
    * Delete all test data
    *
    * Deletes everything that was created with test keys: all test records with their activities, tasks, notes, messages, tags
    * and attachments, including files; the responses stored for Idempotency-Keys of test calls; and the events of the test
-   * change feed, whose cursors expire (409 `cursor_expired`). Live data, settings, fields, users, keys and the audit log stay.
+   * change feed, whose cursors expire (409 `cursor_expired`). The [clock of test mode](#operation/advanceTestClock) returns to
+   * the real time. Live data, settings, fields, users, keys, webhooks, the subscription of test mode and the audit log stay.
    *
    * If you send `objects`, only the records of these objects are deleted, with the items that belong to them alone. Records
    * that are in the trash are removed for good, too; they are not counted again.
@@ -4452,5 +4519,8 @@ export const descriptions: Readonly<Record<keyof Operations, Description>> = {
   createPortalSession: { method: 'POST', path: '/v1/billing/portal-session', takesKey: true },
   getUsage: { method: 'GET', path: '/v1/usage' },
   listInvoices: { method: 'GET', path: '/v1/invoices', items: 'invoices' },
+  getTestClock: { method: 'GET', path: '/v1/test-mode/clock' },
+  advanceTestClock: { method: 'POST', path: '/v1/test-mode/clock', takesKey: true },
+  resetTestClock: { method: 'DELETE', path: '/v1/test-mode/clock' },
   resetTestMode: { method: 'POST', path: '/v1/test-mode/reset' },
 };

@@ -1,19 +1,6 @@
-// Work inside a transaction that is rolled back on its own: dry runs, and attempts that may fail.
+// Work inside a transaction that may fail, and is then rolled back on its own.
 import type { Change } from '../../runtime/handler.ts';
 import type { WriteCall } from './record-target.ts';
-
-/**
- * Runs work and rolls back what it wrote. Its audit rows and events are dropped. Its locks stay until
- * the transaction ends.
- * @throws what the work throws
- */
-export async function rehearse<T>(call: WriteCall, work: (call: WriteCall) => Promise<T>): Promise<T> {
-  const { sql } = call.db;
-  await sql`savepoint rehearsal`;
-  const { result } = await runApart(call, work);
-  await sql`rollback to savepoint rehearsal`;
-  return result;
-}
 
 /**
  * Runs work that may fail after it has written, and rolls back only what it wrote if it fails.

@@ -1,0 +1,122 @@
+// The clock of a workspace's test mode, and the work that is due by it.
+import type { Fragment } from 'postgres';
+import type { Sql } from '../client/pool.ts';
+import { completionDelay } from '../scheduling/bookings.ts';
+
+/**
+ * Advances the clock by some seconds, or sets how far it is ahead.
+ * @returns the seconds by which it is ahead now; undefined if it would go backwards, which changes
+ * nothing
+ */
+export async function advanceClock(
+  sql: Sql,
+  companyId: string,
+  change: { by: number } | { to: number },
+): Promise<number | undefined> {
+  const [amount, after] =
+    'by' in change
+      ? [change.by, sql`test_clocks.ahead_seconds + excluded.ahead_seconds`]
+      : [change.to, sql`excluded.ahead_seconds`];
+  const [row] = await sql<{ aheadSeconds: number }[]>`
+    insert into test_clocks (company_id, ahead_seconds) values (${companyId}, ${amount})
+    on conflict (company_id) do update set ahead_seconds = ${after} where test_clocks.ahead_seconds <= ${after}
+    returning ahead_seconds`;
+  return row?.aheadSeconds;
+}
+
+/**
+ * Returns the clock to the real time. Webhooks of test mode continue from there: otherwise, they
+ * would wait for times of the clock, and ignore events before they were created by it.
+ * @returns the seconds by which it was ahead
+ */
+export async function removeClock(sql: Sql, companyId: string, now: Date): Promise<number> {
+  const [row] = await sql<{ aheadSeconds: number }[]>`
+    delete from test_clocks where company_id = ${companyId} returning ahead_seconds`;
+  if (!row) return 0;
+  await sql`
+    update webhook_subscriptions
+    set created_at = least(created_at, ${now}), due_at = case when disabled_at is null then ${now}::timestamptz end, recent_attempts = '{}',
+      failing_since = least(failing_since, ${now}), warned_at = least(warned_at, ${now}), probing_since = least(probing_since, ${now})
+    where company_id = ${companyId} and test_mode`;
+  await sql`
+    update webhook_deliveries set next_attempt_at = least(next_attempt_at, ${now}), leased_until = null
+    where company_id = ${companyId} and test_mode and status in ('pending', 'retrying')`;
+  return row.aheadSeconds;
+}
+
+/** The jobs that a test clock concerns, by the names that the job of test clocks uses. */
+export type ClockedWork =
+  | 'change-sets'
+  | 'billing'
+  | 'sla'
+  | 'bookings'
+  | 'expiring-keys'
+  | 'messages'
+  | 'run-decisions'
+  | 'campaigns'
+  | 'trash'
+  | 'webhooks';
+
+/**
+ * Returns conditions under which each kind of work is due for a company in test mode.
+ * @param company the expression for its id
+ * @param now the expression for the time of its clock
+ */
+function selectDueWork(sql: Sql, company: Fragment, now: Fragment): Record<ClockedWork, Fragment> {
+  const dueIn = (table: string, condition: Fragment): Fragment =>
+    sql`exists (select from ${sql(table)} t where t.company_id = ${company} and t.test_mode and ${condition})`;
+  return {
+    'change-sets': dueIn('change_sets', sql`t.status = 'pending' and t.expires_at <= ${now}`),
+    billing: sql`
+      exists (select from test_subscriptions t where t.company_id = ${company} and t.due_at <= ${now})
+      or ${dueIn('billing_operations', sql`t.status = 'pending' and t.leased_until <= ${now}`)}`,
+    sla: dueIn('sla_clocks', sql`t.next_at <= ${now}`),
+    bookings: dueIn(
+      'bookings',
+      sql`t.status = 'confirmed' and t.end_at <= ${now} - ${completionDelay} * interval '1 millisecond'`,
+    ),
+    'expiring-keys': sql`exists (
+      select from api_keys t
+      where t.company_id = ${company} and t.environment = 'test' and t.revoked_at is null and t.expires_at > ${now}
+        and t.expires_at <= ${now} + interval '7 days' and t.expiry_notified_for is distinct from t.expires_at)`,
+    messages: dueIn('message_drafts', sql`t.due_at <= ${now}`),
+    'run-decisions': dueIn('campaign_runs', sql`t.decision_due_at <= ${now}`),
+    campaigns: dueIn('campaigns', sql`t.due_at <= ${now}`),
+    trash: dueIn('deleted_records', sql`t.purge_at <= ${now} and not t.is_restored`),
+    webhooks: dueIn('webhook_subscriptions', sql`t.due_at <= ${now}`),
+  };
+}
+
+export interface DueClock {
+  companyId: string;
+  aheadSeconds: number;
+  work: ClockedWork[];
+}
+
+/** Finds clocks that are ahead and by which work is due, for the platform role. */
+export async function findDueClocks(sql: Sql, now: Date): Promise<DueClock[]> {
+  const time = sql`(${now}::timestamptz + c.ahead_seconds * interval '1 second')`;
+  const work = Object.entries(selectDueWork(sql, sql`c.company_id`, time)).map(
+    ([name, condition]) => sql`case when ${condition} then ${name} end`,
+  );
+  return sql<DueClock[]>`
+    select company_id, ahead_seconds, work
+    from (
+      select c.company_id, c.ahead_seconds, array_remove(array[${joinFragments(sql, work, sql`, `)}]::text[], null) as work
+      from test_clocks c
+    ) clocks
+    where work <> '{}'`;
+}
+
+/** Returns true if work of the company's test mode is due at a time of its clock. */
+export async function hasDueWork(sql: Sql, companyId: string, now: Date): Promise<boolean> {
+  const conditions = Object.values(selectDueWork(sql, sql`${companyId}::uuid`, sql`${now}::timestamptz`));
+  const [row] = await sql<{ isDue: boolean }[]>`
+    select ${joinFragments(sql, conditions, sql` or `)}
+      or exists (select from outbox_events where company_id = ${companyId} and test_mode)
+      or exists (select from webhook_backlog where company_id = ${companyId} and test_mode) as is_due`;
+  return row?.isDue ?? false;
+}
+
+const joinFragments = (sql: Sql, parts: readonly Fragment[], separator: Fragment): Fragment =>
+  parts.reduce((joined, part) => sql`${joined}${separator}${part}`);

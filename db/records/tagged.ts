@@ -1,0 +1,121 @@
+// Reads the records of a tag by the tag if they are few, and else from the list, without statistics.
+import type { Fragment } from 'postgres';
+import type { Filter } from '../../domain/objects/filter.ts';
+import type { Condition } from '../../domain/objects/filter-tree.ts';
+import type { Sql } from '../client/pool.ts';
+import type { TenantScope } from '../client/tenant.ts';
+import type { RecordTable } from './columns.ts';
+import { hasTag } from './filter.ts';
+import { belongsToTenant, type Source, selectById } from './reached.ts';
+
+/** The tags of which a record must have one; undefined for any tag. */
+type Tags = readonly string[] | undefined;
+
+/** A filter that only records with tags pass. */
+export interface TagFilter {
+  tags: readonly [Tags, ...Tags[]];
+  /** The other conditions; undefined if there are none. */
+  rest: Filter | undefined;
+}
+
+/** Splits a filter that only records with tags pass. @returns undefined for any other filter */
+export function splitTagFilter(filter: Filter | undefined): TagFilter | undefined {
+  const members = filter && 'and' in filter ? filter.and : filter ? [filter] : [];
+  const [first, ...further] = members
+    .filter(requiresTag)
+    .map((condition) => ('values' in condition ? condition.values.map(String) : undefined));
+  if (!members.some(requiresTag)) return undefined;
+  const others = members.filter((member) => !requiresTag(member));
+  return { tags: [first, ...further], rest: others.length > 0 ? { and: others } : undefined };
+}
+
+const requiresTag = (filter: Filter): filter is Condition =>
+  'field' in filter && filter.field === 'tags' && (filter.op === 'in' || (filter.op === 'is_null' && !filter.isNull));
+
+/** Up to this many records of a condition are read one by one. */
+const fewTags = 5000;
+/** Conditions that are counted. The records are then tested for the others. */
+const mostCounted = 3;
+
+/**
+ * Returns the records that pass all conditions on tags. If few records have the tags of a
+ * condition, they are read one by one; else the list is read, and each record tested. The statement
+ * counts them itself, because PostgreSQL cannot choose without statistics of the rows, as after an
+ * import: it would compare each record with each tag of a record.
+ * @param joins what `asked` refers to
+ * @param asked the other conditions, each with a leading `and`, with `order by` and `limit`
+ */
+export function selectTagged(
+  sql: Sql,
+  scope: TenantScope,
+  table: RecordTable,
+  { tags }: TagFilter,
+  joins: Fragment,
+  asked: Fragment,
+): Source {
+  const counted = tags.slice(0, mostCounted);
+  const lists = counted.map((ids, index) => {
+    const name = sql(`tagged_${index}`);
+    const few = selectTags(sql, scope, table, ids, fewTags + 1);
+    return {
+      list: sql`${index > 0 ? sql`,` : sql``} ${name} as materialized (${few})`,
+      records: sql`select distinct record_id from ${name} where (select count(*) from ${name}) <= ${fewTags}`,
+      isMany: sql`and (select count(*) from ${name}) > ${fewTags}`,
+    };
+  });
+  const join = (parts: readonly Fragment[]): Fragment => parts.reduce((all, part) => sql`${all} ${part}`, sql``);
+  const hasOthers = (without?: number): Fragment =>
+    join(tags.map((ids, index) => (index === without ? sql`` : sql`and ${hasTag(sql, table, sql`r`, ids)}`)));
+  const areMany = (count: number): Fragment => join(lists.slice(0, count).map(({ isMany }) => isMany));
+  const ofFew = lists.map(
+    ({ records }, index) => sql`
+      select r.* from (${records} ${areMany(index)}) t
+      cross join lateral (${selectById(sql, scope, table, sql`t.record_id`)}) r
+      where true ${hasOthers(index)}
+      union all`,
+  );
+  const rows = sql`(
+    with ${join(lists.map(({ list }) => list))}
+    ${join(ofFew)} (
+      select r.* from ${sql(table.name)} r ${joins}
+      where ${belongsToTenant(sql, scope, table)} ${areMany(lists.length)} ${hasOthers()} ${asked}
+    )
+  ) r`;
+  return { rows, where: sql`true`, isOfEach: false };
+}
+
+/**
+ * Returns the records with one of the tags, by the tags alone: for a count without other conditions.
+ * @param limit the maximum of records
+ */
+export function selectAllTagged(sql: Sql, scope: TenantScope, table: RecordTable, ids: Tags, limit: number): Source {
+  // A record has up to all of the tags.
+  const tags = selectTags(sql, scope, table, ids, limit * (ids?.length ?? 1));
+  const rows = sql`(
+    select r.id from (select distinct record_id from (${tags}) t) t
+    cross join lateral (${selectById(sql, scope, table, sql`t.record_id`)}) r
+  ) r`;
+  return { rows, where: sql`true`, isOfEach: false };
+}
+
+/** Returns the ids of records with the tags, once for each tag. */
+function selectTags(
+  sql: Sql,
+  { companyId, testMode }: TenantScope,
+  table: RecordTable,
+  ids: Tags,
+  limit: number,
+): Fragment {
+  const own = sql`t.company_id = ${companyId} and t.test_mode = ${testMode} and t.object = ${table.name}`;
+  if (!ids) return sql`select distinct t.record_id from record_tags t where ${own} limit ${limit}`;
+  // A range in the order of the index of tags, which leaves no other.
+  return sql`
+    select t.record_id
+    from unnest(${[...ids]}::uuid[]) wanted (tag_id)
+    cross join lateral (
+      select t.record_id from record_tags t
+      where ${own} and t.tag_id >= wanted.tag_id and t.tag_id <= wanted.tag_id
+      order by t.tag_id limit ${limit}
+    ) t
+    limit ${limit}`;
+}

@@ -1,0 +1,43 @@
+// Merges and undos that a job still finishes, of which deletions and further merges must know.
+import type { Sql } from '../client/pool.ts';
+import type { TenantScope } from '../client/tenant.ts';
+
+/** A record of a merge that is not finished. */
+export interface UnfinishedMerge {
+  id: string;
+  recordId: string;
+}
+
+const isOwn = (sql: Sql, { companyId, testMode }: TenantScope) =>
+  sql`company_id = ${companyId} and test_mode = ${testMode}`;
+
+/** Returns the unfinished merges of records. Sends its statement immediately. */
+export async function findUnfinishedMerges(
+  sql: Sql,
+  scope: TenantScope,
+  recordIds: readonly string[],
+): Promise<UnfinishedMerge[]> {
+  const ids = [...recordIds];
+  const rows = await sql<{ id: string; sourceId: string; targetId: string }[]>`
+    select id, source_id, target_id from merges
+    where ${isOwn(sql, scope)} and status = 'running' and (source_id = any(${ids}::uuid[]) or target_id = any(${ids}::uuid[]))
+    order by id`.execute();
+  const named = new Set(ids);
+  return rows.flatMap(({ id, sourceId, targetId }) =>
+    [sourceId, targetId].filter((recordId) => named.has(recordId)).map((recordId) => ({ id, recordId })),
+  );
+}
+
+/** Returns the records whose items still move to some others, or away from them. */
+export async function findMergedWith(
+  sql: Sql,
+  scope: TenantScope,
+  object: string,
+  recordIds: readonly string[],
+): Promise<string[]> {
+  const ids = [...recordIds];
+  const rows = await sql<{ sourceId: string }[]>`
+    select source_id from merges
+    where ${isOwn(sql, scope)} and object = ${object} and status = 'running' and target_id = any(${ids}::uuid[])`;
+  return rows.map(({ sourceId }) => sourceId);
+}

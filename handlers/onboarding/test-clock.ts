@@ -1,0 +1,79 @@
+// The clock of test mode: read, advanced, and returned to the real time.
+import { findClockAhead } from '../../db/client/test-clocks.ts';
+import { advanceClock, hasDueWork, removeClock } from '../../db/onboarding/test-clock.ts';
+import { buildFieldProblem } from '../../domain/objects/field-values.ts';
+import type { components } from '../../generated/api.ts';
+import { conflict, validationFailed } from '../../runtime/errors.ts';
+import type { Call, Handler } from '../../runtime/handler.ts';
+
+type ClockCall = Pick<Call, 'caller' | 'arrivedAt' | 'db'>;
+
+/** The seconds by which a clock may be ahead: two years. */
+const maxAheadSeconds = 2 * 365 * 86_400;
+
+export const getTestClock: Handler<'getTestClock'> = async (call) => {
+  const ahead = await findClockAhead(call.db.sql, call.caller);
+  return { status: 200, data: { clock: await toTestClock(call, ahead) } };
+};
+
+export const advanceTestClock: Handler<'advanceTestClock'> = async (call) => {
+  const { caller, arrivedAt, now } = call;
+  const change = readChange(call);
+  const isBackwards = 'to' in change && change.time < now;
+  const ahead = isBackwards ? undefined : await advanceClock(call.db.sql, caller.companyId, change);
+  if (ahead === undefined)
+    throw conflict('clock_backwards', 'The clock of test mode only goes forwards. Send a later time.', {
+      now: now.toISOString(),
+    });
+  if (ahead > maxAheadSeconds) throw tooFar('to' in change ? 'set_to' : 'advance_seconds');
+  const clock = await toTestClock(call, ahead);
+  call.db.record({
+    action: 'test_clock.advance',
+    metadata: { now: toClockTime(arrivedAt, ahead).toISOString(), offset_seconds: ahead },
+  });
+  return { status: 200, data: { clock } };
+};
+
+export const resetTestClock: Handler<'resetTestClock'> = async (call) => {
+  const { caller, arrivedAt } = call;
+  const before = await removeClock(call.db.sql, caller.companyId, arrivedAt);
+  if (before > 0) call.db.record({ action: 'test_clock.reset', metadata: { offset_seconds: before } });
+  return { status: 200, data: { clock: await toTestClock(call, 0) } };
+};
+
+/** @throws ApiError 400 if neither or both fields are sent, 422 if the time is too far ahead */
+function readChange({ arrivedAt, request: { body } }: Call<'advanceTestClock'>): Parameters<typeof advanceClock>[2] & {
+  time: Date;
+} {
+  const { advance_seconds: seconds, set_to: text } = body;
+  if (seconds === undefined && text === undefined)
+    throw validationFailed([buildFieldProblem('advance_seconds', 'REQUIRED', 'or set_to is required')], 400);
+  if (seconds !== undefined && text !== undefined)
+    throw validationFailed(
+      [buildFieldProblem('set_to', 'CONFLICTING_FIELDS', 'cannot be sent with advance_seconds')],
+      400,
+    );
+  if (seconds !== undefined) return { by: seconds, time: arrivedAt };
+  const time = new Date(text as string);
+  const to = Math.ceil((time.getTime() - arrivedAt.getTime()) / 1000);
+  // Before it is stored, because the number may be too large for that.
+  if (to > maxAheadSeconds) throw tooFar('set_to');
+  return { to, time };
+}
+
+const tooFar = (field: string) =>
+  validationFailed(
+    [buildFieldProblem(field, 'OUT_OF_RANGE', 'must leave the clock at most two years ahead of the real time')],
+    422,
+  );
+
+async function toTestClock(
+  { arrivedAt, caller, db: { sql } }: ClockCall,
+  ahead: number,
+): Promise<components['schemas']['TestClock']> {
+  const now = toClockTime(arrivedAt, ahead);
+  const isDue = await hasDueWork(sql, caller.companyId, now);
+  return { now: now.toISOString(), offset_seconds: ahead, status: isDue ? 'advancing' : 'ready' };
+}
+
+const toClockTime = (time: Date, aheadSeconds: number): Date => new Date(time.getTime() + aheadSeconds * 1000);

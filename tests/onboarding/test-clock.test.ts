@@ -1,0 +1,403 @@
+// The clock of test mode: everything that depends on time follows it, and live mode does not.
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
+import { storedSubscription, subscribed } from '../support/billing.ts';
+import { proposeAccount } from '../support/change-sets.ts';
+import { type CallOptions, expectStatus, type Json } from '../support/client.ts';
+import { recordedEvents } from '../support/events.ts';
+import { changesAfter, now, readFeed } from '../support/feeds.ts';
+import { Receiver } from '../support/receivers.ts';
+import { createRecord, createRecords, lead, readRecord, recordsPath, walk } from '../support/records.ts';
+import { book, hold, newPool, search } from '../support/scheduling.ts';
+import { database, newKey, newTenant, newUser, type Tenant } from '../support/tenants.ts';
+import { newWebhook } from '../support/webhooks.ts';
+
+const path = '/v1/test-mode/clock';
+const hour = 3600;
+const day = 24 * hour;
+const twoYears = 730 * day;
+/** Jobs handle what became due within this time. */
+const soon = { timeout: 30_000, interval: 100 };
+
+const getClock = async (key: string): Promise<Json> => (await expectStatus(200, 'GET', path, { key })).body.data.clock;
+const advance = async (key: string, seconds: number, more: CallOptions = {}): Promise<Json> =>
+  (await expectStatus(200, 'POST', path, { key, body: { advance_seconds: seconds }, ...more })).body.data.clock;
+const resetClock = async (key: string): Promise<Json> =>
+  (await expectStatus(200, 'DELETE', path, { key })).body.data.clock;
+/** Advances the clock, and waits until its jobs have handled what became due. */
+async function advanceAndWait(key: string, seconds: number): Promise<void> {
+  await advance(key, seconds);
+  await vi.waitFor(async () => expect((await getClock(key)).status).toBe('ready'), soon);
+}
+/** The seconds by which a time is after the real time. */
+const secondsAhead = (time: string): number => (new Date(time).getTime() - Date.now()) / 1000;
+/** Matches a time that is some seconds after the real time, within the duration of a slow test. */
+const isAhead = (time: string, seconds: number): void => {
+  expect(secondsAhead(time)).toBeGreaterThan(seconds - 60);
+  expect(secondsAhead(time)).toBeLessThanOrEqual(seconds + 1);
+};
+
+const findEvents = async ({ companyId }: Tenant, event: string): Promise<Json[]> => [
+  ...(await database()`select * from ${recordedEvents(database())} where company_id = ${companyId} and event = ${event}`),
+];
+
+let tenant: Tenant;
+
+beforeAll(async () => {
+  tenant = await newTenant();
+});
+
+describe('the clock', () => {
+  test('is at the real time until it is advanced, and then runs on', async () => {
+    const { testKey: key } = await newTenant();
+    const before = await getClock(key);
+    expect(before).toEqual({ now: expect.any(String), offset_seconds: 0, status: 'ready' });
+    isAhead(before.now, 0);
+    const advanced = await advance(key, hour);
+    expect(advanced.offset_seconds).toBe(hour);
+    isAhead(advanced.now, hour);
+    expect(await advance(key, day)).toMatchObject({ offset_seconds: hour + day });
+    const after = await getClock(key);
+    expect(new Date(after.now).getTime()).toBeGreaterThan(new Date(advanced.now).getTime());
+  });
+
+  test('is set to a time that is not before its own, and never goes backwards', async () => {
+    const { testKey: key } = await newTenant();
+    const target = new Date(Date.now() + day * 1000);
+    const setTo = (time: Date, status: number) =>
+      expectStatus(status, 'POST', path, { key, body: { set_to: time.toISOString() } });
+    const { clock } = (await setTo(target, 200)).body.data;
+    expect(new Date(clock.now).getTime() - target.getTime()).toBeGreaterThanOrEqual(0);
+    expect(new Date(clock.now).getTime() - target.getTime()).toBeLessThan(1000);
+    const { error } = (await setTo(new Date(target.getTime() - 1000), 409)).body;
+    expect(error).toMatchObject({ code: 'CONFLICT', details: { reason: 'clock_backwards', now: expect.any(String) } });
+    await setTo(new Date(0), 409);
+    expect(await getClock(key)).toMatchObject({ offset_seconds: clock.offset_seconds });
+  });
+
+  test('is at most two years ahead in all', async () => {
+    const { testKey: key } = await newTenant();
+    await advance(key, twoYears - hour);
+    for (const body of [{ advance_seconds: hour + 1 }, { set_to: '2400-01-01T00:00:00Z' }]) {
+      const { error } = (await expectStatus(422, 'POST', path, { key, body })).body;
+      expect(error.details.fields).toMatchObject([{ field: Object.keys(body)[0], code: 'OUT_OF_RANGE' }]);
+    }
+    expect(await advance(key, hour)).toMatchObject({ offset_seconds: twoYears });
+  });
+
+  test('takes exactly one of the two fields, and only whole positive seconds', async () => {
+    const { testKey: key } = tenant;
+    const both = { advance_seconds: 1, set_to: new Date().toISOString() };
+    for (const body of [{}, both]) await expectStatus(400, 'POST', path, { key, body });
+    const invalid = [
+      { advance_seconds: 0 },
+      { advance_seconds: 1.5 },
+      { advance_seconds: twoYears + 1 },
+      { set_to: 'soon' },
+    ];
+    for (const body of invalid) await expectStatus([400, 422], 'POST', path, { key, body });
+    expect(await getClock(key)).toMatchObject({ offset_seconds: 0 });
+  });
+
+  test('adds up concurrent advances, and advances once for a repeated Idempotency-Key', async () => {
+    const { testKey: key } = await newTenant();
+    await Promise.all(Array.from({ length: 8 }, () => advance(key, hour)));
+    expect(await getClock(key)).toMatchObject({ offset_seconds: 8 * hour });
+    const first = await advance(key, hour, { idempotencyKey: 'advanced-once' });
+    // The stored response is kept for 24 hours of the real time.
+    await advance(key, 30 * day);
+    expect(await advance(key, hour, { idempotencyKey: 'advanced-once' })).toEqual(first);
+    expect(await getClock(key)).toMatchObject({ offset_seconds: 9 * hour + 30 * day });
+  });
+
+  test('belongs to test keys with the scope, and to the test mode of one workspace', async () => {
+    const own = await newTenant();
+    for (const [method, body] of [['GET'], ['POST', { advance_seconds: 1 }], ['DELETE']] as const) {
+      const { error } = (await expectStatus(403, method, path, { key: own.key, body })).body;
+      expect(error).toMatchObject({ code: 'FORBIDDEN_SCOPE', details: { reason: 'test_key_required' } });
+    }
+    const reader = await newKey(own, { environment: 'test', scopes: ['settings:view'] });
+    await expectStatus(403, 'POST', path, { key: reader, body: { advance_seconds: 1 } });
+    await expectStatus(403, 'DELETE', path, { key: reader });
+    await advance(own.testKey, day);
+    expect(await getClock(reader)).toMatchObject({ offset_seconds: day });
+    expect(await getClock(tenant.testKey)).toMatchObject({ offset_seconds: 0 });
+    isAhead((await createRecord(own.key, 'leads', lead())).created_at, 0);
+    isAhead((await createRecord(tenant.testKey, 'leads', lead())).created_at, 0);
+  });
+
+  test('is recorded in the audit log, which stays on the real time', async () => {
+    const own = await newTenant();
+    await advance(own.testKey, day);
+    const { id } = await createRecord(own.testKey, 'leads', lead());
+    await createRecords(own.testKey, 'leads', [lead()]);
+    await resetClock(own.testKey);
+    const rows = await database()`
+      select action, record_id, metadata, occurred_at from audit_logs where company_id = ${own.companyId} and test_mode order by occurred_at`;
+    expect(rows.map(({ action }) => action)).toEqual(
+      expect.arrayContaining(['test_clock.advance', 'test_clock.reset']),
+    );
+    expect(rows.find(({ record_id }) => record_id === id)).toBeDefined();
+    for (const { occurred_at: at } of rows) expect(secondsAhead(at)).toBeLessThan(1);
+  });
+});
+
+describe('data of test mode', () => {
+  test('gets the times of the clock, with events that stay in order', async () => {
+    const { testKey: key } = await newTenant();
+    const cursor = await now(key);
+    const first = await createRecord(key, 'leads', lead());
+    await advance(key, 400 * day);
+    const second = await createRecord(key, 'leads', lead());
+    isAhead(second.created_at, 400 * day);
+    const answer = await expectStatus(200, 'GET', recordsPath('leads', second.id), { key });
+    isAhead(answer.body.meta.timestamp, 0);
+    await vi.waitFor(async () => expect(await changesAfter(key, cursor)).toHaveLength(2), soon);
+    const changes = await changesAfter(key, cursor);
+    expect(changes.map((each) => each.record_id)).toEqual([first.id, second.id]);
+    isAhead(changes[1].occurred_at, 400 * day);
+    await resetClock(key);
+    const third = await createRecord(key, 'leads', lead());
+    isAhead(third.created_at, 0);
+    await vi.waitFor(
+      async () =>
+        expect((await changesAfter(key, cursor)).map((each) => each.record_id)).toEqual([
+          first.id,
+          second.id,
+          third.id,
+        ]),
+      soon,
+    );
+  });
+
+  test('is found by relative dates of the clock: follow-ups become overdue', async () => {
+    const { testKey: key } = await newTenant();
+    const { id } = await createRecord(key, 'leads', lead());
+    const followup_at = new Date(Date.now() + 3 * day * 1000).toISOString();
+    const activity = { entity_type: 'lead', entity_id: id, activity_type: 'Call', summary: 'Spoke', followup_at };
+    await expectStatus(201, 'POST', '/v1/activities', { key, body: activity });
+    const filter = JSON.stringify({ field: 'next_followup_at', op: 'lt', value: { relative: 'today' } });
+    const list = async () => (await walk(key, 'leads', { filter })).map((each) => each.id);
+    expect(await list()).toEqual([]);
+    await advance(key, 4 * day);
+    expect(await list()).toEqual([id]);
+  });
+
+  test('is also written at the time of the clock by imports, which stay on the real time', async () => {
+    const { testKey: key } = await newTenant();
+    await advance(key, 40 * day);
+    const name = `Imported ${Math.random()}`;
+    const { body } = await expectStatus(201, 'POST', '/v1/imports', { key, body: { object: 'accounts' } });
+    const { id, created_at } = body.data.import;
+    isAhead(created_at, 0);
+    const part = { rawBody: Buffer.from(`name\n${name}\n`), headers: { 'content-type': 'text/csv' } };
+    await expectStatus(200, 'POST', `/v1/imports/${id}/parts?number=1`, { key, ...part });
+    await expectStatus(202, 'POST', `/v1/imports/${id}/start`, { key });
+    await vi.waitFor(
+      async () =>
+        expect((await expectStatus(200, 'GET', `/v1/imports/${id}`, { key })).body.data.import.status).toBe(
+          'completed',
+        ),
+      soon,
+    );
+    const [row] = await database()`select created_at from accounts where name = ${name} and test_mode`;
+    isAhead(row?.created_at, 40 * day);
+  });
+});
+
+describe('what becomes due by the clock', () => {
+  test('includes holds, which free their slots', async () => {
+    const own = await newTenant();
+    const { testKey: key } = own;
+    const pool = await newPool(own, { members: 1 });
+    const at = new Date(Math.ceil(Date.now() / day / 1000) * day * 1000 + 2 * day * 1000);
+    const range = { from: at.toISOString(), to: new Date(at.getTime() + 2 * hour * 1000).toISOString() };
+    const [slot] = (await search(key, pool, range)).slots;
+    const held = await hold(key, slot);
+    const starts = async () => (await search(key, pool, range)).slots.map((each: Json) => each.start_at);
+    expect(await starts()).not.toContain(slot.start_at);
+    await advance(key, day);
+    await expectStatus(404, 'GET', `/v1/scheduling/reservations/${held.id}`, { key });
+    expect(await starts()).toContain(slot.start_at);
+    // Slots are offered from the time of the clock on.
+    await advance(key, 3 * day);
+    expect(await starts()).toEqual([]);
+  });
+
+  test('includes bookings, which are completed after their end', async () => {
+    const own = await newTenant();
+    const { testKey: key } = own;
+    const { id } = await newUser(own);
+    await newPool(own, { members: [id] });
+    const booking = await book(key, [id]);
+    const live = await book(own.key, [id]);
+    const read = async (bookingId: string, by: string) =>
+      (await expectStatus(200, 'GET', `/v1/bookings/${bookingId}`, { key: by })).body.data.booking.status;
+    await advance(key, Math.ceil(secondsAhead(booking.end_at)) + hour);
+    await vi.waitFor(async () => expect(await read(booking.id, key)).toBe('completed'), soon);
+    expect(await read(live.id, own.key)).toBe('confirmed');
+  });
+
+  test('includes SLA deadlines, in test mode only and once', async () => {
+    const own = await newTenant();
+    const { testKey: key } = own;
+    const policy = { name: 'Answer', entity_type: 'lead', first_response_time: 60 };
+    await expectStatus(201, 'POST', '/v1/settings/sla-policies', { key: own.key, body: policy });
+    const cursor = await now(key);
+    const late = await createRecord(key, 'leads', lead());
+    const live = await createRecord(own.key, 'leads', lead());
+    await advanceAndWait(key, 2 * hour);
+    const breaches = async () => (await changesAfter(key, cursor)).filter(({ event }) => event === 'sla.breached');
+    await vi.waitFor(async () => expect(await breaches()).toMatchObject([{ record_id: late.id }]), soon);
+    const [breach] = await breaches();
+    isAhead(breach.occurred_at, 2 * hour);
+    const [clock] = await database()`select breached_at from sla_clocks where record_id = ${live.id}`;
+    expect(clock).toEqual({ breached_at: null });
+    // A lead that is created by the advanced clock has its own deadline.
+    const next = await createRecord(key, 'leads', lead());
+    await advanceAndWait(key, hour / 2);
+    expect(await breaches()).toHaveLength(1);
+    await advanceAndWait(key, hour);
+    await vi.waitFor(
+      async () => expect((await breaches()).map((each) => each.record_id)).toEqual([late.id, next.id]),
+      soon,
+    );
+  });
+
+  test('includes change sets, which expire', async () => {
+    const own = await newTenant();
+    const set = await proposeAccount(own.testKey);
+    const live = await proposeAccount(own.key);
+    await advance(own.testKey, 4 * day);
+    const [first] = await database()`select status from change_sets where id = ${set.id}`;
+    expect(['pending', 'expired']).toContain(first?.status);
+    const read = async (id: string, key: string) =>
+      (await expectStatus(200, 'GET', `/v1/change-sets/${id}`, { key })).body.data.change_set.status;
+    expect(await read(set.id, own.testKey)).toBe('expired');
+    await vi.waitFor(async () => {
+      expect(await findEvents(own, 'change_set.expired')).toMatchObject([{ test_mode: true }]);
+    }, soon);
+    expect(await read(live.id, own.key)).toBe('pending');
+  });
+
+  test('includes trials and periods of the subscription of test mode, one after the other', async () => {
+    const own = await newTenant();
+    const { testKey: key } = own;
+    await subscribed(own, 'live');
+    const before = await storedSubscription(own, 'live');
+    await subscribed(own, 'test');
+    const { period_end: end } = await storedSubscription(own, 'test');
+    await advanceAndWait(key, 100 * day);
+    const after = await storedSubscription(own, 'test');
+    expect(after.status).toBe('active');
+    // Three renewals: the period contains the time of the clock.
+    expect(after.period_start.getTime()).toBeGreaterThan(end.getTime() + 30 * day * 1000);
+    expect(secondsAhead(after.period_end)).toBeGreaterThan(100 * day - 60);
+    expect(await storedSubscription(own, 'live')).toEqual(before);
+    const trialEndsAt = new Date(Date.now() + 110 * day * 1000);
+    await subscribed(own, 'test', { status: 'trialing', trial_ends_at: trialEndsAt, due_at: trialEndsAt });
+    await advanceAndWait(key, 5 * day);
+    expect((await storedSubscription(own, 'test')).status).toBe('trialing');
+    await advanceAndWait(key, 6 * day);
+    expect((await storedSubscription(own, 'test')).status).toBe('none');
+  });
+
+  test('includes test keys, which expire, and are announced before', async () => {
+    const own = await newTenant();
+    const expiresAt = new Date(Date.now() + 30 * day * 1000);
+    const key = await newKey(own, { environment: 'test', expiresAt });
+    const live = await newKey(own, { expiresAt });
+    await advance(own.testKey, 25 * day);
+    await expectStatus(200, 'GET', recordsPath('leads'), { key });
+    await vi.waitFor(async () => {
+      expect(await findEvents(own, 'api_key.expiring')).toMatchObject([{ test_mode: true }]);
+    }, soon);
+    await advance(own.testKey, 6 * day);
+    const { error } = (await expectStatus(401, 'GET', recordsPath('leads'), { key })).body;
+    expect(error.code).toBe('API_KEY_EXPIRED');
+    await expectStatus(200, 'GET', recordsPath('leads'), { key: live });
+  });
+
+  test('includes the trash, which is emptied after 30 days', async () => {
+    const own = await newTenant();
+    const ids: Record<string, string> = {};
+    for (const key of [own.testKey, own.key]) {
+      const { id } = await createRecord(key, 'leads', lead());
+      await expectStatus(200, 'DELETE', recordsPath('leads', id), { key });
+      ids[key] = id;
+    }
+    await advanceAndWait(own.testKey, 31 * day);
+    const rows = await database()`select id from deleted_records where company_id = ${own.companyId}`;
+    expect(rows).toEqual([{ id: ids[own.key] }]);
+  });
+});
+
+describe('webhooks of test mode', () => {
+  let receiver: Receiver;
+  beforeAll(async () => {
+    receiver = await Receiver.start();
+  });
+  afterAll(() => receiver.stop());
+
+  test('are retried by the clock, with signatures of the real time', async () => {
+    const own = await newTenant();
+    const { testKey: key } = own;
+    receiver.behave = (_, response) => void response.writeHead(500).end();
+    const body = { url: receiver.url, events: ['record.created'] };
+    const { subscription } = (await expectStatus(201, 'POST', '/v1/webhooks', { key, body })).body.data;
+    await createRecord(key, 'leads', lead());
+    const deliveries = async () =>
+      (await expectStatus(200, 'GET', `/v1/webhooks/${subscription.id}/deliveries`, { key })).body.data.deliveries;
+    await vi.waitFor(async () => expect(await deliveries()).toMatchObject([{ status: 'retrying', attempts: 1 }]), soon);
+    const [failed] = await deliveries();
+    receiver.behave = (_, response) => void response.end('ok');
+    await advance(key, Math.ceil(secondsAhead(failed.next_attempt_at)) + 1);
+    await vi.waitFor(
+      async () => expect(await deliveries()).toMatchObject([{ status: 'succeeded', attempts: 2 }]),
+      soon,
+    );
+    const sent = Number(/t=(\d+)/.exec(String(receiver.requests.at(-1)?.headers['service-signature']))?.[1]);
+    expect(Math.abs(sent - Date.now() / 1000)).toBeLessThan(60);
+    // Without a further advance, new events are delivered as usual; also after the clock was reset.
+    await createRecord(key, 'leads', lead());
+    await vi.waitFor(async () => expect(await deliveries()).toMatchObject([{ status: 'succeeded' }, {}]), soon);
+    await advance(key, 30 * day);
+    await expectStatus(201, 'POST', '/v1/webhooks', { key, body: { ...body, url: `${receiver.url}/second` } });
+    await resetClock(key);
+    const before = receiver.requests.length;
+    await createRecord(key, 'leads', lead());
+    await vi.waitFor(() => expect(receiver.requests.length).toBe(before + 2), soon);
+  });
+
+  test('wait for their retry if only the clock of another workspace is advanced', async () => {
+    const own = await newTenant();
+    const at = new Date(Date.now() + hour * 1000);
+    const { id } = await newWebhook(own, 'test', { due_at: at, url: receiver.url });
+    await advanceAndWait((await newTenant()).testKey, day);
+    const [row] = await database()`select due_at from webhook_subscriptions where id = ${id}`;
+    expect(row?.due_at).toEqual(at);
+  });
+});
+
+describe('the end of the clock', () => {
+  test('keeps all data with its times, and can be repeated', async () => {
+    const { testKey: key } = await newTenant();
+    await advance(key, day);
+    const { id } = await createRecord(key, 'leads', lead());
+    expect(await resetClock(key)).toMatchObject({ offset_seconds: 0 });
+    expect(await resetClock(key)).toMatchObject({ offset_seconds: 0 });
+    isAhead((await getClock(key)).now, 0);
+    isAhead((await readRecord(key, 'leads', id)).created_at, day);
+  });
+
+  test('comes with the reset of all test data, but not with that of some objects', async () => {
+    const { testKey: key } = await newTenant();
+    await advance(key, day);
+    await createRecord(key, 'leads', lead());
+    await expectStatus(200, 'POST', '/v1/test-mode/reset', { key, body: { objects: ['tasks'] } });
+    expect(await getClock(key)).toMatchObject({ offset_seconds: day });
+    const { deleted } = (await expectStatus(200, 'POST', '/v1/test-mode/reset', { key })).body.data;
+    expect(deleted).toMatchObject({ leads: 1 });
+    expect(await getClock(key)).toMatchObject({ offset_seconds: 0, status: 'ready' });
+    expect((await readFeed(key)).changes).toEqual([]);
+  });
+});

@@ -1,0 +1,87 @@
+// The cost of lists and counts by tag among records without statistics, as right after an import.
+import { afterAll, beforeAll, expect, inject, test } from 'vitest';
+import { expectStatus, type Json, useServer } from '../support/client.ts';
+import { dropAllDatabases, newDatabase } from '../support/databases.ts';
+import { forgetStatements, statementCosts } from '../support/noted-statements.ts';
+import { recordsPath } from '../support/records.ts';
+import { startServer, type TestServer } from '../support/servers.ts';
+import { createSetting } from '../support/settings.ts';
+import { testSettings } from '../support/setup.ts';
+import { database, newTenant, type Tenant, useDatabase } from '../support/tenants.ts';
+
+const rows = 6_000;
+/** A statement reads each record and each tag at most once, with a few pages of 8 KB for each. */
+const mostPages = 10 * rows;
+
+let databaseUrl: string;
+let server: TestServer;
+let tenant: Tenant;
+// This database counts its statements, and has no statistics of the rows.
+beforeAll(async () => {
+  databaseUrl = await newDatabase();
+  server = await startServer({
+    ...testSettings,
+    DATABASE_URL: databaseUrl,
+    SECRET_KEY: inject('secretKey'),
+    DATA_DIR: '.test-data',
+  });
+  useServer(server.url);
+  await useDatabase(databaseUrl);
+  tenant = await newTenant();
+  const sql = database();
+  for (const table of ['leads', 'record_tags']) await sql`alter table ${sql(table)} set (autovacuum_enabled = false)`;
+  await sql`
+    insert into leads (company_id, test_mode, id, first_name, city, version, created_by_kind, created_by_id, created_at, updated_at)
+    select ${tenant.companyId}, false, md5('lead' || n)::uuid, (array['Even', 'Odd'])[1 + n % 2], case when n % 5 > 0 then 'City ' || n % 5 end, 1,
+      'system', 'test', timestamptz '2025-01-01' + n * interval '1 second', now()
+    from generate_series(1, ${rows}::int) n`;
+  // More records have the second one than are read one by one.
+  for (const [name, tagged] of [
+    ['Third', sql`n % 3 = 0`],
+    ['Most', sql`n > 500`],
+    ['Rare', sql`n <= 3`],
+  ] as const) {
+    const tag = await createSetting(tenant, '/v1/settings/tags/leads', { name, fields: [] });
+    await sql`
+      insert into record_tags (company_id, test_mode, object, record_id, tag_id, is_manual)
+      select ${tenant.companyId}, false, 'leads', md5('lead' || n)::uuid, ${tag.id}, true
+      from generate_series(1, ${rows}::int) n where ${tagged}`;
+  }
+});
+afterAll(async () => {
+  useServer(undefined);
+  await server?.stop();
+  await useDatabase(undefined);
+  await dropAllDatabases();
+});
+
+const has = (...value: string[]) => ({ field: 'tags', op: 'in', value });
+const hasNone = (...value: string[]) => ({ field: 'tags', op: 'not_in', value });
+const isNull = (value: boolean) => ({ field: 'tags', op: 'is_null', value });
+const isOdd = { field: 'first_name', op: 'eq', value: 'Odd' };
+
+test.each<[string, Json, number]>([
+  ['few records', has('Third'), 2000],
+  ['many records', has('Most'), 5500],
+  ['one of two tags', has('Third', 'Most'), 5666],
+  ['one of two rare tags', has('Rare', 'Third'), 2002],
+  ['any tag', isNull(false), 5668],
+  ['no tag', isNull(true), 332],
+  ['none of two', hasNone('Third', 'Most'), 334],
+  ['one tag of few and a value', { and: [isOdd, has('Third')] }, 1000],
+  ['one tag of many and a value', { and: [isOdd, has('Most')] }, 2750],
+  ['two tags', { and: [has('Most'), has('Third')] }, 1834],
+  ['two tags, one of few', { and: [has('Third'), has('Rare', 'Most'), isOdd] }, 918],
+  ['one tag and not another', { and: [has('Most'), hasNone('Third')] }, 3666],
+])('lists and counts records with %s, and reads each at most once', async (_, filter, total) => {
+  for (const sort of ['-created_at', 'city', '-lead_status,first_name']) {
+    await forgetStatements(databaseUrl);
+    const query = { filter: JSON.stringify(filter), count: 'true', sort, limit: 100 };
+    const { body } = await expectStatus(200, 'GET', recordsPath('leads'), { key: tenant.key, query });
+    expect(body.data.total).toBe(total);
+    expect(new Set(body.data.records.map(({ id }: Json) => id)).size).toBe(100);
+    const sent = (await statementCosts(databaseUrl)).filter(({ text }) => text.includes('record_tags t'));
+    expect(sent.length).toBeGreaterThan(1);
+    for (const { pages, calls, text } of sent) expect(pages / calls, text).toBeLessThan(mostPages);
+  }
+});

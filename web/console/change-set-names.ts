@@ -1,0 +1,176 @@
+// Describes the operations of change sets in words, with the names of their records.
+import { ApiError } from '../../runtime/errors.ts';
+import { type Html, html, isolateText } from '../../runtime/pages/html.ts';
+import { isThing, type Thing } from '../pages/changes.ts';
+import { ask, type ConsoleParts, type Data, type PersonalRequest } from '../pages/requests.ts';
+
+export type ChangeSet = Data<'getChangeSet'>['change_set'];
+export type Operation = ChangeSet['operations'][number];
+
+/** What the descriptions of a set's operations need. */
+export interface Names {
+  findOperation: ConsoleParts['findOperation'];
+  /** The objects that the person can view, by their names. */
+  objects: ReadonlyMap<string, { label: string; plural: string }>;
+  /** Names of records, by object and ID. */
+  records: ReadonlyMap<string, string>;
+  /** Names of the records that operations create, by their `ref`. */
+  refs: ReadonlyMap<string, string>;
+}
+
+/** A record in the path of an operation. It has no ID before it is created. */
+interface Target {
+  object: string;
+  id: string | undefined;
+}
+
+/** Returns the record or setting in an answer, with what the answer lists; all of it if there are several. */
+export function unwrapData(data: Thing | null): Thing | null {
+  const members = Object.entries(data ?? {});
+  const [thing, ...others] = members.map(([, value]) => value).filter(isThing);
+  if (thing === undefined || others.length > 0) return data;
+  const lists = members.filter(([, value]) => Array.isArray(value));
+  return { ...thing, ...Object.fromEntries(lists) };
+}
+
+const maxNameLength = 80;
+
+/** Returns the name that a record or setting shows; undefined if it has none. */
+function findName(thing: unknown): string | undefined {
+  if (!isThing(thing)) return undefined;
+  const person = [thing.first_name, thing.last_name].filter((part) => typeof part === 'string' && part !== '');
+  const { name, full_name, title, label, subject, content, email } = thing;
+  const found = [name, full_name, person.join(' '), title, label, subject, content, email].find(
+    (each): each is string => typeof each === 'string' && each !== '',
+  );
+  return found !== undefined && found.length > maxNameLength ? `${found.slice(0, maxNameLength)}…` : found;
+}
+
+/** Returns the name of what an operation creates, changes or deletes. */
+function findOwnName({ before, after, body }: Operation): string | undefined {
+  const members = [before, after].flatMap((data) => Object.values(data ?? {}));
+  return [...members, body].map(findName).find((name) => name !== undefined);
+}
+
+/** Returns the record in the path of an operation; undefined if it is about something else. */
+function findTarget(findOperation: ConsoleParts['findOperation'], { method, path }: Operation): Target | undefined {
+  const found = findOperation(method, path);
+  const { object, id } = found?.parameters ?? {};
+  const [, noun] = /^\/v1\/(leads|deals|activities)(?:\/|$)/.exec(path) ?? [];
+  if (noun !== undefined) return { object: noun, id };
+  return object !== undefined && /\/(deleted-)?records(\/|:|$)/.test(found?.template ?? '')
+    ? { object, id }
+    : undefined;
+}
+
+const buildKey = (object: string, id: string): string => `${object}/${id.toLowerCase()}`;
+
+/** Finds the names of a set's records: in its data, and otherwise by looking them up. */
+export async function loadNames(
+  parts: ConsoleParts,
+  request: PersonalRequest,
+  operations: readonly Operation[],
+): Promise<Names> {
+  const { findOperation } = parts;
+  const { objects } = await ask(parts, request, 'listObjects');
+  const records = new Map<string, string>();
+  const refs = new Map<string, string>();
+  const wanted = new Map<string, Set<string>>();
+  for (const operation of operations) {
+    const target = findTarget(findOperation, operation);
+    const own = findOwnName(operation);
+    if (operation.ref !== null && own !== undefined) refs.set(operation.ref, own);
+    if (!target) continue;
+    const { into_id: into } = isThing(operation.body) ? operation.body : {};
+    const ids = [target.id, into].filter((id): id is string => typeof id === 'string' && isUuid.test(id));
+    for (const id of ids) wanted.set(target.object, (wanted.get(target.object) ?? new Set()).add(id.toLowerCase()));
+    for (const data of [operation.after, operation.before])
+      for (const thing of Object.values(data ?? {})) {
+        const name = findName(thing);
+        const { id } = isThing(thing) ? thing : {};
+        if (name !== undefined && typeof id === 'string') records.set(buildKey(target.object, id), name);
+      }
+  }
+  for (const [object, ids] of wanted) {
+    const unnamed = [...ids].filter((id) => !records.has(buildKey(object, id)));
+    for (let from = 0; from < unnamed.length; from += maxListed)
+      for (const record of await listRecords(parts, request, object, unnamed.slice(from, from + maxListed))) {
+        const name = findName(record);
+        if (name !== undefined) records.set(buildKey(object, record.id), name);
+      }
+  }
+  return { findOperation, objects: new Map(objects.map((each) => [each.object, each])), records, refs };
+}
+
+const isUuid = /^[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}$/i;
+/** The most values of a condition. */
+const maxListed = 100;
+
+/** Returns the records that the person can see; none if they cannot view the object. */
+async function listRecords(
+  parts: ConsoleParts,
+  request: PersonalRequest,
+  object: string,
+  ids: readonly string[],
+): Promise<readonly ({ id: string } & Thing)[]> {
+  const filter = JSON.stringify({ field: 'id', op: 'in', value: ids });
+  try {
+    const query = { filter, limit: String(maxListed) };
+    return (await ask(parts, request, 'listRecords', { path: { object }, query })).records;
+  } catch (error) {
+    if (error instanceof ApiError && error.status < 500) return [];
+    throw error;
+  }
+}
+
+/** Returns what an operation does, such as "Update lead Ada Lovelace". */
+export function describeOperation(operation: Operation, names: Names): Html {
+  const { method, path, body } = operation;
+  const found = names.findOperation(method, path);
+  if (!found) return html`<code>${method} ${path}</code>`;
+  const summary = found.summary.replace(/^Upsert\b/, 'Create or update');
+  const target = findTarget(names.findOperation, operation);
+  if (!target) {
+    const name = findOwnName(operation);
+    return name === undefined ? html`${summary}` : html`${summary}: ${isolateText(name)}`;
+  }
+  const { label = target.object, plural = target.object } = names.objects.get(target.object) ?? {};
+  const [several] = /\bup to \d+ records\b/.exec(summary) ?? [];
+  if (several !== undefined) {
+    const count = countItems(body);
+    return html`${summary.replace(several, `${count} ${lowerFirst(count === 1 ? label : plural)}`)}`;
+  }
+  const renderRecord = (name: string | undefined): Html =>
+    html`${lowerFirst(label)}${name === undefined ? null : html` ${isolateText(name)}`}`;
+  const record = renderRecord(
+    target.id === undefined ? findOwnName(operation) : findTargetName(operation, target, names),
+  );
+  const [phrase] = /\b(?:a (?:deleted )?record|a lead|a deal|an activity)\b/.exec(summary) ?? [];
+  if (phrase === undefined) return html`${summary} (${record})`;
+  const [start = '', end = ''] = summary.split(phrase);
+  const { into_id: into } = isThing(body) ? body : {};
+  if (typeof into !== 'string' || !end.includes('another')) return html`${start}${record}${end}`;
+  const other = renderRecord(findRecordName({ ...target, id: into }, names));
+  return html`${start}${record}${end.replace('another', '')}${other}`;
+}
+
+/** Returns the name that a record has before the operation. */
+function findTargetName({ before }: Operation, target: Target, names: Names): string | undefined {
+  const own = Object.values(before ?? {}).find((each) => isThing(each) && each.id === target.id?.toLowerCase());
+  return findName(own) ?? findRecordName(target, names);
+}
+
+function findRecordName({ object, id = '' }: Target, { records, refs }: Names): string | undefined {
+  const [, ref] = /^\$ref\.(\w+)\.id$/.exec(id) ?? [];
+  return ref === undefined ? records.get(buildKey(object, id)) : refs.get(ref);
+}
+
+/** Returns the number of items in the body of a batch. */
+function countItems(body: Operation['body']): number {
+  const lists = isThing(body) ? Object.values(body).filter(Array.isArray) : [body];
+  const { ids, records } = isThing(body) ? body : {};
+  const items = [ids, records, ...lists].find(Array.isArray);
+  return items?.length ?? 1;
+}
+
+const lowerFirst = (text: string): string => text.charAt(0).toLowerCase() + text.slice(1);

@@ -1,0 +1,200 @@
+// Change sets: the list, one set with its changes before and after, and the decision about it.
+import { ApiError } from '../../runtime/errors.ts';
+import type { PageResponse } from '../../runtime/http/page-routes.ts';
+import { type Html, html, isolateText } from '../../runtime/pages/html.ts';
+import {
+  badge,
+  doneMessage,
+  emptyState,
+  factList,
+  formatTime,
+  nextPageLink,
+  table,
+  tabs,
+} from '../pages/components.ts';
+import { field, form, submitOrShowAgain } from '../pages/forms.ts';
+import { consolePage } from '../pages/layout.ts';
+import { ask, buildAddress, type ConsoleParts, type Data, type PersonalRequest, type Show } from '../pages/requests.ts';
+import { type ChangeSet, loadNames } from './change-set-names.ts';
+import { showOperations } from './change-set-operations.ts';
+
+type Summary = Data<'listChangeSets'>['change_sets'][number];
+
+const home = '/console/change-sets';
+/** By status, in the order of the tabs. */
+const statuses = {
+  pending: 'Waiting',
+  applied: 'Applied',
+  rejected: 'Rejected',
+  failed: 'Failed',
+  withdrawn: 'Withdrawn',
+  expired: 'Expired',
+} as const;
+const tones = {
+  pending: 'warning',
+  applied: 'good',
+  rejected: 'quiet',
+  failed: 'bad',
+  withdrawn: 'quiet',
+  expired: 'quiet',
+} as const;
+const statusBadge = (status: Summary['status']): Html => badge(statuses[status], tones[status]);
+const actors = { user: 'A user', api_key: 'An API key', oauth_client: 'An app', system: 'The system' } as const;
+
+export const showChangeSets: Show = async (parts, request) => {
+  const { query, testMode } = request;
+  const given = query.get('status') ?? 'pending';
+  const status = given === 'all' ? '' : given;
+  const cursor = query.get('cursor') ?? '';
+  const { change_sets: sets, next_cursor: next } = await ask(parts, request, 'listChangeSets', {
+    query: { status, cursor, limit: '25' },
+  });
+  const rows = sets.map((set) => [
+    html`<a href="${buildAddress(`${home}/${set.id}`, testMode)}">${isolateText(set.title)}</a>`,
+    nameActor(set.proposed_by),
+    set.operation_count,
+    statusBadge(set.status),
+    formatTime(set.created_at),
+    set.status === 'pending' ? formatTime(set.expires_at) : null,
+  ]);
+  const columns = ['Title', 'Proposed by', 'Changes', 'Status', 'Proposed', 'Expires'];
+  const nothing = given === 'pending' ? 'No change sets are waiting for a decision.' : 'No change sets.';
+  const body = html`<p>API keys and apps propose changes. They take effect after a person approves them.</p>
+${tabs(request, { path: home, parameter: 'status', shown: { ...statuses, all: 'All' }, current: given })}
+${sets.length === 0 ? emptyState(nothing) : table('Change sets', columns, rows)}
+${nextPageLink(buildAddress(home, testMode, { status: given, cursor: next ?? '' }), next)}`;
+  return consolePage(request, 200, 'Change sets', body);
+};
+
+const nameActor = ({ kind, name }: Summary['proposed_by']): Html | string =>
+  name === null ? actors[kind] : isolateText(name);
+
+/**
+ * Counts the change sets that wait for a decision and that the person may see.
+ * @returns at most a hundred, with `hasMore` if there are more
+ */
+export async function countWaiting(
+  parts: ConsoleParts,
+  request: PersonalRequest,
+): Promise<{ count: number; hasMore: boolean }> {
+  if (!request.person.caller.grants.allows('change_sets:view')) return { count: 0, hasMore: false };
+  const query = { status: 'pending', limit: '100' };
+  const { change_sets: sets, has_more: hasMore } = await ask(parts, request, 'listChangeSets', { query });
+  return { count: sets.length, hasMore };
+}
+
+export const showChangeSet: Show = (parts, request) => changeSetPage(parts, request, 200);
+
+const doneMessages = {
+  approved: 'Approved. The changes are applied.',
+  partly: 'Approved. Some of the changes are applied. The others failed.',
+  rejected: 'Rejected. Nothing was changed.',
+};
+
+async function changeSetPage(
+  parts: ConsoleParts,
+  request: PersonalRequest,
+  status: number,
+  refused?: ApiError,
+): Promise<PageResponse> {
+  const { id = '' } = request.path;
+  const { change_set: set } = await ask(parts, request, 'getChangeSet', { path: { id } });
+  const names = await loadNames(parts, request, set.operations);
+  const stale = refused?.details?.reason === 'stale' ? (refused.details.operations as number[]) : [];
+  const count = set.operations.length;
+  const body = html`${doneMessage(request, doneMessages)}
+${refused ? html`<div role="alert"><p>${explainRefusal(refused)}</p></div>` : null}
+${set.status === 'failed' ? explainFailure(set) : null}
+${renderFacts(set, request)}
+<h2>${count === 1 ? '1 change' : `${count} changes`}</h2>
+${showOperations(set, names, new Set(stale))}
+${set.status === 'pending' ? decisionForms(set, request) : null}`;
+  return consolePage(request, status, isolateText(set.title), body);
+}
+
+function renderFacts(set: ChangeSet, { testMode, person }: PersonalRequest): Html {
+  const { decided_by: by, request_id: call } = set;
+  const seesLog = call !== null && person.caller.grants.allows('settings:view');
+  return factList({
+    Status: statusBadge(set.status),
+    Reason: set.reason === null ? null : isolateText(set.reason),
+    'Proposed by': nameActor(set.proposed_by),
+    Proposed: formatTime(set.created_at),
+    Expires: set.status === 'pending' ? formatTime(set.expires_at) : null,
+    Decided: by === null ? null : html`${formatTime(set.decided_at)} by ${nameActor(by)}`,
+    'Reason for rejection': set.rejection_reason === null ? null : isolateText(set.rejection_reason),
+    Application: set.atomic ? 'All changes or none' : 'Each change for itself; those that fail are left out',
+    Effects: seesLog
+      ? html`<a href="${buildAddress('/console/audit-log', testMode, { request_id: call })}">Audit log of the approval</a>`
+      : null,
+  });
+}
+
+function explainFailure({ error }: ChangeSet): Html {
+  const why = error === null ? null : html` Change ${error.index + 1} failed: ${error.message}`;
+  return html`<p class="problem">Approved, but nothing was applied.${why}</p>`;
+}
+
+function decisionForms({ id, digest }: ChangeSet, request: PersonalRequest): Html {
+  const hidden = html`<input type="hidden" name="digest" value="${digest}">`;
+  const approve = html`${hidden}<button name="action" value="approve">Approve and apply</button>`;
+  const reject = html`${hidden}${field('reason', 'Reason (optional)', {}, { maxlength: maxReasonLength })}
+<button class="danger" name="action" value="reject">Reject</button>`;
+  return html`<h2>Approve</h2>
+<p>The changes take effect immediately, and the audit log names you. You need the permission for each of them.</p>
+${form(request, `${home}/${id}`, approve)}
+<h2>Reject</h2>
+<p>Nothing is changed, and the change set cannot be approved afterwards.</p>
+${form(request, `${home}/${id}`, reject)}`;
+}
+
+/** Characters. */
+const maxReasonLength = 2000;
+
+export const decideChangeSet: Show = (parts, request) => {
+  const given = request.form as URLSearchParams;
+  return submitOrShowAgain(
+    async () => {
+      const done = given.get('action') === 'approve' ? await approve(parts, request) : await reject(parts, request);
+      return { redirect: buildAddress(`${home}/${request.path.id}`, request.testMode, { done }) };
+    },
+    (refused) => changeSetPage(parts, request, refused.status, refused),
+  );
+};
+
+/** @returns the message to show; that of a failure is on the page of the set */
+async function approve(parts: ConsoleParts, request: PersonalRequest): Promise<string> {
+  const { id = '' } = request.path;
+  const body = { digest: request.form?.get('digest') ?? '' };
+  const { change_set: set } = await ask(parts, request, 'approveChangeSet', { path: { id }, body });
+  if (set.status !== 'applied') return '';
+  return set.error === null ? 'approved' : 'partly';
+}
+
+/** @throws ApiError 409 if the page showed another set */
+async function reject(parts: ConsoleParts, request: PersonalRequest): Promise<string> {
+  const { id = '' } = request.path;
+  const { change_set: set } = await ask(parts, request, 'getChangeSet', { path: { id } });
+  if (set.digest !== request.form?.get('digest'))
+    throw new ApiError('CONFLICT', 'The digest is not that of this change set.', { reason: 'digest_mismatch' });
+  const reason = request.form?.get('reason')?.trim() ?? '';
+  await ask(parts, request, 'rejectChangeSet', { path: { id }, body: reason === '' ? {} : { reason } });
+  return 'rejected';
+}
+
+/** Returns why a decision had no effect, and what to do. */
+function explainRefusal({ message, details }: ApiError): string {
+  const { reason, operations } = details ?? {};
+  if (reason === 'stale') return explainStale(operations as number[]);
+  if (reason === 'digest_mismatch')
+    return 'Nothing was done, because the form was not about these changes. Check them below, and decide again.';
+  if (reason === 'already_decided') return 'Nothing was done, because this change set is already decided.';
+  if (reason === 'expired')
+    return 'Nothing was done, because this change set has expired. Its changes can be proposed again.';
+  return message;
+}
+
+function explainStale(operations: readonly number[]): string {
+  const numbers = operations.map((index) => index + 1).join(', ');
+  return `Nothing was applied, because records have changed since these changes were proposed (${operations.length === 1 ? 'change' : 'changes'} ${numbers}). Reject the change set, and have the changes proposed again.`;
+}

@@ -1,0 +1,202 @@
+// The home page of the console: what waits for a person, and the calls of the last 30 days.
+
+import { type Attention, countAttention, mostCounted } from '../../db/automation/attention.ts';
+import { countCallsByDay } from '../../db/billing/usage.ts';
+import { hasRecords } from '../../db/records/presence.ts';
+import type { Caller } from '../../runtime/caller.ts';
+import { type Html, html } from '../../runtime/pages/html.ts';
+import { dayChart, emptyState, formatNumber } from '../pages/components.ts';
+import { consolePage } from '../pages/layout.ts';
+import {
+  act,
+  ask,
+  buildAddress,
+  buildHomeAddress,
+  type ConsoleParts,
+  type Data,
+  type PersonalRequest,
+  type Show,
+} from '../pages/requests.ts';
+import { countWaiting } from './change-sets.ts';
+
+const dayMs = 86_400_000;
+/** Days of the charts, today included. */
+const chartDays = 30;
+/** The expiry of a key is shown this many days before: earlier than the email that announces it. */
+const expiryNoticeDays = 14;
+/** The quota is shown as a problem from this share on. */
+const quotaWarning = 0.8;
+
+export const showHome: Show = async (parts, request) => {
+  const { person, testMode, query, now } = request;
+  if (!query.has('mode') && (await hasTestDataOnly(parts, request))) return { redirect: buildHomeAddress(true) };
+  const { caller } = person;
+  const [figures, waitingSets, billing] = await Promise.all([
+    readFigures(parts, request),
+    countWaiting(parts, request),
+    readBilling(parts, request),
+  ]);
+  const items = [
+    ...listChangeSetItem(waitingSets, testMode),
+    ...listItems(figures.attention, caller, testMode),
+    ...listBillingItems(billing, now, testMode),
+  ];
+  const waiting = html`<h2>Needs your attention</h2>
+${items.length === 0 ? emptyState('Nothing is waiting for you.') : html`<ul class="cards">${items}</ul>`}`;
+  const calls = caller.grants.allows('billing:view')
+    ? html`<h2>API calls</h2>${dayChart(`Calls per day with ${testMode ? 'test' : 'live'} keys, by UTC`, fillDays(figures.calls, now))}`
+    : null;
+  const body = html`${listSteps(figures.attention, caller, testMode)}${waiting}${calls}
+<p>Everything else is done by API. See the <a href="/docs">documentation</a>.</p>`;
+  return consolePage(request, 200, 'Home', body);
+};
+
+/** Returns true if the workspace has only test data. Live mode would show nothing. */
+async function hasTestDataOnly(parts: ConsoleParts, request: PersonalRequest): Promise<boolean> {
+  const hasDataIn = (testMode: boolean): Promise<boolean> =>
+    act(parts, { ...request, testMode }, [], ({ caller, db: { sql } }) => hasRecords(sql, { ...caller, testMode }));
+  return !(await hasDataIn(false)) && (await hasDataIn(true));
+}
+
+interface Figures {
+  attention: Attention;
+  calls: { day: string; calls: number }[];
+}
+
+function readFigures(parts: ConsoleParts, request: PersonalRequest): Promise<Figures> {
+  const { now } = request;
+  return act(parts, request, ['inbox:create'], async ({ caller, db: { sql } }) => {
+    const [attention, calls] = await Promise.all([
+      countAttention(sql, caller, now, new Date(now.getTime() + expiryNoticeDays * dayMs)),
+      countCallsByDay(sql, caller, toDay(now.getTime() - (chartDays - 1) * dayMs)),
+    ]);
+    return { attention, calls };
+  });
+}
+
+const toDay = (time: number): string => new Date(time).toISOString().slice(0, 10);
+
+function fillDays(calls: Figures['calls'], now: Date): { day: string; value: number }[] {
+  const counted = new Map(calls.map(({ day, calls }) => [day, calls]));
+  return Array.from({ length: chartDays }, (_, index) => {
+    const day = toDay(now.getTime() - (chartDays - 1 - index) * dayMs);
+    return { day, value: counted.get(day) ?? 0 };
+  });
+}
+
+interface Billing {
+  subscription: Data<'getSubscription'>['subscription'];
+  usage: Data<'getUsage'>['usage'];
+}
+
+/** Returns undefined for people who may not see the plan. */
+async function readBilling(parts: ConsoleParts, request: PersonalRequest): Promise<Billing | undefined> {
+  if (!request.person.caller.grants.allows('billing:view')) return undefined;
+  const [{ subscription }, { usage }] = await Promise.all([
+    ask(parts, request, 'getSubscription'),
+    ask(parts, request, 'getUsage'),
+  ]);
+  return { subscription, usage };
+}
+
+const item = (address: string, number: string, name: string, text: string): Html =>
+  html`<li><span class="number">${number}</span><a href="${address}">${name}</a><p>${text}</p></li>`;
+
+const formatCount = (count: number): string =>
+  count >= mostCounted ? `${formatNumber(mostCounted)} or more` : formatNumber(count);
+
+function listItems(attention: Attention, { grants, scopes: roles }: Caller, testMode: boolean): Html[] {
+  const may = (...scopes: string[]): boolean => scopes.some((scope) => grants.allows(scope));
+  const items: [isShown: boolean, count: number, path: string, name: string, text: string][] = [
+    [
+      may('inbox:create'),
+      attention.drafts,
+      '/console/messages',
+      'Messages',
+      'Waiting for approval. Nothing is sent before.',
+    ],
+    [
+      may('campaigns:create') && may('inbox:create'),
+      attention.campaignRuns,
+      '/console/messages',
+      'Campaign runs',
+      'Prepared, and waiting for approval.',
+    ],
+    [
+      may('webhooks:view', 'settings:view'),
+      attention.failingWebhooks,
+      '/console/webhooks',
+      'Failing webhook endpoints',
+      'Not accepting deliveries, which are retried.',
+    ],
+    [
+      may('webhooks:view', 'settings:view'),
+      attention.disabledWebhooks,
+      '/console/webhooks',
+      'Disabled webhook endpoints',
+      'Failing for too long. They receive nothing until you enable them.',
+    ],
+    [
+      roles.includes('Company_Admin'),
+      attention.expiringKeys,
+      '/console/api-keys',
+      'Expiring API keys',
+      `Expiring within ${expiryNoticeDays} days. Rotate them before.`,
+    ],
+  ];
+  return items.flatMap(([isShown, count, path, name, text]) =>
+    isShown && count > 0 ? [item(buildAddress(path, testMode), formatCount(count), name, text)] : [],
+  );
+}
+
+function listChangeSetItem({ count, hasMore }: { count: number; hasMore: boolean }, testMode: boolean): Html[] {
+  if (count === 0) return [];
+  const text = 'Waiting for your decision. Nothing is changed before.';
+  return [
+    item(
+      buildAddress('/console/change-sets', testMode),
+      hasMore ? `More than ${count}` : `${count}`,
+      'Change sets',
+      text,
+    ),
+  ];
+}
+
+function listBillingItems(billing: Billing | undefined, now: Date, testMode: boolean): Html[] {
+  if (!billing) return [];
+  const { subscription, usage } = billing;
+  const plan = buildAddress('/console/plan', testMode);
+  const items: Html[] = [];
+  if (subscription.status === 'trialing' && subscription.trial_end !== null) {
+    const days = Math.max(0, Math.ceil((Date.parse(subscription.trial_end) - now.getTime()) / dayMs));
+    items.push(
+      item(
+        plan,
+        days === 1 ? '1 day' : `${days} days`,
+        'Trial',
+        'Left in the trial. Choose a plan to continue after it.',
+      ),
+    );
+  }
+  const { used, limit } = usage.api_calls;
+  if (limit !== null && used >= limit * quotaWarning) {
+    const share = Math.floor((used / Math.max(1, limit)) * 100);
+    items.push(
+      item(plan, `${share} %`, 'API calls of the month', `${formatNumber(used)} of ${formatNumber(limit)} are used.`),
+    );
+  }
+  return items;
+}
+
+/** Lists the first steps until all are done. */
+function listSteps({ hasKey, hasCall, hasApp }: Attention, { scopes: roles }: Caller, testMode: boolean): Html | null {
+  if (!roles.includes('Company_Admin') || (hasKey && hasCall && hasApp)) return null;
+  const step = (isDone: boolean, text: Html): Html =>
+    html`<li>${isDone ? html`<span class="badge good">Done</span> ` : null}${text}</li>`;
+  return html`<h2>First steps</h2>
+<ol>
+${step(hasKey, html`<a href="${buildAddress('/console/api-keys/new', testMode)}">Create an API key</a>.`)}
+${step(hasCall, html`Send a first call: <a href="/docs">the documentation</a> has examples to copy.`)}
+${step(hasApp, html`Connect an assistant: add the address <code>/v1/mcp</code> of this server to it, and allow its access when it asks.`)}
+</ol>`;
+}

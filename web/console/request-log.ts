@@ -1,0 +1,131 @@
+// The request log: which calls arrived, why they failed, and what each of them caused.
+import { type Html, html, isolateText } from '../../runtime/pages/html.ts';
+import {
+  badge,
+  emptyState,
+  factList,
+  formatSecond,
+  nextPageLink,
+  type Tone,
+  table,
+  tabs,
+} from '../pages/components.ts';
+import { errorSummary, field, submitOrShowAgain, type Typed } from '../pages/forms.ts';
+import { consolePage } from '../pages/layout.ts';
+import { ask, buildAddress, type ConsoleParts, type Data, type PersonalRequest, type Show } from '../pages/requests.ts';
+
+type LoggedRequest = Data<'getRequest'>['request'];
+type RequestSummary = Data<'listRequests'>['requests'][number];
+
+const home = '/console/requests';
+const filters = ['operation', 'error_code', 'path', 'actor_id', 'from', 'to'] as const;
+/** Parts of the list by the status that they ask for. */
+const statuses = { '': 'All', '4xx': 'Rejected (4xx)', '5xx': 'Failed (5xx)' };
+
+export const showRequests: Show = (parts, request) =>
+  submitOrShowAgain(
+    () => listPage(parts, request),
+    async (refused) => {
+      const typed = { form: request.query, refused };
+      return consolePage(
+        request,
+        refused.status,
+        'Requests',
+        html`${errorSummary(typed)}${filterForm(request, typed)}`,
+      );
+    },
+  );
+
+async function listPage(parts: ConsoleParts, request: PersonalRequest) {
+  const { query, testMode } = request;
+  const wanted = Object.fromEntries(filters.map((name) => [name, query.get(name)?.trim() ?? '']));
+  const status = query.get('status')?.trim() ?? '';
+  const cursor = query.get('cursor') ?? '';
+  const { requests, next_cursor: next } = await ask(parts, request, 'listRequests', {
+    query: { ...wanted, status, cursor, limit: '50' },
+  });
+  const rows = requests.map((each) => [
+    formatSecond(each.at),
+    html`<a href="${buildAddress(`${home}/${each.id}`, testMode)}">${each.method} ${each.path}</a>`,
+    renderStatus(each),
+    isolateText(each.actor.name ?? each.actor.id),
+    `${each.duration_ms} ms`,
+  ]);
+  const nothing = next === null ? 'No matching requests.' : 'No matching requests so far. There are older requests.';
+  const body = html`<p class="note">Calls of API keys and apps in the last 30 days. A request is listed two seconds after its response.</p>
+${tabs(request, { path: home, parameter: 'status', shown: statuses, current: status })}
+${filterForm(request, { form: query })}
+${rows.length === 0 ? emptyState(nothing) : table('Requests', ['Time', 'Request', 'Status', 'Caller', 'Duration'], rows)}
+${nextPageLink(buildAddress(home, testMode, { ...wanted, status, cursor: next ?? '' }), next)}`;
+  return consolePage(request, 200, 'Requests', body);
+}
+
+function renderStatus({ status, error_code: code }: Pick<RequestSummary, 'status' | 'error_code'>): Html {
+  const tone: Tone = status >= 500 ? 'bad' : status >= 400 ? 'warning' : 'good';
+  return html`${badge(`${status}`, tone)}${code === null ? null : html` <code>${code}</code>`}`;
+}
+
+function filterForm({ testMode, query }: PersonalRequest, typed: Typed): Html {
+  const isNarrowed = filters.some((name) => (typed.form?.get(name) ?? '') !== '');
+  return html`<details${isNarrowed ? openAttribute : null}><summary>Filter</summary>
+<form method="get" action="${home}" class="filter">
+${testMode ? html`<input type="hidden" name="mode" value="test">` : null}
+<input type="hidden" name="status" value="${query.get('status') ?? ''}">
+${field('operation', 'Operation', typed, { hint: 'For example createLead.' })}
+${field('error_code', 'Error code', typed, { hint: 'For example VALIDATION_ERROR.' })}
+${field('path', 'Path begins with', typed, { hint: 'For example /v1/leads.' })}
+${field('actor_id', 'Actor id', typed, { hint: 'The id of an API key, user or app.' })}
+${field('from', 'From', typed, { type: 'date', hint: 'First day, in UTC.' })}
+${field('to', 'To', typed, { type: 'date', hint: 'Last day, in UTC.' })}
+<button>Show</button>
+</form>
+<p><a href="${buildAddress(home, testMode)}">Clear</a></p></details>`;
+}
+
+const openAttribute = html` open`;
+
+export const showRequest: Show = async (parts, request) => {
+  const { testMode, path } = request;
+  const { request: logged } = await ask(parts, request, 'getRequest', { path: { id: path.id ?? '' } });
+  const body = html`${factList({
+    Status: renderStatus(logged),
+    Time: formatSecond(logged.at),
+    Duration: `${logged.duration_ms} ms`,
+    Operation: html`<code>${logged.operation}</code>`,
+    Caller: isolateText(logged.actor.name ?? logged.actor.id),
+    Address: logged.ip,
+    Program: logged.user_agent === null ? null : isolateText(logged.user_agent),
+    'Request id': html`<code>${logged.id}</code>`,
+    Replay: logged.idempotent_replay
+      ? 'yes: the stored response of an earlier request with this Idempotency-Key'
+      : null,
+  })}
+${renderError(logged)}
+${logged.request_body === null ? null : html`<h2>Body</h2><pre tabindex="0">${logged.request_body}</pre>`}
+${renderEffects(logged, testMode)}
+<p><a href="${buildAddress(home, testMode)}">Back to requests</a></p>`;
+  return consolePage(request, 200, html`${logged.method} ${isolateText(logged.path)}`, body);
+};
+
+function renderError({ error }: LoggedRequest): Html | null {
+  if (error === null) return null;
+  const details = error.details === undefined || error.details === null ? null : error.details;
+  return html`<h2>Error</h2>
+<p><code>${error.code}</code> ${isolateText(error.message)}</p>
+${details === null ? null : html`<pre tabindex="0">${JSON.stringify(details, null, 1)}</pre>`}`;
+}
+
+/** What the request caused: nothing if it was a read, or was rejected. */
+function renderEffects({ id, audit_logs: logs, events, deliveries }: LoggedRequest, testMode: boolean): Html {
+  if (logs.length + events.length + deliveries.length === 0)
+    return html`<h2>Effects</h2><p>The request changed nothing.</p>`;
+  const changes = html`<a href="${buildAddress('/console/audit-log', testMode, { request_id: id })}">${countItems(logs.length, 'entry', 'entries')}</a>`;
+  return html`<h2>Effects</h2>
+${factList({
+  'Audit log': logs.length === 0 ? 'none' : changes,
+  Events: `${events.length}`,
+  'Webhook deliveries': `${deliveries.length}`,
+})}`;
+}
+
+const countItems = (count: number, one: string, many: string): string => `${count} ${count === 1 ? one : many}`;
