@@ -126,10 +126,10 @@ class Workers {
   /** @param deaths number of predecessors in a row that died young */
   #fork(number: string, deaths: number, ready?: () => void, failed?: (error: Error) => void): void {
     const worker = cluster.fork();
-    const tell = (message: ToWorker): void => void worker.send(message);
+    const sendToWorker = (message: ToWorker): void => void worker.send(message);
     const born = performance.now();
     let reason: string | undefined;
-    worker.once('online', () => tell({ kind: 'serve', prepared: this.#prepared, number, port: this.#port }));
+    worker.once('online', () => sendToWorker({ kind: 'serve', prepared: this.#prepared, number, port: this.#port }));
     worker.on('message', (message: FromWorker) => {
       if (message.kind === 'metrics') this.#gathering.get(message.id)?.(message.values);
       else if (message.kind === 'events') this.#onEvents();

@@ -9,7 +9,7 @@ import { folder, openWorkspace } from './workspace.ts';
 /** Customers of the workspace: ten for each account, and half of them with a deal. */
 const rows = Number(process.env.RELATED_ROWS ?? 100_000);
 const statementRows = 20_000;
-/** Requests of each filter in a round, after some that nobody measures. */
+/** Requests of each filter in a round, after some that are not measured. */
 const times = 40;
 const warmUp = 10;
 /** At most how many times as long as the filter without the relation. */

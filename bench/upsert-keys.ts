@@ -9,7 +9,7 @@ import { folder, openWorkspace } from './workspace.ts';
 /** Leads of the workspace. */
 const rows = Number(process.env.UPSERT_ROWS ?? 100_000);
 const items = 100;
-/** Batches of each key and kind in a round, after some that nobody measures. */
+/** Batches of each key and kind in a round, after some that are not measured. */
 const batches = 20;
 const warmUp = 5;
 const statementRows = 20_000;
@@ -90,7 +90,7 @@ function nextNumber(): number {
   return number;
 }
 
-/** The same records, whatever they are matched on. */
+/** Returns the same records for every key that they are matched by. */
 function buildBatch(field: Field, kind: Kind): object {
   const first = Math.floor(Math.random() * rows);
   const records = Array.from({ length: items }, (_, index) => {

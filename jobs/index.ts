@@ -193,7 +193,7 @@ export const backgroundJobs: readonly Job<BackgroundServices, BackgroundPool>[] 
     timeoutMs: 10 * second,
     run: (context, { reverts }) => runReverts(context, reverts),
   },
-  // Expires change sets about which nobody decided. A batch consists of change sets.
+  // Expires change sets without a decision. A batch consists of change sets.
   {
     name: 'change-sets',
     pool: 'background',

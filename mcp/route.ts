@@ -99,7 +99,7 @@ export function createMcpRoute(parts: McpParts): ProgramRoute {
       await request.count();
       return { status: response.status, headers: Object.fromEntries(response.headers), body };
     },
-    tell(error, requestId) {
+    toErrorResponse(error, requestId) {
       const { code, message, details, status } = error;
       const wrong = error.headers?.['www-authenticate']?.includes('invalid_token') ? 'invalid_token' : undefined;
       const isRevoked = ['no_grant', 'grant_revoked'].includes(String(details?.reason));

@@ -254,7 +254,7 @@ const refusals: Readonly<Record<number, { error: string; error_description: stri
   },
 };
 
-/** The error response if a request is rejected before it reaches the library. */
+/** Returns the error response if a request is rejected before it reaches the library. */
 const toErrorResponse = (status: number): PageResponse => json(status, refusals[status] ?? {});
 
 function parseJson(text: string): unknown {

@@ -24,7 +24,7 @@ const { Redoc, createStore } = load('redoc');
 export type Json = Document['json'];
 
 export interface Renderer {
-  /** Returns what Redoc shows of a document beside its menu. */
+  /** Returns the content that Redoc renders for a document, without the menu. */
   render(part: Json): Promise<Node[]>;
   /** Returns the style rules of everything that was rendered. */
   style(): string;

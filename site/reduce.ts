@@ -121,7 +121,7 @@ function groupErrors(children: readonly Node[]): Node[] {
 function link(node: Element, toAddress: (anchor: string) => string): Element {
   const target = node.attributes.get('href') ?? '';
   if (target.startsWith('#')) node.attributes.set('href', toAddress(decodeURIComponent(target.slice(1))));
-  // The mark beside a heading.
+  // The link mark next to a heading.
   if (node.attributes.has('aria-label')) node.attributes.set('aria-label', 'Link to this section');
   return node;
 }
@@ -139,7 +139,7 @@ function button(node: Element): Node[] {
   return node.attributes.size === 0 ? node.children : [{ ...node, name: 'div' }];
 }
 
-/** A response that can be opened. */
+/** Returns a response that can be opened. */
 function response(node: Element): Element {
   const [title, ...details] = node.children;
   return { ...node, children: [title as Node, createElement('template', {}, details)] };

@@ -20,7 +20,7 @@ export interface KeyRow extends ApiKey, SubscriptionRow {
   hasProposals: boolean;
 }
 
-/** The columns of a key `k` of a company `c` with its subscription `s`. */
+/** Returns the columns of a key `k` of a company `c` with its subscription `s`. */
 const selectKey = (sql: Sql) => sql`
   c.id as company_id, c.name as company_name, c.config_version, c.disabled_modules, ${selectSubscriptionColumns(sql)}, ${selectClockAhead(sql)},
   k.id as key_id, k.name as key_name, k.environment = 'test' as test_mode, k.scopes, k.ip_allowlist, k.reach_kind,
@@ -130,7 +130,7 @@ export interface SessionRow extends PersonRow {
   sessionId: string;
 }
 
-/** The columns of a user `u` of a company `c` with its subscription `s`. */
+/** Returns the columns of a user `u` of a company `c` with its subscription `s`. */
 const selectPerson = (sql: Sql, companyId: string) => sql`
   c.id as company_id, c.name as company_name, c.config_version, c.disabled_modules,
   ${selectSubscriptionColumns(sql)}, ${selectClockAhead(sql)}, u.id as user_id, u.full_name, u.branch_id, u.team_id,

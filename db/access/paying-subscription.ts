@@ -14,7 +14,7 @@ export interface SubscriptionRow {
   addOns: string[];
 }
 
-/** Columns of SubscriptionRow, from a subscription called s. */
+/** Returns columns of SubscriptionRow, from a subscription called s. */
 export const selectSubscriptionColumns = (sql: Sql) => sql`
   s.package_code, s.status as subscription_status, s.trial_ends_at,
   s.api_rate_limit_per_minute as agreed_per_minute, s.api_daily_cap as agreed_per_day, s.api_call_cap as agreed_per_month, coalesce(s.add_ons, '{}') as add_ons`;

@@ -196,7 +196,9 @@ export async function findUserSignIn(
   return row;
 }
 
-/** The same for an active user, with a lock until the transaction ends. For the platform role. */
+/**
+ * Does the same for an active user, with a lock until the transaction ends. For the platform role.
+ */
 export async function lockUserSignIn(
   sql: Sql,
   companyId: string,

@@ -67,7 +67,7 @@ export async function findWorkforce(sql: Sql, companyId: string, id: string): Pr
   return row;
 }
 
-/** The same, with a shared lock until the transaction ends. */
+/** Does the same, with a shared lock until the transaction ends. */
 export async function holdWorkforce(sql: Sql, companyId: string, id: string): Promise<WorkforceRow | undefined> {
   const [row] = await sql<WorkforceRow[]>`
     select ${sql(columns)} from workforces where company_id = ${companyId} and id = ${id}

@@ -35,7 +35,7 @@ export interface OperationRow {
   base: Subscription | null;
 }
 
-/** The result of an operation that no caller waits for. */
+/** Returns the result of an operation that no caller waits for. */
 export const buildPendingResult = (action: Change['action']): ChangeResult => ({
   action,
   applies: null,

@@ -182,7 +182,7 @@ export async function sweepLeases(sql: Sql, limit: number, now: Date): Promise<n
   return removeByCompany(due, (companyId) => sweepCompanyLeases(sql, companyId, now));
 }
 
-/** The same for one company. */
+/** Does the same for one company. */
 export async function sweepCompanyLeases(sql: Sql, companyId: string, now: Date): Promise<number> {
   const [row] = await sql<{ ended: number }[]>`
     with counter as (${lockedCounter(sql, companyId)}),

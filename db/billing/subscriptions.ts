@@ -20,7 +20,7 @@ export async function findSubscription(sql: Sql, scope: TenantScope): Promise<Su
   return row;
 }
 
-/** The same, with a lock until the transaction ends. */
+/** Does the same, with a lock until the transaction ends. */
 export async function lockSubscription(sql: Sql, scope: TenantScope): Promise<Subscription | undefined> {
   const [row] = await sql<Subscription[]>`
     select ${columns(sql)} from ${sql(getTable(scope))} where company_id = ${scope.companyId} for no key update`;

@@ -19,7 +19,7 @@ export interface KeyVersion {
 const selectVersion = (companyId: string): string =>
   `(select version::text from credential_versions where company_id = ${companyId})`;
 
-/** The same for a lookup: the versions of the companies c. */
+/** Does the same for a lookup: the versions of the companies c. */
 export const selectKeyStamp = (sql: Sql) =>
   sql`(select version::text from credential_versions v where v.company_id = c.id)`;
 

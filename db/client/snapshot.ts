@@ -20,7 +20,7 @@ export async function inSnapshot<Result>(
     await pool.sendTogether(connection, [
       'begin isolation level repeatable read read only',
       ...buildTenantSettings(scope),
-      // A page is read in the order of the key, whatever the values: a plan for any values could sort the whole table.
+      // A page is read in the order of the key. A generic plan could sort the whole table instead.
       'set local plan_cache_mode = force_custom_plan',
     ]);
     const result = await work(connection.sql);

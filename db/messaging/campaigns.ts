@@ -63,7 +63,8 @@ export async function findCampaign(
 }
 
 /**
- * The same, with a lock until the transaction ends. The job that creates runs takes this lock, too.
+ * Does the same, with a lock until the transaction ends. The job that creates runs takes this lock,
+ * too.
  */
 export async function lockCampaign(
   sql: Sql,

@@ -55,7 +55,7 @@ export async function lockHashedDraft(sql: Sql, scope: Scope, id: string): Promi
   return row;
 }
 
-/** The new column values of a decided draft. An approved draft is due immediately. */
+/** Returns the new column values of a decided draft. An approved draft is due immediately. */
 const toDecidedColumns = ({ decision, userId, userName, reason, at }: Decided, now: Date) =>
   decision === 'approved'
     ? {

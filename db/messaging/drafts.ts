@@ -83,7 +83,7 @@ export async function findDraft(sql: Sql, scope: Scope, id: string): Promise<Dra
   return row;
 }
 
-/** The same, with a lock until the transaction ends. */
+/** Does the same, with a lock until the transaction ends. */
 export async function lockDraft(sql: Sql, scope: Scope, id: string): Promise<DraftRow | undefined> {
   const [row] = await sql<DraftRow[]>`
     select ${sql(draftColumns)} from message_drafts

@@ -7,7 +7,7 @@ export async function isEngagementNoted(sql: Sql, companyId: string): Promise<bo
   return row.isNoted;
 }
 
-/** The same, with a lock until the transaction ends. */
+/** Does the same, with a lock until the transaction ends. */
 export async function lockEngagementNoted(sql: Sql, companyId: string): Promise<boolean> {
   const [row] = await sql<[{ isNoted: boolean }]>`
     select notes_email_engagement as is_noted from companies where id = ${companyId} for no key update`;

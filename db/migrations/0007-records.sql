@@ -4,7 +4,7 @@
 -- - Lists are read backward from the newest row, so that rows, which arrive in the order of time, are appended to an
 --   index and fill its pages.
 -- - _assigned, _in_name_of and _of_key find the records that a caller with a limited visibility can see: by assignee,
---   or if nobody is assigned, by who created them. _of_key is short instead of sorted, because keys create many
+--   or if no user is assigned, by their creator. _of_key is short instead of sorted, because keys create many
 --   records and few keys have a limited visibility.
 -- - _of_creator has the records of each creator in order. _of_updater is short, because a record changes its place in it
 --   with each change, and few actors change many records: 8 bytes instead of 177 for each record.
@@ -14,7 +14,7 @@
 --
 -- Records have no foreign key to their company. PostgreSQL would lock the company's row for every record that is
 -- added, and all writers of a tenant would meet there: that costs a tenth of their throughput. Row-level security
--- rejects a company that does not exist, and a sweep removes what was written while a company was being removed.
+-- rejects a company that does not exist, and a sweep removes rows that were written while a company was being removed.
 
 -- Where the hashes of a custom field begin: its values are next to each other in an index. `object` is the API's name.
 create function custom_field_hash(object text, field text) returns bigint language sql immutable parallel safe
@@ -397,7 +397,7 @@ create policy platform on deleted_records for select to crm_platform using (true
 grant select, insert, update, delete on deleted_records to crm_app;
 grant select (company_id, test_mode, purge_at, is_restored) on deleted_records to crm_platform;
 
--- What was deleted with records: the rows that hung on them, and the references of other records to them.
+-- Rows that were deleted with records: those that belonged to them, and the references of other records to them.
 create table deleted_items (
   company_id uuid not null,
   test_mode boolean not null,
@@ -703,7 +703,7 @@ create trigger release_expired after update of file_id on exports
   for each row when (old.file_id is not null and new.file_id is null) execute function release_owned_file();
 
 -- Imports of records from files. The job that runs an import moves its position and counts in the transaction that
--- writes the rows, so that an interrupted import goes on where it was.
+-- writes the rows, so that an interrupted import resumes at its position.
 create table imports (
   company_id uuid not null references companies (id) on delete cascade,
   test_mode boolean not null,
@@ -819,7 +819,7 @@ grant select, insert, delete on import_errors to crm_app;
 grant select (company_id, test_mode, import_id, row), delete on import_errors to crm_platform;
 
 -- Reverts of operations: first planned, then applied. A job moves the position in the transaction that reverts the
--- records, so that an interrupted revert goes on where it was.
+-- records, so that an interrupted revert resumes at its position.
 create table reverts (
   company_id uuid not null references companies (id) on delete cascade,
   test_mode boolean not null,

@@ -65,7 +65,7 @@ export async function deleteSomeRecords(
   return deleted;
 }
 
-/** Removes some deleted records of an object for good, which nobody counts: they were deleted before. @returns how many */
+/** Removes some deleted records of an object for good. No quota counts them. @returns how many */
 export async function emptySomeTrash(sql: Sql, scope: Scope, object: string, limit: number): Promise<number> {
   return purgeSome(sql, scope, object, limit);
 }

@@ -83,8 +83,8 @@ export interface ChangeSetViewer extends Scope {
 }
 
 /**
- * The condition that a viewer may see a set: they proposed it, or can view all its modules in the
- * whole workspace.
+ * Returns the condition that a viewer may see a set: they proposed it, or can view all its modules
+ * in the whole workspace.
  */
 function isShown(sql: Sql, { actor, userId, reach, viewable }: ChangeSetViewer) {
   const isOwn = sql`created_by_kind = ${actor.kind} and created_by_id = ${actor.id} and created_by_user is not distinct from ${userId}::uuid`;
@@ -176,7 +176,7 @@ export async function insertChangeSet(
   return stored;
 }
 
-/** The condition that a set is a pending one of a credential. */
+/** Returns the condition that a set is a pending one of a credential. */
 const isOwnPending = (sql: Sql, { actor, userId }: Scope) =>
   sql`status = 'pending' and created_by_id = ${actor.id} and created_by_user is not distinct from ${userId}::uuid`;
 

@@ -25,7 +25,10 @@ export interface DeletedRecordFilter {
   to: Date | undefined;
 }
 
-/** The deleted records of an object, the last deleted first. @param after time and ID of the last one of the page before */
+/**
+ * Returns the deleted records of an object, the last deleted first.
+ * @param after time and ID of the last one of the page before
+ */
 export async function listDeletedRecords(
   sql: Sql,
   scope: Scope,
@@ -50,7 +53,7 @@ export async function listDeletedRecords(
   );
 }
 
-/** One deleted record that was within reach. */
+/** Returns one deleted record that was within reach. */
 export async function findDeletedRecord(
   sql: Sql,
   scope: Scope,

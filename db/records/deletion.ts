@@ -295,11 +295,14 @@ async function deleteOwned(
   return { owned: records, tags: rows.filter(({ kind }) => kind === 'record_tags') };
 }
 
-/** The part of a statement behind its rows `gone` that stores them in the trash, or only lists them; columns may follow. */
+/**
+ * Returns the part of a statement behind its rows `gone` that stores them in the trash, or only
+ * lists them; columns may follow.
+ */
 function storeGone(sql: Sql, { companyId, testMode }: TenantScope, fate: Fate): Fragment {
   const columns = sql`kind, id`;
   if (fate === 'for good') return sql`select ${columns}, root`;
-  // What is left of an earlier deletion of the same record is the same.
+  // Items that an earlier deletion of the same record left are equal.
   return sql`
     insert into deleted_items (company_id, test_mode, record_id, kind, id, document)
     select ${companyId}, ${testMode}, root, kind, id, document from gone

@@ -32,7 +32,8 @@ export async function findDuplicate(
 }
 
 /**
- * The same for many new records: locks all values in one statement, so that two callers never wait for each other.
+ * Does the same for many new records: locks all values in one statement, so that two callers never
+ * wait for each other.
  * @param records the sets of each record
  */
 export async function findDuplicates(
@@ -49,7 +50,7 @@ export async function findDuplicates(
   return found;
 }
 
-/** Sent at once. */
+/** Sends its statement immediately. */
 async function findMatching(
   sql: Sql,
   scope: Scope,

@@ -9,8 +9,8 @@ import { selectRelatedRows } from './related.ts';
 import { type Row, readFurtherColumns, selectColumns, toRecord } from './rows.ts';
 
 /**
- * One statement for the users, one for the tags, one for each object and one for each link type; none
- * where nothing is wanted.
+ * Finds the wanted users, tags, records and links: with one statement for the users, one for the
+ * tags, and one for each object and link type. Sends no statement for what is not wanted.
  */
 export async function findExpansion(sql: Sql, scope: Scope, wanted: Wanted): Promise<Expansion> {
   const { tagged, linked = [] } = wanted;
@@ -39,7 +39,7 @@ async function findUsers(sql: Sql, companyId: string, ids: readonly string[]): P
     where company_id = ${companyId} and id = any(${ids as string[]}::uuid[])`;
 }
 
-/** The links of one name can be to records of several objects. */
+/** Joins the links of each name, which can lead to records of several objects. */
 function mergeLinks(
   found: readonly (readonly [string, ReadonlyMap<string, FoundLink[]>])[],
 ): Map<string, Map<string, FoundLink[]>> {
@@ -49,8 +49,8 @@ function mergeLinks(
 }
 
 /**
- * The records that each of some records is related to, newest first, by the ids of these records. Of
- * each only as many as are wanted, however many there are.
+ * Returns related records by the IDs of the given ones, newest first. It reads only as many for
+ * each record as are wanted.
  */
 async function findRelated(sql: Sql, scope: Scope, wanted: WantedLinks): Promise<Map<string, FoundLink[]>> {
   const { object, ids, path, otherObject, limit } = wanted;

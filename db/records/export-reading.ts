@@ -13,7 +13,10 @@ import type { NoteRow } from './notes.ts';
 import { belongsToTenant } from './reached.ts';
 import { selectColumns, toRecord } from './rows.ts';
 
-/** The last position of a tenant's feed. All events up to it are of changes that the snapshot sees. */
+/**
+ * Returns the last position of a tenant's feed. All events up to it are of changes that the
+ * snapshot sees.
+ */
 export async function readFeedPosition(sql: Sql, { companyId, testMode }: TenantScope): Promise<number> {
   const [feed] = await sql<{ last: number }[]>`
     select last_position as last from feeds where company_id = ${companyId} and test_mode = ${testMode}`;
@@ -75,7 +78,7 @@ export async function readAttachmentPage(
     limit ${limit}`;
 }
 
-/** The condition that a row `n` is on a visible record of the object. */
+/** Returns the condition that a row `n` is on a visible record of the object. */
 function ofRecords(sql: Sql, scope: Scope, object: string): Fragment {
   const own = sql`n.company_id = ${scope.companyId} and n.test_mode = ${scope.testMode} and n.object = ${object}`;
   return scope.reach.kind === 'company'

@@ -63,7 +63,10 @@ export interface ExportViewer extends Scope {
   viewable: readonly string[];
 }
 
-/** The condition that a viewer may see an export: they made it, or see all that it can contain. */
+/**
+ * Returns the condition that a viewer may see an export: they made it, or see all that it can
+ * contain.
+ */
 function isShown(sql: Sql, { actor, userId, reach, viewable }: ExportViewer) {
   const isOwn = sql`created_by_kind = ${actor.kind} and created_by_id = ${actor.id} and created_by_user is not distinct from ${userId}::uuid`;
   return sql`modules <@ ${[...viewable]}::text[] ${reach.kind === 'company' ? sql`` : sql`and (${isOwn})`}`;
@@ -298,7 +301,10 @@ export interface LinkedExport extends TenantScope {
   createdAt: Date;
 }
 
-/** The file of an export, for a caller with a link that this server signed. For the platform role. */
+/**
+ * Returns the file of an export, for a caller with a link that this server signed. For the platform
+ * role.
+ */
 export async function findLinkedExport(
   sql: Sql,
   { companyId, testMode }: TenantScope,
@@ -312,7 +318,7 @@ export async function findLinkedExport(
   return file;
 }
 
-/** The actor of an export, as records are seen by it. */
+/** Returns the scope in which an export reads records: that of its actor. */
 export function toExporter({ companyId, testMode }: TenantScope, row: ExportRow, reach: Reach): Scope {
   const actor: Actor = { kind: row.createdByKind, id: row.createdById, name: row.createdByName };
   return { companyId, testMode, reach, actor, userId: row.createdByUser };

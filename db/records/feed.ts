@@ -42,7 +42,7 @@ export async function takeFeed(sql: Sql, scope: TenantScope): Promise<number | u
   return (await begin(sql, scope)) ? lock(sql, scope, sql`for update skip locked`) : undefined;
 }
 
-/** The same, but waits for the lock. */
+/** Does the same, but waits for the lock. */
 export async function lockFeed(sql: Sql, scope: TenantScope): Promise<number> {
   await begin(sql, scope);
   const last = await lock(sql, scope, sql`for update`);

@@ -9,7 +9,7 @@ import { type Column, findFilterColumn, getRecordTable, type RecordTable } from 
 import { selectRelatedRows } from './related.ts';
 
 /**
- * The condition that a row `r` fulfils when it passes the filter.
+ * Returns the condition that a row `r` passes the filter.
  * @param scope of the caller, who finds no record by related records that they cannot see
  */
 export function buildFilterCondition(sql: Sql, scope: Scope, table: RecordTable, filter: Filter): Fragment {
@@ -25,7 +25,7 @@ interface Rows {
   row: Fragment;
 }
 
-/** @param isOneOfSeveral in an `or`, where no index can serve a part alone */
+/** @param isOneOfSeveral true in an `or`: no index can serve a part of it alone */
 function treeCondition(rows: Rows, filter: Filter, isOneOfSeveral: boolean): Fragment {
   const { sql } = rows;
   if ('and' in filter) return joined(rows, filter.and, sql`and`, isOneOfSeveral);
@@ -39,7 +39,10 @@ function treeCondition(rows: Rows, filter: Filter, isOneOfSeveral: boolean): Fra
   return comparison(rows, filter, isOneOfSeveral);
 }
 
-/** One of the related records passes the filter, or none of them. */
+/**
+ * Returns the condition that at least one of the related records passes the filter, or that none
+ * does.
+ */
 function relatedCondition(
   { sql, scope, table, row }: Rows,
   { path, object, isVisible, quantifier, filter }: Related<Condition>,
@@ -92,12 +95,12 @@ function comparison(rows: Rows, filter: Condition, isOneOfSeveral: boolean): Fra
   }
 }
 
-/** The value of a custom field. */
+/** Returns the value of a custom field. */
 const customValue = ({ sql, row }: Rows, field: string): Fragment => sql`(${row}.custom ->> ${field}::text)`;
 
 const ordering = (sql: Sql) => ({ gt: sql`>`, gte: sql`>=`, lt: sql`<`, lte: sql`<=` });
 
-/** Part of a text, ignoring case. */
+/** Returns the condition that a text contains a part, ignoring case. */
 function hasPart(
   { sql, row }: Rows,
   column: Column | undefined,
@@ -241,7 +244,10 @@ const selectTagsOfRow = (
   where t.company_id = ${row}.company_id and t.test_mode = ${row}.test_mode and t.object = ${table.name} and t.record_id = ${row}.id
     ${ids ? sql`and t.tag_id = any(${ids as string[]}::uuid[])` : sql``}`;
 
-/** One of the values has the hash of what the row holds in the tenant's own field: what an index finds, where nothing else could. */
+/**
+ * Returns the condition that one of the values has the hash of the row's value in a custom field.
+ * Only hashes of custom fields have an index.
+ */
 function hasHash({ sql, table, row }: Rows, field: string, values: readonly (string | number)[]): Fragment {
   return sql`exists (
     select from custom_value_hashes h

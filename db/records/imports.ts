@@ -156,7 +156,7 @@ export async function findImport(sql: Sql, scope: Scope, id: string): Promise<Im
   return row;
 }
 
-/** The import, locked until the transaction ends. */
+/** Returns the import, locked until the transaction ends. */
 export async function lockImport(sql: Sql, scope: TenantScope, id: string): Promise<ImportRow | undefined> {
   const [row] = await sql<ImportRow[]>`
     select ${sql(columns)}, ${sumBytes(sql, scope)}
@@ -367,7 +367,7 @@ export async function listImportErrors(
     limit ${limit}`;
 }
 
-/** Where the next row begins. */
+/** Returns where the next row begins. */
 export const toRowPlace = ({ nextByte, nextRow, nextLine }: ImportRow): RowPlace => ({
   byte: nextByte,
   row: nextRow,

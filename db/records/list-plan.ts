@@ -66,7 +66,7 @@ export function planList(table: RecordTable, scope: Scope, page: Page): ListPlan
   };
 }
 
-/** The keys of a sort. The id decides between equals, in the direction of the last key. */
+/** Returns the keys of a sort. The id decides between equals, in the direction of the last key. */
 function orderedKeys(table: RecordTable, sort: readonly SortKey[]): OrderedKey[] {
   const id = { field: 'id', descending: sort.at(-1)?.descending ?? true };
   const all = sort.some(({ field }) => field === 'id') ? sort : [...sort, id];
@@ -92,7 +92,7 @@ function splitIntoParts(keys: readonly OrderedKey[], after: readonly KeyValue[] 
   ];
 }
 
-/** True if indexes have the records of each user in the order of the page. */
+/** Returns true if indexes have the records of each user in the order of the page. */
 function isInOrderOfEach(table: RecordTable, { reach }: Scope, { sort }: Page): boolean {
   return reach.kind !== 'company' && sort.length === 1 && sort[0]?.field === getAgeColumn(table);
 }

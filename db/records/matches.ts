@@ -26,7 +26,7 @@ export async function findMatches(
 }
 
 /**
- * The same for many sets, in the given order.
+ * Does the same for many sets, in the given order.
  * @param sets values of the same fields, in the same order
  */
 export async function findMatchesOfEach(

@@ -224,7 +224,10 @@ export async function findSurvivor(
   return row?.targetId;
 }
 
-/** Visible merges of some objects, newest first. @param after time and ID of the last one of the page before */
+/**
+ * Returns visible merges of some objects, newest first.
+ * @param after time and ID of the last one of the page before
+ */
 export async function listMerges(
   sql: Sql,
   scope: Scope,

@@ -156,7 +156,7 @@ export async function listNotesOfObjects(
   return { rows: matching, reached: last && [last.createdAt.toISOString(), last.id] };
 }
 
-/** The condition that the record of a note `n` is within reach. */
+/** Returns the condition that the record of a note `n` is within reach. */
 function isOnVisible(sql: Sql, scope: Scope, objects: readonly string[]): Fragment {
   if (scope.reach.kind === 'company') return sql`true`;
   const each = objects.map((object, index) => {

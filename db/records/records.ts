@@ -37,7 +37,10 @@ export function lockRecords(sql: Sql, scope: Scope, object: string, ids: readonl
   return selectMany(sql, scope, object, ids, sql`for no key update`);
 }
 
-/** The same, with the lock of a deletion: until the transaction ends, nothing can refer to them. */
+/**
+ * Does the same, with the lock of a deletion: until the transaction ends, nothing can refer to
+ * them.
+ */
 export function lockForMerge(sql: Sql, scope: Scope, object: string, ids: readonly string[]): Promise<StoredRecord[]> {
   return selectMany(sql, scope, object, ids, sql`for update`);
 }
@@ -48,8 +51,8 @@ export async function hasRecord(sql: Sql, scope: Scope, object: string, id: stri
 }
 
 /**
- * The same, with a lock that prevents its deletion until the transaction ends, for rows that will
- * belong to it.
+ * Does the same, with a lock that prevents its deletion until the transaction ends, for rows that
+ * will belong to it.
  */
 export async function holdRecord(sql: Sql, scope: Scope, object: string, id: string): Promise<boolean> {
   return exists(sql, scope, object, id, sql`for key share`);

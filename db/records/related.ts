@@ -13,8 +13,8 @@ interface Origin {
 }
 
 /**
- * The related records within reach, as rows `related`. Both sides of every join name the company
- * and the mode, so that the rows of a company can be on a machine of their own.
+ * Returns the related records within reach, as rows `related`. Both sides of every join name the
+ * company and the mode, so that the rows of a company can be on a machine of their own.
  */
 export function selectRelatedRows(
   sql: Sql,
@@ -38,7 +38,7 @@ export function selectRelatedRows(
   };
 }
 
-/** The condition that a row and the related one are the two sides of a reference. */
+/** Returns the condition that a row and the related one are the two sides of a reference. */
 function isReferred(
   sql: Sql,
   { table, row }: Origin,

@@ -55,7 +55,9 @@ export async function insertDeletedRecords(
   );
 }
 
-/** The columns that say whose a row is: those of the trash, whatever the document says. */
+/**
+ * Returns the columns with the owner of a row. They come from the trash, never from the document.
+ */
 const buildOwner = (sql: Sql, { companyId, testMode }: TenantScope): Fragment =>
   sql`jsonb_build_object('company_id', ${companyId}::uuid, 'test_mode', ${testMode}::boolean)`;
 

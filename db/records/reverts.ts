@@ -23,7 +23,7 @@ export interface RevertRow extends CreatedByRow {
   status: RevertStatus;
   source: RevertSource;
   objects: string[] | null;
-  /** What is planned next: operations are read, then records are checked. */
+  /** The phase of the plan: operations are read, then their records are checked. */
   phase: 'read' | 'check' | 'done';
   /** The last audit row that was read. */
   readAt: Date | null;
@@ -258,7 +258,10 @@ export interface RevertItem extends RecordReversal {
   conflicts: RevertConflict[];
 }
 
-/** Returns what is known already of some records. By their keys, since the planner would scan all items for a join. */
+/**
+ * Returns the stored reversals of some records. Looks them up by key, because PostgreSQL would scan
+ * all items for a join.
+ */
 export async function findReversals(
   sql: Sql,
   { companyId, testMode }: TenantScope,

@@ -70,7 +70,7 @@ export function selectColumns(sql: Sql, table: RecordTable): Fragment {
   return text(sql, getSelectedNames(table));
 }
 
-/** The same for a statement that is built as a text. */
+/** Does the same for a statement that is built as a text. */
 export function getSelectedNames(table: RecordTable): string {
   return getLayout(table).selected;
 }
@@ -80,7 +80,7 @@ export function getWritableColumns(sql: Sql, table: RecordTable): Fragment {
   return text(sql, getLayout(table).writable);
 }
 
-/** The columns that an insert writes: all but those that are computed. */
+/** Returns the columns that an insert writes: all but those that are computed. */
 export function getInsertedColumns(table: RecordTable): readonly string[] {
   return getLayout(table).inserted;
 }

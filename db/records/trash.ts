@@ -94,7 +94,10 @@ export interface Deleter {
 export const isOwn = (sql: Sql, { companyId, testMode }: TenantScope): Fragment =>
   sql`company_id = ${companyId} and test_mode = ${testMode}`;
 
-/** The part of a statement that stores the records of its rows `gone`, as if they had no items. */
+/**
+ * Returns the part of a statement that stores the records of its rows `gone`, as if they had no
+ * items.
+ */
 export function keepRecords(
   sql: Sql,
   { companyId, testMode }: TenantScope,
@@ -118,8 +121,8 @@ export function keepRecords(
 }
 
 /**
- * Notes how many items the records have that this transaction deleted. Sent at once, if any has
- * items.
+ * Stores how many items the records have that this transaction deleted. If any has items, the
+ * statement is sent immediately.
  */
 export function keepCounts(
   sql: Sql,
@@ -193,7 +196,7 @@ export interface LockedRecord extends StoredRecord {
   mergedInto: string | null;
 }
 
-/** The condition that a row is in the trash, and not restored or due to be removed. */
+/** Returns the condition that a row is in the trash, and not restored or due to be removed. */
 export function isInTrash(sql: Sql, scope: TenantScope, object: string, now: Date): Fragment {
   return sql`${isOwn(sql, scope)} and object = ${object} and not is_restored and purge_at > ${now}`;
 }

@@ -51,9 +51,9 @@ const entityTypes = ['lead', 'deal', 'customer', 'account'] as const;
 const hasFollowup = (type: LoggedContact['entityType']): boolean => type === 'lead' || type === 'deal';
 
 /**
- * Moves last_contacted_at forward, never back, and sets next_followup_at where one is given; of several, the last given counts. Customers and accounts only have
- * last_contacted_at.
- * @returns the records that this changed; others are not written
+ * Moves last_contacted_at forward, never back, and sets next_followup_at if one is given. If there
+ * are several, the last one counts. Customers and accounts only have last_contacted_at.
+ * @returns the records that this changed. Others are not written
  */
 export async function noteContacts(
   sql: Sql,
@@ -112,7 +112,7 @@ export function lockEntity(sql: Sql, scope: Scope, activityId: string): Promise<
   return lockEntities(sql, scope, [activityId]);
 }
 
-/** The same for many, in the order of the ids. */
+/** Does the same for many, in the order of the ids. */
 export async function lockEntities(sql: Sql, scope: Scope, activityIds: readonly string[]): Promise<void> {
   const own = sql`r.company_id = ${scope.companyId} and r.test_mode = ${scope.testMode}`;
   // PostgreSQL locks no rows of a union, so each table has a name of its own.
@@ -130,7 +130,10 @@ export async function lockEntities(sql: Sql, scope: Scope, activityIds: readonly
     select id from leads union all select id from deals union all select id from customers union all select id from accounts`;
 }
 
-/** Locks the records that activities name by their ids, in the order of the ids. Sent at once. */
+/**
+ * Locks the records that activities name by their ids, in the order of the IDs. Sends its
+ * statements immediately.
+ */
 export async function lockNamedEntities(
   sql: Sql,
   scope: Scope,

@@ -102,7 +102,9 @@ function activitiesCounted(sql: Sql, scope: Scope) {
   )`;
 }
 
-/** The condition that an activity `r` is logged on a customer, or on a lead or a deal of it. */
+/**
+ * Returns the condition that an activity `r` is logged on a customer, or on a lead or a deal of it.
+ */
 export function isOfCustomer(sql: Sql, { companyId, testMode }: Scope, customerId: Fragment): Fragment {
   return sql`(r.entity_type, r.entity_id) in (
     select 'customer', ${customerId}

@@ -1,4 +1,4 @@
-// Pools and the turns of their members. Callers that change a pool have locked scheduling.
+// Pools and the turns of their members. A caller must lock scheduling before it changes a pool.
 import type { AssignmentStrategy } from '../../domain/scheduling/assignment.ts';
 import type { Sql } from '../client/pool.ts';
 import type { TenantScope } from '../client/tenant.ts';
@@ -78,7 +78,7 @@ export async function lockTurns(sql: Sql, companyId: string, poolId: string): Pr
   return row?.rotation;
 }
 
-/** The columns of a pool that are written. */
+/** The writable columns of a pool. */
 export interface PoolSettings {
   id: string;
   name: string;
@@ -121,7 +121,7 @@ export async function deletePool(sql: Sql, companyId: string, id: string): Promi
   await sql`delete from scheduling_pools where company_id = ${companyId} and id = ${id}`;
 }
 
-/** Returns the active ones of these users. */
+/** Returns those of the users who are active and visible. */
 export async function findActiveUsers(
   sql: Sql,
   { companyId, reach }: PoolScope,

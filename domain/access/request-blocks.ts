@@ -182,7 +182,9 @@ function readTerms([method, operation, status, errorCode, actorKind, actorId]: S
   return terms;
 }
 
-/** The text with which the entry of a request begins. No other part of a block contains it. */
+/**
+ * Returns the text with which the entry of a request begins. No other part of a block contains it.
+ */
 export const toEntryStart = (id: string): string => `["${id}",`;
 
 /**

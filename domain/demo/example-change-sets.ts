@@ -4,7 +4,7 @@ import { exampleIds } from './ids.ts';
 /** As in the example of the operation. */
 const digest = '9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08';
 
-/** The rows of the change sets. @param until when they expire */
+/** Returns the rows of the change sets. @param until when they expire */
 export function buildDemoChangeSets(now: Date, until: Date) {
   const body = { name: 'Harbor Freight' };
   const operation = {

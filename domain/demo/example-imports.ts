@@ -19,7 +19,7 @@ const options: ImportOptions = {
   maxErrors: null,
 };
 
-/** The rows of the imports, and of the row that failed. */
+/** Returns the rows of the imports, and of the row that failed. */
 export function buildDemoImports(now: Date) {
   const shared = {
     object: 'accounts',

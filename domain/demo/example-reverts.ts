@@ -4,7 +4,10 @@ import { exampleIds } from './ids.ts';
 /** The digest of a plan that changes nothing: of no bytes. */
 const digest = 'e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855';
 
-/** The rows of the reverts. @param until when the plan expires, which is later than that of other plans */
+/**
+ * Returns the rows of the reverts.
+ * @param until when the plan expires, which is later than that of other plans
+ */
 export function buildDemoReverts(now: Date, until: Date) {
   const shared = {
     phase: 'done',

@@ -127,7 +127,7 @@ export const exampleWebhook = {
   disabledAt: null,
 };
 
-/** A failed delivery of an event about a record. */
+/** Returns a failed delivery of an event about a record. */
 export function buildExampleDelivery(event: Readonly<Record<string, unknown>>, at: Date) {
   return {
     id: exampleIds.webhookDelivery,
@@ -372,7 +372,7 @@ function buildMessage(now: Date): Message {
   };
 }
 
-/** One whose file is past its time, and one that was cancelled: no file has to be stored for them. */
+/** Returns an expired export and a cancelled one, for which no file has to be stored. */
 export function buildExampleExports(now: Date, createdBy: string) {
   const common = {
     object: 'leads',

@@ -177,7 +177,7 @@ export function newRun(id: string, campaignId: string, content: RunContent, now:
   };
 }
 
-/** The changes of a campaign when a run starts. */
+/** Returns the changes of a campaign when a run starts. */
 export const buildStartChanges = (now: Date) =>
   ({
     status: 'running',

@@ -40,6 +40,6 @@ export function toDraftResponse(
   };
 }
 
-/** Only people decide on drafts. */
+/** Returns the person who decided. Only people can approve or reject drafts. */
 const toDecider = (id: string | null, name: string | null) =>
   id === null ? null : { kind: 'user' as const, id, name };

@@ -274,7 +274,7 @@ export const customObjectName: BuiltinField = text('name', 'Name', {
 
 const byName = new Map(builtinObjects.map((object) => [object.object, object]));
 
-/** A built-in object by its API name. */
+/** Returns a built-in object by its API name. */
 export function findBuiltinObject(name: string): BuiltinObject | undefined {
   return byName.get(name);
 }

@@ -1,4 +1,4 @@
-// The JSON of filters: combinators, conditions and their limits, over whatever fields there are.
+// The JSON of filters: combinators, conditions and their limits, independent of the fields.
 import { filterLimits } from '../service/request-limits.ts';
 import { readComparison } from './comparisons.ts';
 import type { FieldProblem } from './field-values.ts';

@@ -54,7 +54,7 @@ export function matchesTree<Leaf extends object>(tree: Tree<Leaf>, test: (leaf: 
   return test(tree);
 }
 
-/** The conditions of a tree, in order. */
+/** Returns the conditions of a tree, in order. */
 export function listLeaves<Leaf extends object>(tree: Tree<Leaf>): Leaf[] {
   if ('and' in tree) return tree.and.flatMap(listLeaves<Leaf>);
   if ('or' in tree) return tree.or.flatMap(listLeaves<Leaf>);
@@ -73,7 +73,7 @@ export function mapLeaves<Leaf extends object, Other>(
   return replace(tree);
 }
 
-/** True for a condition on related records. */
+/** Returns true for a condition on related records. */
 export function isRelated<Leaf extends object>(leaf: Leaf | Related<Leaf>): leaf is Related<Leaf> {
   return 'quantifier' in leaf;
 }

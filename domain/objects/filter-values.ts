@@ -47,7 +47,7 @@ const operatorsOfType: Readonly<Record<FieldType, readonly Operator[]>> = {
   datetime: comparable,
 };
 
-/** The operators that a field of this type takes. */
+/** Returns the operators that a field of this type takes. */
 export function listOperators(type: FieldType): readonly Operator[] {
   return operatorsOfType[type];
 }

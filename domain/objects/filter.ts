@@ -132,7 +132,7 @@ const oneHop = buildMalformedProblem(
   'filter: a condition through a relation can only name fields of the related record, not its relations.',
 );
 
-/** The problem of the keys of `{"link", "any"}`. */
+/** Returns the problem of the keys of `{"link", "any"}`. */
 function findLinkProblem(node: Node): FieldProblem | undefined {
   const rule =
     'filter: a condition on links must be {"link": "<name>", "any": {…}} or {"link": "<name>", "none": {…}}.';
@@ -154,7 +154,7 @@ function unknownRelation(asked: AskedRelation, { object, relations }: Origin): F
   };
 }
 
-/** The problem of a dotted condition through a relation to several records. */
+/** Returns the problem of a dotted condition through a relation to several records. */
 function notToOne(asked: AskedRelation, origin: Origin): FieldProblem {
   const { did_you_mean: _, ...problem } = unknownRelation(asked, origin);
   return {
@@ -259,7 +259,7 @@ function readForEachObject(
   return only.quantifier === 'any' ? { or: related } : { and: related };
 }
 
-/** The problems to report of those that a condition has for each object. */
+/** Returns the problems to report of those that a condition has for each object. */
 function chooseProblems(ofEach: readonly (readonly FieldProblem[])[]): readonly FieldProblem[] {
   const isUnknown = ({ code }: FieldProblem): boolean => code === 'UNKNOWN_FIELD';
   // Those of an object that has the field, if there is one, say what to do.

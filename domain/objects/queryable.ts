@@ -56,7 +56,7 @@ export function listQueryableNames(object: WorkspaceObject): string[] {
   return [...common.keys(), ...object.fields.keys()];
 }
 
-/** The names of the fields that records can be filtered by. */
+/** Returns the names of the fields that records can be filtered by. */
 export function listFilterableNames(object: WorkspaceObject): string[] {
   return [...new Set([...listQueryableNames(object), ...furtherFilterable(object).map(({ name }) => name)])];
 }

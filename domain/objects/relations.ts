@@ -61,7 +61,7 @@ export interface Relation {
   type: SystemLinkType | LinkType;
 }
 
-/** True for a reference of records, which cannot be linked or unlinked like a link. */
+/** Returns true for a reference of records, which cannot be linked or unlinked like a link. */
 export const isSystem = (type: SystemLinkType | LinkType): type is SystemLinkType => 'field' in type;
 
 /** Returns all relations of an object, system link types first. */
@@ -86,7 +86,7 @@ export function listRelations(object: string, { linkTypes }: Pick<Workspace, 'li
   });
 }
 
-/** True if records on this side are related to at most one record. */
+/** Returns true if records on this side are related to at most one record. */
 export function isToOne({ side, type }: Relation): boolean {
   if (type.cardinality === 'one_to_one') return true;
   return type.cardinality === 'one_to_many' && side === 'to';

@@ -97,7 +97,9 @@ export function isResolved(condition: GivenCondition): condition is Condition {
   return !('value' in condition) || typeof condition.value !== 'object';
 }
 
-/** A relative date is a period: a time in it is equal to it, a time after it is greater. */
+/**
+ * Compares with the period of a relative date: a time in it is equal, a time after it is greater.
+ */
 function resolve(condition: GivenCondition, clock: Clock): Tree<Condition> {
   const { field, as } = condition;
   const same = as ? { field, as } : { field };
@@ -128,7 +130,10 @@ function resolve(condition: GivenCondition, clock: Clock): Tree<Condition> {
   }
 }
 
-/** Not in the period, or without a value. A text that does not read as a date is neither. */
+/**
+ * Returns the condition that a value is outside of the period or missing. It excludes texts that
+ * are not dates.
+ */
 function isOutside(period: Tree<Condition>, same: Pick<Condition, 'field' | 'as'>): Tree<Condition> {
   if (!same.as) return { not: period };
   const isReadable = { or: [true, false].map((isNull): Condition => ({ ...same, op: 'is_null', isNull })) };

@@ -15,7 +15,7 @@ const notAnObject = (): FieldProblem => ({
   message: 'Each item must be an object of field values.',
 });
 
-/** The result of checking an item that is not an object. */
+/** Returns the result of checking an item that is not an object. */
 export function buildRejectedItem(): CheckedRecord {
   return { values: {}, custom: {}, references: [], problems: [notAnObject()], defaulted: new Set() };
 }
@@ -24,7 +24,7 @@ export function buildInvalidFailure(index: number, problems: FieldProblem[]): Fa
   return { index, code: 'VALIDATION_ERROR', message: problems[0]?.message ?? '', details: { fields: problems } };
 }
 
-/** An item that does not meet the pre-conditions of its status. */
+/** Returns the failure of an item that does not meet the pre-conditions of its status. */
 export function buildUnmetFailure(index: number, problems: FieldProblem[]): Failure {
   const { details, ...failure } = buildInvalidFailure(index, problems);
   return { ...failure, details: { reason: 'pre_conditions_not_met', ...details } };
@@ -34,7 +34,7 @@ export function buildRepeatedFailure(index: number, earlier: number): Failure {
   return { index, code: 'DUPLICATE_IN_BATCH', message: `Duplicates the item at index ${earlier} of this batch.` };
 }
 
-/** An item with a value of a unique field that another record has. */
+/** Returns the failure of an item whose value of a unique field belongs to another record. */
 export function buildTakenFailure(
   index: number,
   message: string,
@@ -44,14 +44,14 @@ export function buildTakenFailure(
   return { index, code: 'ALREADY_EXISTS', message, details: { matched_fields: fields, existing_id: existingId } };
 }
 
-/** An item that several records match. */
+/** Returns the failure of an item that several records match. */
 export function buildAmbiguousFailure(index: number, ids: readonly string[]): Failure {
   return { index, code: 'CONFLICT', message: severalMatches, details: { reason: 'several_matches', ids: [...ids] } };
 }
 
 export const severalMatches = 'Several records match. Match on fields that are unique.';
 
-/** The same for an id that is unknown, malformed or not visible. */
+/** Returns the failure of an item whose ID is unknown, malformed or not visible. */
 export function buildMissingFailure(index: number): Failure {
   return { index, code: 'NOT_FOUND', message: 'There is no such resource.' };
 }

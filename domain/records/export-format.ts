@@ -108,7 +108,7 @@ function toCell(value: unknown, isSpreadsheetSafe: boolean): string {
 
 const toText = (value: unknown): string => (typeof value === 'object' ? JSON.stringify(value) : String(value));
 
-/** Rows of a row group: so many are in memory at once. */
+/** Rows of a row group. All of them are in memory at the same time. */
 const rowsOfGroup = 2000;
 /** Characters of texts after which a row group ends early. */
 const charactersOfGroup = 2_000_000;

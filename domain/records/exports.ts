@@ -10,7 +10,7 @@ export type ExportError = Schemas['ExportError'];
 /** What stands for all objects. */
 export const everything = '*';
 
-/** The name under which a file is saved. */
+/** Returns the name under which a file is saved. */
 export function buildExportFileName(object: string, format: ExportFormat, createdAt: Date): string {
   const what = object === everything ? 'everything' : object.replace(/^object:/, '');
   return `${what}-${createdAt.toISOString().slice(0, 10)}.${format}`;

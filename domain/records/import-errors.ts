@@ -31,7 +31,7 @@ export function listFurtherColumns({ content }: Pick<FailedRow, 'content'>, colu
   return Object.keys(content as object);
 }
 
-/** The name of a cell that has no column. */
+/** Returns the name of a cell that has no column. */
 export const buildCellName = (index: number): string => `_error_cell_${index + 1}`;
 
 /** Returns the header of the file. */

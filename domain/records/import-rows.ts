@@ -124,7 +124,7 @@ export class RowReader {
     this.#at = to;
   }
 
-  /** Where the first quote at or after a place is; Infinity without one. */
+  /** Returns where the first quote at or after a place is; Infinity without one. */
   #quoteFrom(start: number): number {
     if (this.#nextQuote < start) {
       const found = this.#bytes.indexOf(quote, start);
@@ -174,14 +174,17 @@ export class RowReader {
     return this.#take(end, lines, { cells });
   }
 
-  /** The end of the line, or of the file; undefined if it has not arrived. */
+  /** Returns the end of the line, or of the file; undefined if it has not arrived. */
   #lineEndFrom(at: number): number | undefined {
     const found = this.#bytes.indexOf(newline, at);
     if (found !== -1) return found;
     return this.#isEnded ? this.#bytes.length : undefined;
   }
 
-  /** The quote that closes a cell; undefined if it has not arrived together with what follows it. */
+  /**
+   * Returns the quote that closes a cell; undefined if it has not arrived together with what
+   * follows it.
+   */
   #closingQuote(open: number): number | undefined {
     const bytes = this.#bytes;
     let at = open + 1;
@@ -224,9 +227,9 @@ export type FileEncoding = 'utf-8' | 'utf-16le' | 'utf-16be' | 'windows-1252';
 
 /**
  * Recognizes the encoding of a file.
- * @param asked what the caller said
+ * @param asked the encoding that the caller named
  * @param sample the first bytes of the file
- * @param isUtf8 whether bytes are UTF-8
+ * @param isUtf8 returns true if bytes are UTF-8
  * @returns the encoding and the length of the byte order mark
  */
 export function detectEncoding(
@@ -253,7 +256,7 @@ export function detectEncoding(
   return { encoding: 'windows-1252', markBytes: 0 };
 }
 
-/** The sample without a character at its end that may continue behind it. */
+/** Returns the sample without a character at its end that may continue behind it. */
 function wholeCharacters(sample: Buffer): Buffer {
   for (let back = 1; back <= Math.min(3, sample.length); back += 1) {
     const byte = sample[sample.length - back] ?? 0;

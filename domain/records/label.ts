@@ -2,8 +2,9 @@
 import type { ShownRecord } from './view.ts';
 
 /**
- * Returns the name or title of a record, the name of the person, or otherwise its first text.
- * @param searched fields that are tried last, in this order
+ * Returns the first of these that has a text: the name, the name of the person, the title, the
+ * email address, the searched fields in their order. null if none has.
+ * @param searched the searched fields of the object
  */
 export function getRecordLabel(record: ShownRecord, searched: readonly { name: string }[]): string | null {
   const text = (name: string): string => (typeof record[name] === 'string' ? (record[name] as string).trim() : '');

@@ -111,7 +111,7 @@ export function parseReading(
   return { reading: { fields, relations }, problems };
 }
 
-/** The problems of names that are no fields of an object's records. */
+/** Returns the problems of names that are no fields of an object's records. */
 export function findUnknownFieldProblems(names: readonly string[], object: WorkspaceObject): FieldProblem[] {
   return [...new Set(names)]
     .filter((name) => !isField(object, name))
@@ -166,7 +166,7 @@ function readRelation(
   });
 }
 
-/** The links that can be expanded. */
+/** Returns the links that can be expanded. */
 function listExpandableLinks({ object }: WorkspaceObject, workspace: Workspace): LinksRelation[] {
   return listRelations(object, workspace).flatMap((relation) =>
     relation.otherObject === null || workspace.objects.has(relation.otherObject)
@@ -227,7 +227,9 @@ export function toExpansionRequest(
   };
 }
 
-/** One for each object on the other side: a task names the object of its record. */
+/**
+ * Returns the wanted links by the object on the other side. A task names the object of its record.
+ */
 function wantedLinks(
   { field, target: { linkedBy } }: LinksRelation,
   records: readonly StoredRecord[],
@@ -346,7 +348,7 @@ function linksIn(
 
 const tagsIn = (tags: ShownTags, { id }: StoredRecord) => ({ tags: [...(tags.get(id) ?? [])] });
 
-/** A record with every field and, if the object has tags, with its tags. */
+/** Returns a record with every field and, if the object has tags, with its tags. */
 export function showTagged(
   object: WorkspaceObject,
   record: StoredRecord,
@@ -357,7 +359,7 @@ export function showTagged(
   return object.tags ? { ...shown, expanded: Object.assign(expanded, tagsIn(tags, record)) } : shown;
 }
 
-/** A record with some of its fields, and those that every answer has. */
+/** Returns a record with some of its fields, and those that every answer has. */
 export function chooseFields(record: ShownRecord, fields: ReadonlySet<string>): ShownRecord {
   const { id, created_at, updated_at } = record;
   const shown: ShownRecord = { id, created_at, updated_at };

@@ -116,7 +116,7 @@ export function diffRestored(object: WorkspaceObject, before: StoredRecord, afte
   return after ? diffRecords(object, showRecord(object, before), showRecord(object, after)) : {};
 }
 
-/** A reference that came back with the record to which it is. */
+/** Describes a reference that was restored together with the record that it refers to. */
 export function describeFilling(
   object: WorkspaceObject,
   { id, field, to, changedAt }: { id: string; field: string; to: string; changedAt: Date },

@@ -1,4 +1,4 @@
-// The rules of reverts: what operations did to each record, and what undoes that.
+// The rules of reverts: combines the operations on each record, and decides how to undo them.
 import type { StoredValue } from '../objects/field-values.ts';
 import type { Field, WorkspaceObject } from '../objects/workspace.ts';
 import type { AppliedTag } from '../settings/record-tags.ts';
@@ -10,7 +10,7 @@ export interface RevertSource {
   requestId?: string;
   importId?: string;
   revertId?: string;
-  /** With the call that applied it as requestId. */
+  /** Comes with `requestId`, the call that applied the set. */
   changeSetId?: string;
   actor?: { id: string; from: string; to: string };
 }
@@ -39,17 +39,20 @@ export interface Operation {
   mergeId: string | null;
 }
 
-/** What the operations did to one record, all together. */
+/** The combined effect of the operations on one record. */
 export interface RecordReversal {
   object: string;
   recordId: string;
   operations: number;
-  /** True if the record existed before the first operation that created, deleted or restored it; null without one. */
+  /**
+   * True if the record existed before the first operation that created, deleted or restored it.
+   * null if there is no such operation.
+   */
   existedBefore: boolean | null;
   existsAfter: boolean | null;
   firstAt: Date;
   lastAt: Date;
-  /** By field: the value before, and the one that the operations left. */
+  /** By field: the value before the operations, and the value after them. */
   fields: Record<string, { from: unknown; to: unknown }>;
 }
 
@@ -58,7 +61,8 @@ const recordNouns = new Set(['lead', 'deal', 'customer', 'account', 'task', 'act
 const neutralNouns = new Set(['import', 'export', 'revert', 'change_set', 'session']);
 
 /**
- * Returns how an operation takes part in a revert: as a change of its record, as one that cannot be reverted, or not at all.
+ * Returns how a revert treats an operation: as a change of its record (`record`), as one that it
+ * cannot undo (`other`), or not at all (`neutral`).
  */
 export function classifyOperation({
   action,
@@ -70,20 +74,20 @@ export function classifyOperation({
   const dot = action.indexOf('.');
   const [noun, verb] = [action.slice(0, dot), action.slice(dot + 1)];
   if (neutralNouns.has(noun) || verb === 'purge') return 'neutral';
-  // A merge is undone as a whole, and the undo of one stays as a whole.
+  // A merge is undone as a whole. These updates are its parts, or those of its undo.
   if (mergeId !== null && verb === 'update') return 'neutral';
-  // The records could have changed since they were merged, so an undone merge is not made again.
+  // The records may have changed since, so the undo of a merge is not reverted by merging again.
   if (!recordNouns.has(noun) || object === null || recordId === null || verb === 'unmerge') return 'other';
   return Object.hasOwn(existsAfterVerb, verb) || changes !== null ? 'record' : 'other';
 }
 
-/** True for operations after which a record exists, false for those after which it does not. A merge deletes its source. */
+/** By verb: true if the record exists after the operation. A merge deletes its source. */
 const existsAfterVerb: Readonly<Record<string, boolean>> = { create: true, restore: true, delete: false, merge: false };
 
-/** Adds a later operation on the same record. @param so what the earlier ones did */
-export function addOperation(so: RecordReversal | undefined, operation: Operation): RecordReversal {
+/** Adds an operation to the reversal of the earlier ones on the same record. */
+export function addOperation(earlier: RecordReversal | undefined, operation: Operation): RecordReversal {
   const { action, object, recordId, occurredAt } = operation;
-  const reversal: RecordReversal = so ?? {
+  const reversal: RecordReversal = earlier ?? {
     object: object ?? '',
     recordId: recordId ?? '',
     operations: 0,
@@ -95,9 +99,9 @@ export function addOperation(so: RecordReversal | undefined, operation: Operatio
   };
   const fields = { ...reversal.fields };
   for (const [name, { from, to }] of Object.entries(operation.changes ?? {})) {
-    const earlier = Object.hasOwn(fields, name) ? fields[name] : undefined;
-    // If another caller changed the field in between, that value is the one to get back.
-    fields[name] = earlier && isSame(earlier.to, from) ? { from: earlier.from, to } : { from, to };
+    const known = Object.hasOwn(fields, name) ? fields[name] : undefined;
+    // If another caller changed the field in between, the revert returns to that caller's value.
+    fields[name] = known && isSame(known.to, from) ? { from: known.from, to } : { from, to };
   }
   const verb = action.slice(action.indexOf('.') + 1);
   const existence = existsAfterVerb[verb];
@@ -115,18 +119,18 @@ function isSame(a: unknown, b: unknown): boolean {
   return JSON.stringify(a ?? null) === JSON.stringify(b ?? null);
 }
 
-/** The state of a record, as the decision needs it. */
+/** The current state of a record. */
 export interface RecordState {
   /** Undefined if it does not exist, or is not visible. */
   record: StoredRecord | undefined;
   isInTrash: boolean;
-  /** True if others have written to it since the operations. */
+  /** True if other callers have written to it since the operations. */
   isChangedByOthers: boolean;
 }
 
 export type RevertKind = 'restore' | 'update' | 'trash';
 
-/** What undoes the operations on a record. */
+/** The changes that undo the operations on a record. */
 export interface RevertDecision {
   kind: RevertKind | 'none';
   values: Record<string, StoredValue>;
@@ -169,7 +173,9 @@ const buildConflict = (
   reason: ConflictReason,
 ): RevertConflict => ({ object, record_id: recordId, field, reason, action: null });
 
-/** Decides about each changed field: it gets its former value if it still has the one that the operations wrote. */
+/**
+ * Gives each changed field its former value, if it still has the value that the operations wrote.
+ */
 function decideFields(
   reversal: RecordReversal,
   record: StoredRecord,
@@ -194,7 +200,7 @@ function decideFields(
       refuse(name, 'not_revertible');
       continue;
     }
-    // The field with the name decides.
+    // The field that has the name instead of the ID decides.
     if (isIdOfLookup(object, field)) continue;
     const current = shown[name] ?? null;
     const isMasked = field.type === 'phone';
@@ -240,7 +246,7 @@ function namesOfTags({ tags = [] }: WorkspaceObject, applied: readonly AppliedTa
 const isSameSet = (names: readonly string[], other: unknown): boolean =>
   isSame([...names].sort(), Array.isArray(other) ? [...other].sort() : []);
 
-/** Read-only fields that refer to records, too. */
+/** Read-only fields that also refer to records. */
 const derivedReferences: Readonly<Record<string, 'customer' | 'lead'>> = {
   'leads.converted_customer_id': 'customer',
   'customers.lead_id': 'lead',
@@ -248,7 +254,7 @@ const derivedReferences: Readonly<Record<string, 'customer' | 'lead'>> = {
 
 /**
  * Returns the references among the former values of fields.
- * @param record the current record, which says to which object a task refers
+ * @param record the current record, which names the object that a task refers to
  */
 export function listNeededReferences(
   object: WorkspaceObject,
@@ -270,8 +276,8 @@ const order = ['accounts', 'customers', 'leads', 'deals', '', 'tasks', 'activiti
 const kinds: readonly RevertKind[] = ['restore', 'update', 'trash'];
 
 /**
- * Returns the step of a revert in which an item is undone. Records are restored before those that belong to them, and go to the
- * trash after them.
+ * Returns the step of a revert in which an item is undone. A record is restored before the records
+ * that belong to it, and moved to the trash after them.
  */
 export function computeStep(kind: RevertKind, object: string): number {
   const place = order.indexOf(order.includes(object) ? object : '');
@@ -281,7 +287,7 @@ export function computeStep(kind: RevertKind, object: string): number {
 /** Returns true for the steps in which records are restored. */
 export const isRestoration = (step: number): boolean => step < 10;
 
-/** Returns the scopes that undoing an item takes. */
+/** Returns the scopes that are required to undo an item. */
 export function listStepScopes(kind: RevertKind, { module }: Pick<WorkspaceObject, 'module'>): string[] {
   const actions = { restore: ['create', 'edit', 'delete'], update: ['edit'], trash: ['delete'] } as const;
   return actions[kind].map((action) => `${module}:${action}`);

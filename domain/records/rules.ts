@@ -62,7 +62,7 @@ function checkCurrency(draft: Draft): void {
     draft.problems.push(buildFieldProblem('currency_code', 'INVALID_FORMAT', 'must be an ISO 4217 currency, e.g. EUR'));
 }
 
-/** A task has no record or one: object and record_id must be sent together. */
+/** Requires object and record_id of a task together, or neither. */
 function checkTaskTarget(draft: Draft): void {
   if (!draft.sent.has('object') && !draft.sent.has('record_id')) return;
   const object = draft.joined('object');

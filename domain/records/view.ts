@@ -209,7 +209,10 @@ export function describeDeletion(
   };
 }
 
-/** What a restored record leaves there, with an event for each record that came back with it. @param changes what it lost */
+/**
+ * Describes the restoration of a record, with an event for each record that was restored with it.
+ * @param changes the fields that it lost
+ */
 export function describeRestoration(
   object: WorkspaceObject,
   id: string,

@@ -157,8 +157,8 @@ function checkMeasure(
 const textual: ReadonlySet<FieldType> = new Set<FieldType>(['text', 'textarea', 'email', 'phone', 'url']);
 
 /**
- * True for a report that would tell texts or ids of single records, so that it needs more than leave to see figures. What a record
- * is related to is as much as an id.
+ * Returns true for a report that would tell texts or ids of single records, so that it needs more
+ * than leave to see figures. What a record is related to is as much as an id.
  */
 export function revealsTexts({ field, groupBy, filter }: Report, object: WorkspaceObject): boolean {
   const isText = (name: string): boolean =>

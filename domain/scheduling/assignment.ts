@@ -30,11 +30,11 @@ export function chooseMember(
   return chooseNext(all, open)?.userId;
 }
 
-/** Fewest assignments relative to the weight. */
+/** Orders candidates by their assignments relative to their weight, fewest first. */
 const compareShares = (a: Candidate, b: Candidate): number => a.assigned * b.weight - b.assigned * a.weight;
 
 /**
- * Tijdeman's rule for the chairman assignment problem, in integers. Candidates are the members
+ * Applies Tijdeman's rule for the chairman assignment problem, in integers. Candidates are the members
  * whose share, including this assignment, is far enough above their count. Among them, the one
  * whose next turn is due first is chosen. After every assignment each member is within 1 - 1 / (2n
  * - 2) of their share, for n members.
@@ -43,7 +43,7 @@ function chooseNext(all: readonly Candidate[], open: readonly Candidate[]): Cand
   const turn = sum(all, ({ assigned }) => assigned) + 1;
   const weights = sum(all, ({ weight }) => weight);
   const parts = 2 * all.length - 2;
-  /** The missing share, in units of the total weight. */
+  /** Returns the missing share, in units of the total weight. */
   const missingShare = ({ weight, assigned }: Candidate): number => parts * (weight * turn - weights * assigned);
   const untilDue = (candidate: Candidate): number => (parts - 1) * weights - missingShare(candidate);
   const behind = open.filter((candidate) => missingShare(candidate) >= weights);

@@ -31,11 +31,15 @@ export const maxBatchItems = 100;
  */
 export const uploadLimits = { bytes: 10_485_760, around: 65_536, paceSeconds: 10 } as const;
 
-/** Of reverts: those of a workspace that run at once, and those that run, are planned by a job or wait. Days of an actor's operations. */
+/**
+ * Limits of a workspace's reverts: `running` at the same time; `active`, which also counts those
+ * that a job plans and those that wait; and the days of an actor's operations.
+ */
 export const revertLimits = { running: 1, active: 10, days: 31 };
 
 /**
- * Of imports: bytes of a part and of a whole file, parts, rows of a chunk; and imports of a workspace that run at once, and that wait.
+ * Limits of imports: bytes of a part and of a whole file, parts, columns, rows of a chunk, and the
+ * imports of a workspace that run at the same time or wait.
  */
 export const importLimits = {
   partBytes: 67_108_864,

@@ -313,7 +313,10 @@ export function listRetaggedNames(object: WorkspaceObject, records: readonly Ret
 /** What an activity changes on the lead or customer that it is logged on. */
 const changedByActivities = new Set(['last_contacted_at', 'next_followup_at', 'updated_at']);
 
-/** The leads or customers whose tags may follow from activities that were logged, changed or deleted; none where no tag looks at such fields. */
+/**
+ * Returns the leads or customers whose tags may change because activities were logged, changed or
+ * deleted. It is empty if no tag has a condition on fields that activities change.
+ */
 export function findContactedToRetag(
   object: 'leads' | 'customers',
   workspace: Workspace,

@@ -143,10 +143,10 @@ export const rotateApiKey: Handler<'rotateApiKey'> = async (call) => {
   const { status } = toApiKeyResponse(row, now);
   if (status === 'revoked') throw alreadyRevoked();
   if (status === 'expired') throw conflict('key_expired', 'This API key has expired. Create a new one.');
-  const refused = row.scopes.filter((scope) => !isGrantable(scope));
-  if (refused.length > 0) {
+  const ungrantable = row.scopes.filter((scope) => !isGrantable(scope));
+  if (ungrantable.length > 0) {
     const message = 'This API key has scopes that can no longer be granted to keys. Create a new one.';
-    throw conflict('scope_not_grantable', message, { scopes: refused });
+    throw conflict('scope_not_grantable', message, { scopes: ungrantable });
   }
   const end = new Date(now.getTime() + (body?.overlap_hours ?? 24) * hourMilliseconds);
   const expiresAt = row.expiresAt && row.expiresAt < end ? row.expiresAt : end;
@@ -179,7 +179,7 @@ async function assertBelowLimit({ caller, now, db: { sql } }: Call): Promise<voi
 
 type WritingCall = Call<'createApiKey'> | Call<'updateApiKey'>;
 
-/** Checks each scope that is a text, even if other parts of the body are invalid. */
+/** Checks every scope that is a string, even if other parts of the body are invalid. */
 async function findScopeProblems(call: WritingCall): Promise<FieldProblem[]> {
   const { problems } = call.request;
   const { scopes } = call.request.body;
@@ -204,7 +204,7 @@ async function findScopeProblems(call: WritingCall): Promise<FieldProblem[]> {
   });
 }
 
-/** Keeps undefined, which means that nothing was sent. */
+/** Returns undefined if no time was sent, and null if it was cleared. */
 function parseTime(text: string | null | undefined): Date | null | undefined {
   return typeof text === 'string' ? new Date(text) : text;
 }

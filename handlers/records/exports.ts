@@ -186,7 +186,10 @@ function canView(module: string, caller: Caller): boolean {
   return caller.grants.allows(`${module}:view`) && getModuleState(module, caller.modules) === 'on';
 }
 
-/** The caller with the modules that it can view. The module of an object has the name of the object. */
+/**
+ * Returns the caller with the modules that it can view. The module of an object has the name of the
+ * object.
+ */
 async function buildViewer({ caller, services }: Pick<Call, 'caller' | 'services'>): Promise<ExportViewer> {
   const { objects } = await services.loadWorkspace();
   const viewable = [...objects.keys(), 'attachments'].filter((module) => canView(module, caller));

@@ -1,5 +1,5 @@
 // The change feed: pages of changes, and calls that wait for the next ones.
-import { isStillGood } from '../../db/access/standing.ts';
+import { isCredentialValid } from '../../db/access/current-access.ts';
 import { type FeedQuestion, type FeedStretch, type ReadEvent, readFeed } from '../../db/records/feed-reading.ts';
 import { findShownTags } from '../../db/records/record-tags.ts';
 import { findRecords } from '../../db/records/records.ts';
@@ -37,7 +37,7 @@ export const listChanges: Handler<'listChanges'> = async (call) => {
   while (page.changes.length === 0 && !page.hasMore && left > 0) {
     left = await call.services.waitForFeed(page.next, left);
     // A credential that was revoked meanwhile gets no more changes. Its next call is rejected.
-    if (!(await isStillGood(call.db.sql, caller, caller.actor.id.replace(/^oauth_/, '')))) break;
+    if (!(await isCredentialValid(call.db.sql, caller, caller.actor.id.replace(/^oauth_/, '')))) break;
     page = await readPage(call, workspace, question, page.next, limit);
   }
   const next = cursors.encode([page.next], buildFeedKey(call));

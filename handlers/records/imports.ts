@@ -117,7 +117,7 @@ const scopesOf = { create: ['create'], update: ['edit'], upsert: ['create', 'edi
 
 const isMissing = ({ code }: FieldProblem): boolean => code === 'REQUIRED';
 
-/** Returns what is wrong with the options, whatever the file. */
+/** Returns the problems of the options that do not depend on the file. */
 function optionProblems(
   options: ImportOptions,
   object: WorkspaceObject,

@@ -23,15 +23,15 @@ export const listRecords: Handler<'listRecords'> = async (call) => {
   const { workspace, object } = await openObject(call);
   const view = query.view === undefined ? undefined : await findViewToApply(call, workspace, query.view);
   const context = { workspace, canView: (name: string) => isVisible(name, workspace, caller) };
-  const isOfOther = view !== undefined && view.object !== object.object;
-  const list = readListQuery(query, isOfOther ? undefined : view, object, context);
-  const { reading, problems: unread } = parseReading(
+  const isOtherObject = view !== undefined && view.object !== object.object;
+  const list = readListQuery(query, isOtherObject ? undefined : view, object, context);
+  const { reading, problems: readingProblems } = parseReading(
     list.fields === undefined ? query : { ...query, fields: list.fields },
     object,
     workspace,
   );
-  const problems = [...list.problems, ...unread];
-  if (isOfOther)
+  const problems = [...list.problems, ...readingProblems];
+  if (isOtherObject)
     problems.push(
       buildProblem(
         'view',
@@ -43,18 +43,18 @@ export const listRecords: Handler<'listRecords'> = async (call) => {
   if (view && list.inView.length > 0) throw viewOutdated(view, list.inView);
 
   const { sql } = call.db;
-  // A cursor stays valid when a day ends: it belongs to the relative date, not to its current days.
+  // A cursor names the relative date and not its current days, so it stays valid after midnight.
   const asked = { sort: list.sort, filter: list.filter };
   const clock = { now: call.now, timezone: workspace.timezone };
-  const meant = { sort: list.sort, filter: list.filter && resolveRelativeDates(list.filter, clock) };
+  const resolved = { sort: list.sort, filter: list.filter && resolveRelativeDates(list.filter, clock) };
   const [{ rows, ...rest }, counted] = await Promise.all([
     readPage(
       call,
       ['records', object.object, asked],
-      (after, limit) => listStored(sql, caller, object.object, { ...meant, after, limit }),
+      (after, limit) => listStored(sql, caller, object.object, { ...resolved, after, limit }),
       (last) => last.keys,
     ),
-    query.count ? countRecords(sql, caller, object.object, meant.filter, maxCounted) : undefined,
+    query.count ? countRecords(sql, caller, object.object, resolved.filter, maxCounted) : undefined,
   ]);
   const stored = rows.map(({ record }) => record);
   const expansion = await findExpansion(sql, caller, toExpansionRequest(reading, stored, object, workspace, caller));
@@ -108,10 +108,10 @@ export const deleteRecord: Handler<'deleteRecord'> = async (call) => {
   const { object } = place;
   if (object.object === 'activities') await lockEntity(sql, caller, call.request.path.id);
   const deletion = await deleteEach(call, place, [call.request.path.id]);
-  const gone = orNotFound(deletion.records[0]);
+  const deleted = orNotFound(deletion.records[0]);
   // The error rolls back the deletion.
-  if (!isMatch(call.request.headers['If-Match'], gone.version)) throw versionMismatch(gone.version);
+  if (!isMatch(call.request.headers['If-Match'], deleted.version)) throw versionMismatch(deleted.version);
   await noteDeletions(call, place, deletion);
   const status = deletion.isClearingPending ? 202 : 200;
-  return { status, data: { object: object.object, id: gone.id, deleted: true } };
+  return { status, data: { object: object.object, id: deleted.id, deleted: true } };
 };

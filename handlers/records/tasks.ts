@@ -1,4 +1,4 @@
-// Tasks on records. The rows are those of the object tasks.
+// Tasks on records. They are also records of the object `tasks`.
 import { holdRecord, listRecords } from '../../db/records/records.ts';
 import type { Filter } from '../../domain/objects/filter.ts';
 import { checkTask, getTaskObject, showTask } from '../../domain/records/tasks.ts';

@@ -57,7 +57,7 @@ export const listRecordTimeline: Handler<'listRecordTimeline'> = async (call) =>
     call,
     `timeline ${asked?.join(',') ?? ''}`,
     async (after: Place | undefined, limit) => {
-      // All kinds are sent at once, each as long as the page, so that their newest are the newest of all.
+      // Reads a whole page of every kind at the same time. The newest of them are the newest of all.
       const entries = await Promise.all(
         kinds.map((kind) => readers[kind](applyKindVisibility(call, kind), workspace, after, limit)),
       );
@@ -68,7 +68,7 @@ export const listRecordTimeline: Handler<'listRecordTimeline'> = async (call) =>
   return { status: 200, data: { timeline: await complete(call, workspace, rows), ...rest } };
 };
 
-/** The call with the visibility that the operation of the kind would have. */
+/** Returns the call with the visibility that the operation of the kind would have. */
 function applyKindVisibility(call: TimelineCall, kind: TimelineKind): TimelineCall {
   const { caller, request } = call;
   const scope = getKindScope(kind);
@@ -95,7 +95,10 @@ type Read = (
   limit: number,
 ) => Promise<readonly Entry[]>;
 
-/** Of each kind, the newest items after a place, by the time that orders the list of its own. */
+/**
+ * By kind, a function that reads the newest items after a place, in the order of the list of that
+ * kind.
+ */
 const readers: Readonly<Record<TimelineKind, Read>> = {
   note: async ({ caller, request: { path }, db: { sql } }, _workspace, after, limit) =>
     (await listNotes(sql, caller, path, after, limit)).map((row) => {

@@ -15,7 +15,7 @@ export const upsertRecord: Handler<'upsertRecord'> = async (call) => {
   const { object } = place;
   const { match, fields, problems } = readMatch(object, call.request.body.record, call.request.body.match_on);
   if (problems.length > 0) throw validationFailed(problems, 422);
-  const id = 'id' in match ? match.id : await onlyMatch(call, object, match.fields);
+  const id = 'id' in match ? match.id : await findOnlyMatch(call, object, match.fields);
   const record =
     id === null
       ? await create(call, place, fields)
@@ -28,7 +28,7 @@ export const upsertRecord: Handler<'upsertRecord'> = async (call) => {
  * Returns the id of the only record that has the values; null if there is none.
  * @throws ApiError 409 if there are several
  */
-async function onlyMatch(
+async function findOnlyMatch(
   { caller, db: { sql } }: WriteCall,
   { object }: WorkspaceObject,
   fields: readonly MatchedField[],

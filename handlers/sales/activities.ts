@@ -70,7 +70,7 @@ export const createActivity: Handler<'createActivity'> = async (call) => {
   };
 };
 
-/** The record as the activity left it. */
+/** Returns the record as the activity left it. */
 async function readEntity(
   { caller, db: { sql } }: Call<'createActivity'>,
   { entityType, entityId }: LoggedContact,

@@ -170,7 +170,7 @@ async function makeParty(
   return { id: (await writeNewRecord(call, place, prepared)).id, created: true };
 }
 
-/** Content that the conversion itself builds from stored values. */
+/** Returns content that the conversion itself builds from stored values. */
 const ours = ({ values, custom }: Pick<CheckedRecord, 'values' | 'custom'>): CheckedRecord => ({
   values,
   custom,

@@ -70,7 +70,7 @@ export async function follow(
   const look = await inTransaction(tenants, scope, timeoutMs, (sql) => beginProviderLookup(sql, companyId, dueBy, now));
   if (!look) return undefined;
   const state = await fetchState(stripe, look.customerId);
-  return inTransaction(tenants, scope, timeoutMs, async (sql, tell, note) => {
+  return inTransaction(tenants, scope, timeoutMs, async (sql, emit, note) => {
     const before = await lockSubscription(sql, scope);
     if (!before) return undefined;
     // The process that carries out an operation relies on the stored state from its creation, and
@@ -78,7 +78,7 @@ export async function follow(
     const pending = await findPendingOperation(sql, scope);
     if (pending && pending.id !== operationId) return undefined;
     const { after, isTurned, payments } = await writeLook(sql, parts, companyId, look, state, before, now);
-    await takeBackCredit(sql, scope, after.currency, payments, now, tell, note);
+    await takeBackCredit(sql, scope, after.currency, payments, now, emit, note);
     if (isTurned) {
       const changes = { status: { from: before.status, to: after.status } };
       note(buildSystemAuditRow(scope, 'billing', 'subscription.turn', { object: 'subscription', changes }, now));

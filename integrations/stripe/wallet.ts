@@ -15,7 +15,7 @@ export async function takeBackCredit(
   currency: string,
   payments: readonly WalletPayment[],
   now: Date,
-  tell: (event: EventRow) => void,
+  emit: (event: EventRow) => void,
   note: (audit: AuditRow) => void,
 ): Promise<void> {
   const wanted = payments.flatMap(({ id, refundedMinor, disputedMinor }): Reversal[] => [
@@ -30,7 +30,7 @@ export async function takeBackCredit(
   for (const { paymentId, reason, amountMinor } of changed) {
     balance += amountMinor;
     const data = { reason, amount_minor: amountMinor, balance_minor: balance, currency };
-    tell({
+    emit({
       ...scope,
       event: 'wallet.adjusted',
       occurredAt: now,

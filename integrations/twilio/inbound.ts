@@ -92,10 +92,10 @@ async function store(
   // Twilio's numbers include the country code.
   const read = readReport(body, null, now);
   if ('problems' in read) throw validationFailed(read.problems, 400);
-  await inTransaction(tenants, scope, timeoutMs, async (sql, tell, note) => {
+  await inTransaction(tenants, scope, timeoutMs, async (sql, emit, note) => {
     orNotFound(await findActiveNumber(sql, scope, ownNumber));
     const { changes } = await receiveReport(sql, scope, 'twilio', read.report, now);
-    noteReport(scope, changes, now, tell, note);
+    noteReport(scope, changes, now, emit, note);
   });
   onEvents();
 }

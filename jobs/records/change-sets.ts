@@ -1,4 +1,4 @@
-// Expires change sets about which nobody decided in time.
+// Expires change sets that got no decision in time.
 import { buildSystemAuditRow } from '../../db/client/change-log.ts';
 import { expireChangeSet, findExpiredChangeSets } from '../../db/records/change-sets.ts';
 import { getDueTime, type TenantJobContext } from '../runner.ts';

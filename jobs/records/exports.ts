@@ -341,7 +341,7 @@ async function* readPages<Row extends { id: string }>(
     if (last && rows.length === limit) {
       limit = await turn();
       next = read(last.id, limit);
-      // If the page before fails to be written, nobody waits for it.
+      // If writing the previous page fails, no caller awaits this promise.
       next.catch(() => undefined);
     }
     if (rows.length > 0) yield rows.map(show);

@@ -49,7 +49,7 @@ export interface ImportServices {
   onEvents(): void;
 }
 
-/** Imports that a server runs at once. */
+/** Imports that a server runs at the same time. */
 const importsAtOnce = 2;
 /** Bytes of rows in a chunk, and rows of it under load. */
 const chunkBytes = 2_000_000;
@@ -60,7 +60,7 @@ const smallChunk = 100;
  * thousand rows, a wrong plan can take seconds. Fewer cost too little to analyze for.
  */
 const largeImport = 1000;
-/** Failed rows that are read at once for their file. */
+/** Failed rows of one read for their file. */
 const errorsPage = 1000;
 
 /** @returns the number of imports that were looked at */
@@ -145,7 +145,7 @@ class ImportRun {
     } finally {
       await source.close();
     }
-    // Another server can go on at once.
+    // Another server can continue immediately.
     await this.#within((sql) => imports.updateImport(sql, this.#scope, this.#row.id, { dueAt: this.#context.now() }));
   }
 

@@ -162,7 +162,7 @@ class RevertRun {
       if (!(error instanceof StoppedError)) throw error;
       return this.#end(error.failure);
     }
-    // Another server can go on at once.
+    // Another server can continue immediately.
     if (signal.aborted && this.#row.status !== 'planned')
       await this.#context.transaction(this.#scope, (sql) =>
         reverts.updateRevert(sql, this.#scope, this.#row.id, { dueAt: this.#context.now() }),

@@ -169,7 +169,7 @@ async function carryOut(context: CalendarContext, { companyId, id: bookingId }: 
   const log = context.log.child({ company: companyId, booking: bookingId, action: order.action });
   // A user without an external calendar has nothing to write to.
   const outcome = sealed
-    ? await orFault(async () => tell(context.calendars, opened(context, sealed), order, booking))
+    ? await orFault(async () => writeToCalendar(context.calendars, opened(context, sealed), order, booking))
     : { url: null, link: null };
   if (!(outcome instanceof CalendarFault)) {
     await within(async (sql) => {
@@ -190,7 +190,7 @@ async function carryOut(context: CalendarContext, { companyId, id: bookingId }: 
   log.warn({ ...why, next_in_minutes: Math.round(pause / minute) }, 'failed to write a calendar event; will retry');
 }
 
-async function tell(
+async function writeToCalendar(
   calendars: Calendars,
   connection: Connection,
   { bookingId, userId, action, eventUrl }: orders.TakenOrder,

@@ -66,7 +66,7 @@ export class FileBody {
     this.start = start;
   }
 
-  /** Of what is sent. */
+  /** The bytes of the sent file. */
   get bytes(): number {
     return this.totalBytes - (this.start ?? 0);
   }

@@ -70,7 +70,7 @@ export interface ProgramRoute {
    */
   performs(body: Buffer): boolean;
   /** Formats an error as a response of this route. */
-  tell(error: ApiError, requestId: string): ProgramResponse;
+  toErrorResponse(error: ApiError, requestId: string): ProgramResponse;
 }
 
 export interface ProgramRouteParts {
@@ -114,7 +114,7 @@ export function routeProgramRequests(
     } catch (error) {
       if (error instanceof ClientGone) throw error;
       const failed = failures.traceError(error, trace);
-      return sendable(route.tell(failed, trace.requestId));
+      return sendable(route.toErrorResponse(failed, trace.requestId));
     }
   }
 

@@ -533,7 +533,7 @@ const fillPath = (template: string, values: Record<string, string>): string =>
 /** The route that used the cached key looks it up and calls again. */
 const keyChanged = () => new ApiError('AUTH_INVALID_KEY', 'This API key has just been changed. Try again.');
 
-/** True if the body is a file, or a form with one. */
+/** Returns true if the body is a file, or a form with one. */
 function sendsFile({ operation, request }: RoutedRequest): boolean {
   if (operation.upload === undefined) return false;
   return !operation.takesBody || isForm(request);
@@ -592,7 +592,10 @@ function successHeaders(
 const asksInBody = ({ takesDryRun }: Operation, body: unknown): boolean =>
   takesDryRun && (body as { dry_run?: unknown } | null | undefined)?.dry_run === true;
 
-/** True if the handler receives the body's problems. Otherwise they are rejected before it runs. */
+/**
+ * Returns true if the handler receives the body's problems. Otherwise they are rejected before it
+ * runs.
+ */
 function handlerReceivesProblems(operation: Operation): boolean {
   return operation.uniformRefusal || operation.tenantFields;
 }

@@ -68,7 +68,7 @@ function unknownFault(): FieldProblem {
 
 /** Waits as long as the fault asks for, or until the client disconnects. */
 export async function waitForEnd({ delay }: FaultyEnd, request: IncomingMessage): Promise<void> {
-  // An unread body would become a timeout of its own, with an answer.
+  // An unread body would cause another timeout, which gets a response.
   request.resume();
   if (delay === 0 || request.socket.destroyed) return;
   const ended = new AbortController();

@@ -12,8 +12,8 @@ export class WorkspaceCache {
   readonly #pool: Pool;
   readonly #timeoutMs: number;
   readonly #load: (sql: Sql, companyId: string) => Promise<Workspace>;
-  /** With the option `max` the library would allocate room for all of them immediately. */
-  readonly #kept = new LRUCache<string, { version: number; workspace: Promise<Workspace> }>({
+  /** Limited by size: with the option `max`, the library would allocate all entries in advance. */
+  readonly #cached = new LRUCache<string, { version: number; workspace: Promise<Workspace> }>({
     maxSize: maxCachedWorkspaces,
     sizeCalculation: () => 1,
   });
@@ -30,14 +30,14 @@ export class WorkspaceCache {
 
   /** Returns the configuration of a tenant at this version or a later one. */
   get(companyId: string, version: number): Promise<Workspace> {
-    const kept = this.#kept.get(companyId);
+    const cached = this.#cached.get(companyId);
     // A configuration that was loaded for a version is that version or newer.
-    if (kept && kept.version >= version) return kept.workspace;
+    if (cached && cached.version >= version) return cached.workspace;
     const workspace = this.#read(companyId);
     const entry = { version, workspace };
-    this.#kept.set(companyId, entry);
+    this.#cached.set(companyId, entry);
     workspace.catch(() => {
-      if (this.#kept.get(companyId) === entry) this.#kept.delete(companyId);
+      if (this.#cached.get(companyId) === entry) this.#cached.delete(companyId);
     });
     return workspace;
   }

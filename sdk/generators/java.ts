@@ -134,7 +134,7 @@ function listArguments({ id, pathParameters, queryParameters, body }: Operation)
   ];
 }
 
-/** A method with all arguments, and one with those that are required. */
+/** Returns a method with all arguments, and one with those that are required. */
 function writePair(
   name: string,
   type: string,

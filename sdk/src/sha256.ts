@@ -1,6 +1,6 @@
 // SHA-256 of a stream, part by part: WebCrypto only hashes what is in memory as a whole.
 
-/** The first 32 bits of the fractional parts of a root of a prime. */
+/** Returns the first 32 bits of the fractional parts of a root of a prime. */
 const fraction = (prime: number, root: 2 | 3): number => {
   const value = root === 2 ? Math.sqrt(prime) : Math.cbrt(prime);
   return ((value - Math.floor(value)) * 0x1_0000_0000) | 0;

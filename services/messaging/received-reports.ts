@@ -99,13 +99,13 @@ export function noteReport(
   scope: TenantScope,
   changes: readonly Change[],
   now: Date,
-  tell: (event: EventRow) => void,
+  emit: (event: EventRow) => void,
   note: (audit: AuditRow) => void,
 ): void {
   for (const { action, object = null, recordId = null, metadata = null, event } of changes) {
     note(buildSystemAuditRow(scope, inboundActor.id, action, { object, recordId, metadata }, now));
     if (event)
-      tell({
+      emit({
         ...scope,
         event: event.name,
         occurredAt: now,

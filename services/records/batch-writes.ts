@@ -212,7 +212,7 @@ function check(
   return checkRecord(object, pickChangeableFields(object, fields, before), 'update', workspace, now, stored);
 }
 
-/** The items whose record is known; each record can be named once. */
+/** Reads the items. Those that name the same record as an earlier one fail. */
 function readEach(
   { object }: RecordTarget,
   items: readonly unknown[],
@@ -240,7 +240,10 @@ function readEach(
   return meant;
 }
 
-/** The record of each item, locked; undefined where one is to be created. Items whose record is not there or not the only one fail. */
+/**
+ * Locks the record of each item. It is undefined if the item creates one. An item fails if no
+ * record or more than one matches.
+ */
 async function lockItemRecords(
   call: WriteCall,
   place: RecordTarget,

@@ -121,7 +121,7 @@ async function store(
   tried: Tried,
 ): Promise<ChangeSetRow | undefined> {
   const { caller, now } = call;
-  // Without objects that the set itself adds: nobody could see the set before it is applied.
+  // Leaves out objects that the set itself adds. Otherwise, no caller could see it before it is applied.
   const known = new Set(await findModules(call.services));
   const modules = tried.modules.filter((module) => known.has(module));
   const expiresAt = new Date(now.getTime() + hours * 3_600_000);

@@ -98,7 +98,7 @@ function linkLimitReached({ type }: NewLink): ApiError {
   return conflict('link_limit_reached', message, { cardinality: type.cardinality });
 }
 
-/** The audit row and the event of a link, from its `from` side. */
+/** Returns the audit row and the event of a link, from its `from` side. */
 export function buildLinkChange(verb: 'link' | 'unlink', link: StoredLink, typeName: string, now: Date): Change {
   return {
     action: `record.${verb}`,

@@ -8,7 +8,7 @@ import type { WriteCall } from './record-target.ts';
 
 type Locking = Pick<WriteCall, 'db' | 'caller'>;
 
-/** One record within reach, locked until the transaction ends. Sent at once. */
+/** Locks a visible record until the transaction ends. Sends its statements immediately. */
 export async function lockForChange(
   call: Locking,
   object: WorkspaceObject,
@@ -22,7 +22,10 @@ export async function lockForChange(
   return record && withTags(record, tags);
 }
 
-/** Those that are within reach, locked until the transaction ends, in the order of their ids. Sent at once. */
+/**
+ * Locks visible records until the transaction ends, in the order of their IDs. Sends its statements
+ * immediately.
+ */
 export async function lockEachForChange(
   call: Locking,
   object: WorkspaceObject,
@@ -36,7 +39,10 @@ export async function lockEachForChange(
   return records.map((record) => withTags(record, tags));
 }
 
-/** A statement of its own behind the lock, in the same round trip: it sees what was committed until the lock was held. */
+/**
+ * Reads the tags in a separate statement after the lock, in the same round trip. It therefore sees
+ * everything that was committed before the lock was taken.
+ */
 async function tagsOfLocked(
   { caller, db }: Locking,
   { object, tags = [] }: WorkspaceObject,

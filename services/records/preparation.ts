@@ -224,9 +224,10 @@ export async function prepareEachNew(
 }
 
 /**
- * Changes of one batch, of records that are locked; what stands against one does not concern the others.
- * @param failed where those are added that cannot be written
- * @returns the others, without a change where nothing would change
+ * Prepares the changes of a batch, whose records are locked. A change that cannot be written does
+ * not affect the others.
+ * @param failed receives the changes that cannot be written
+ * @returns the others. Those that would change nothing are without a change
  */
 export async function prepareEachChange(
   call: WriteCall,
@@ -237,7 +238,10 @@ export async function prepareEachChange(
   return (await prepareEach(call, place, { creates: [], changes: items }, failed)).changes;
 }
 
-/** New records and changes of one batch: as prepareEachNew and prepareEachChange, with values of unique fields that no two of them take. */
+/**
+ * Prepares the new records and the changes of a batch, as prepareEachNew and prepareEachChange do.
+ * No two of them get the same value of a unique field.
+ */
 export async function prepareEach(
   call: WriteCall,
   place: RecordTarget,
@@ -342,7 +346,7 @@ export async function prepareChange(
   return new Prepared(change);
 }
 
-/** A change of nothing but the tags that a record, which is locked, has by hand. */
+/** Prepares a change of only the manual tags of a locked record. */
 export function prepareTags(
   call: Pick<WriteCall, 'currentTime'>,
   { workspace, object }: RecordTarget,
@@ -355,8 +359,10 @@ export function prepareTags(
 }
 
 /**
- * Prepares locked records to get former values back. Rules about values do not apply, since the records had these values before.
- * @returns the changes, and the records that cannot be changed because others have a value of theirs in a unique field
+ * Prepares the return of former values to locked records. Rules about values do not apply, because
+ * the records had these values before.
+ * @returns the changes, and the records that cannot be changed because another record has their
+ * value of a unique field
  */
 export async function prepareReversals(
   call: WriteCall,

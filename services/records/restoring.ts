@@ -241,7 +241,9 @@ async function insertEach(
   return restorations;
 }
 
-/** The fields that warnings name, as what may change tags. `updated_at` counts as one of them. */
+/**
+ * Returns the fields that warnings name. Their changes, and that of `updated_at`, may change tags.
+ */
 function listWarnedFields(id: string, warnings: readonly RestoreWarning[]): { id: string; field: string }[] {
   return warnings.map(({ field }) => ({ id, field }));
 }
@@ -270,7 +272,10 @@ async function holdEntities(
   );
 }
 
-/** Locks what records refer to: in the trash, so that it is not restored meanwhile, or else where it is. */
+/**
+ * Locks the records that others refer to, in the trash or outside of it, so that none is restored
+ * meanwhile.
+ */
 async function holdReferred(
   { caller, db: { sql } }: WriteCall,
   references: readonly { object: string; to: string }[],

@@ -1,4 +1,4 @@
-// Begins reverts in calls: plans that a call can make are made at once, others are left to the job.
+// Begins reverts in calls. A call makes small plans itself, and leaves the others to the job.
 import { v7 as uuidv7 } from 'uuid';
 import { toActor } from '../../db/client/created-by.ts';
 import {

@@ -89,7 +89,7 @@ interface PlannedChunk {
   conflicts: RevertConflict[];
 }
 
-/** Adds the next operations to what is known of their records. */
+/** Reads the next operations, and adds them to the reversals of their records. */
 async function readChunk(sql: Sql, scope: Scope, row: RevertRow, scale: number): Promise<PlannedChunk> {
   const rows = Math.ceil((row.source.actor ? stretchRows : chunkRows) * scale);
   const { operations, reached } = await readOperations(sql, scope, row, rows);

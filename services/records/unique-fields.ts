@@ -21,8 +21,8 @@ export interface RecordWrite {
 }
 
 /**
- * Finds the records that cannot be written, because others have a value of theirs in a unique field. Nothing is sent if no unique field
- * changes. Until the transaction ends, no other can take one of the values.
+ * Finds the records that cannot be written because another record has their value of a unique
+ * field. Locks these values until the transaction ends. Sends nothing if no unique field changes.
  * @returns the conflicts by the positions of their records
  */
 export async function findUniqueConflicts(

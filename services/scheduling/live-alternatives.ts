@@ -34,8 +34,8 @@ export async function readLiveTimes(
 
 /**
  * Returns 409 slot_conflict with other times of the booking's user, if there are any.
- * @param where the conflict is. `outside` reads the external calendar again, so call it before any
- * write.
+ * @param where the place of the conflict. `outside` reads the external calendar again, so call it
+ * before any write.
  */
 export async function conflictWithAlternatives(
   call: AskingCall & Pick<Call, 'now'>,

@@ -701,8 +701,8 @@ test('never creates a key with an old prefix', async () => {
 
 let shared: Promise<Tenant> | undefined;
 /**
- * An admin for tests that leave few active keys. Each call returns another admin, because each has
- * a rate limit.
+ * Returns an admin for tests that leave few active keys. Each call returns another admin, because
+ * each has a rate limit.
  */
 async function sharedAdmin(): Promise<Admin> {
   shared ??= newTenant();

@@ -31,7 +31,7 @@ const signedAs = (changes: readonly attack.Claims[], headers: readonly object[] 
     ...changes.map((change) => attack.signed(good, change)),
     ...headers.map((header) => attack.signed(good, {}, header)),
   ]);
-/** A signature of the right key over claims given as raw text. */
+/** Returns a signature of the right key over claims given as raw text. */
 const saying = (...claims: string[]): string[] =>
   claims.map((each) => attack.signedTexts(good, JSON.stringify(good.header), each));
 

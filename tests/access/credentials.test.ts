@@ -36,7 +36,7 @@ const malformed = [
   'x'.repeat(8000),
 ];
 
-/** A second process on the same database. */
+/** Returns a second process on the same database. */
 function anotherServer(): Promise<TestServer> {
   return startServer({ ...testSettings, ...besideCommon() });
 }

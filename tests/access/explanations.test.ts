@@ -47,7 +47,7 @@ const keyId = async (key: string): Promise<string> => {
   return row?.id ?? '';
 };
 
-/** The check that an error belongs to, stated independently of the server. */
+/** Returns the check that an error belongs to, stated independently of the server. */
 function toChecks({ status, code, details = {} }: NonNullable<Explained['error']>): string[] {
   if (status === 401) return ['credential'];
   if (status === 402) return ['plan'];

@@ -51,7 +51,7 @@ afterAll(async () => {
   await server?.stop();
 });
 
-/** A browser in which an admin is signed in. */
+/** Returns a browser in which an admin is signed in. */
 async function signedIn(of: Tenant = tenant): Promise<AppVisitor> {
   const visitor = new AppVisitor(base);
   await visitor.signIn(of.admin.email);
@@ -569,13 +569,13 @@ describe('rejected requests (E11)', () => {
           token: /name="token" value="([^"]+)"/.exec((await stranger.ask('/console/messages')).text)?.[1] ?? '',
         }),
       ],
-      ['consent by nobody', await forged(new AppVisitor(base), { action: 'allow', group: 'admin' })],
+      ['consent without a sign-in', await forged(new AppVisitor(base), { action: 'allow', group: 'admin' })],
       [
         'consent in a frame',
         !/frame-ancestors 'none'/.test((await visitor.ask(page)).headers.get('content-security-policy') ?? ''),
       ],
       [
-        'resuming what nobody decided',
+        'resuming without a decision',
         (await visitor.ask(page.replace(/.*\/console\/consent/, '/auth/v1/oauth/authorize'))).to?.startsWith(
           'https://app.example/callback?code',
         ) ?? false,

@@ -536,7 +536,7 @@ describe('a crashed sender', () => {
     expect(await readDeliveries(id)).toMatchObject([{ status: 'failed', attempts: 10, next_attempt_at: null }]);
   });
 
-  /** The lease data of a sender. */
+  /** Returns the lease data of a sender. */
   function claim(): Claim {
     return {
       leasedUntil: new Date(world.now.getTime() + 30 * second),

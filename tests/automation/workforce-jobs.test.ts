@@ -33,7 +33,7 @@ afterAll(async () => {
 
 const added = () => ({ status: 201, body: { data: { note: { id: uuidv7() } } } });
 
-/** A server with its own connections. */
+/** Returns a server with its own connections. */
 function newServer(act: WorkforceServices['act'], now = () => new Date()): [TenantJobContext, WorkforceServices] {
   const shared = { url, prepare: true, spread: false, wait: 10_000, statementTimeout: 5000 };
   const platform = new Pool({ ...shared, role: 'crm_platform', lanes: 1 });

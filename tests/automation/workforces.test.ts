@@ -114,17 +114,22 @@ describe('a workforce', () => {
 
 describe('steps', () => {
   test.each<[string, Json, number, string[]]>([
-    ['with a tag that there is not', { kind: 'add_tag', tag: 'Urgen' }, 422, ['steps[0].tag INVALID_OPTION']],
-    ['without what they need', { kind: 'create_task' }, 400, ['steps[0].title REQUIRED']],
-    ['with a field of another kind', { kind: 'wait', minutes: 1, title: 'x' }, 422, ['steps[0].title UNKNOWN_FIELD']],
+    ['with an unknown tag', { kind: 'add_tag', tag: 'Urgen' }, 422, ['steps[0].tag INVALID_OPTION']],
+    ['without a required field', { kind: 'create_task' }, 400, ['steps[0].title REQUIRED']],
     [
-      'that set no field',
+      'with a field that belongs to another kind of step',
+      { kind: 'wait', minutes: 1, title: 'x' },
+      422,
+      ['steps[0].title UNKNOWN_FIELD'],
+    ],
+    [
+      'that set an unknown field',
       { kind: 'set_field', field: 'first_nam', value: 'x' },
       422,
       ['steps[0].field INVALID_OPTION'],
     ],
     [
-      'that set what cannot be set',
+      'that set a read-only field',
       { kind: 'set_field', field: 'id', value: 'x' },
       422,
       ['steps[0].field INVALID_OPTION'],
@@ -136,62 +141,67 @@ describe('steps', () => {
       ['steps[0].value INVALID_TYPE'],
     ],
     [
-      'with a value that is no option',
+      'with a value that is not an option',
       { kind: 'set_field', field: 'lead_status', value: 'Newish' },
       422,
       ['steps[0].value INVALID_OPTION'],
     ],
     [
-      'that clear what must be there',
+      'that clear a required field',
       { kind: 'set_field', field: 'first_name', value: null },
       400,
       ['steps[0].value REQUIRED'],
     ],
-    ['for nobody', { kind: 'set_field', field: 'assigned_to', value: randomUUID() }, 422, ['steps[0].value NOT_FOUND']],
     [
-      'with a placeholder that is no field',
+      'that assign an unknown user',
+      { kind: 'set_field', field: 'assigned_to', value: randomUUID() },
+      422,
+      ['steps[0].value NOT_FOUND'],
+    ],
+    [
+      'with a placeholder for an unknown field',
       { kind: 'add_note', content: '{{first_nam}}' },
       422,
       ['steps[0].content INVALID_OPTION'],
     ],
     [
-      'with a task type that there is not',
+      'with an unknown task type',
       { kind: 'create_task', title: 'x', task_type: 'Caal' },
       422,
       ['steps[0].task_type INVALID_OPTION'],
     ],
     [
-      'with a task for nobody',
+      'with a task for an unknown user',
       { kind: 'create_task', title: 'x', assigned_to: randomUUID() },
       422,
       ['steps[0].assigned_to NOT_FOUND'],
     ],
     [
-      'with an email without subject',
+      'with an email without a subject',
       { kind: 'draft_message', channel: 'email', body: 'x' },
       400,
       ['steps[0].subject REQUIRED'],
     ],
     [
-      'with a text with a subject',
+      'with a text message that has a subject',
       { kind: 'draft_message', channel: 'sms', subject: 'x', body: 'x' },
       400,
       ['steps[0].subject CONFLICTING_FIELDS'],
     ],
     [
-      'with a text that is too long',
+      'with a text message that is too long',
       { kind: 'draft_message', channel: 'sms', body: 'x'.repeat(1601) },
       400,
       ['steps[0].body TOO_LONG'],
     ],
     [
-      'with a condition on no field',
+      'with a condition on an unknown field',
       { kind: 'stop_when', condition: { field: 'orign', op: 'eq', value: 'x' } },
       422,
       ['steps[0].condition UNKNOWN_FIELD'],
     ],
-    ['of a kind that there is not', { kind: 'send_message' }, 400, ['steps[0].kind INVALID_OPTION']],
-  ])('rejects steps with %s', async (_, step, status, fields) => {
+    ['of an unknown kind', { kind: 'send_message' }, 400, ['steps[0].kind INVALID_OPTION']],
+  ])('rejects steps %s', async (_, step, status, fields) => {
     expect(readProblems(await create({ steps: [step] }))).toEqual([status, fields]);
   });
 

@@ -76,7 +76,7 @@ const invoices = async ({ companyId }: Tenant) =>
   database()<{ status: string; total: number }[]>`
     select status, total_minor::int as total from invoices where company_id = ${companyId} order by number`;
 
-/** A subscriber whose period ends tomorrow. */
+/** Returns a subscriber whose period ends tomorrow. */
 async function newSubscriber(more: Record<string, unknown> = {}): Promise<Tenant> {
   const tenant = await newTenant();
   const end = new Date(Date.now() + day / 2);

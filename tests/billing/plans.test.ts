@@ -1,4 +1,4 @@
-// Plans and modules: what the API lists is what is charged.
+// Plans and modules: the listed prices are charged.
 import { expect, test } from 'vitest';
 import { addOns, plans } from '../../domain/billing/catalogue.ts';
 import { subscribed } from '../support/billing.ts';

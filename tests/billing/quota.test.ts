@@ -19,7 +19,7 @@ import { database, newKey, newTenant, type Tenant } from '../support/tenants.ts'
 
 const day = 86_400_000;
 
-/** A tenant with its own package and this number of calls per month. */
+/** Returns a tenant with its own package and this number of calls per month. */
 async function newCapped(cap: number, used = 0): Promise<Tenant> {
   const tenant = await newTenant();
   await database()`
@@ -41,7 +41,7 @@ async function used(tenant: Tenant): Promise<number> {
 const untilUsed = (tenant: Tenant, count: number): Promise<void> =>
   vi.waitFor(async () => expect(await used(tenant)).toBe(count));
 
-/** A pool like that of the server, with connections for four processes. */
+/** Returns a pool like that of the server, with connections for four processes. */
 const openCredentialPool = (): Pool =>
   new Pool({
     url: inject('databaseUrl'),

@@ -60,7 +60,7 @@ beforeAll(async () => {
 });
 afterAll(() => world?.close());
 
-/** A few at a time, because the server shares two cores. */
+/** Works on a few things at a time, because the server shares two cores. */
 async function each<Thing>(things: readonly Thing[], work: (thing: Thing) => Promise<void>): Promise<void> {
   const rest = [...things];
   const next = async (): Promise<void> => {
@@ -81,7 +81,7 @@ async function listEvents(tenant: Tenant, since: number): Promise<Stripe.Event[]
     .filter(({ data }) => (data.object as { customer?: string }).customer === customer);
 }
 
-async function tell(events: readonly Stripe.Event[]): Promise<void> {
+async function deliver(events: readonly Stripe.Event[]): Promise<void> {
   for (const event of random.shuffled(events)) expect((await send(world.server.url, event)).status).toBe(200);
 }
 
@@ -151,13 +151,13 @@ test.each(Object.keys(pendings))(
       await world.unheard(() => moveOn(move, moved));
       await each(moved, async ({ heard, other, ...combination }) => {
         const recorded = await listEvents(other, since);
-        await tell(await listEvents(heard, since));
+        await deliver(await listEvents(heard, since));
         await world.look(heard);
         const expected = await readOutcome(heard, await ask(heard, combination.operation));
 
-        if (combination.delivery === 'doubled') await tell([...recorded, ...recorded]);
+        if (combination.delivery === 'doubled') await deliver([...recorded, ...recorded]);
         const answer = await ask(other, combination.operation);
-        if (combination.delivery === 'late') await tell(recorded);
+        if (combination.delivery === 'late') await deliver(recorded);
         await world.look(other, new Date(Date.now() + 25 * 3_600_000));
         const actual = await readOutcome(other, answer);
         if (!isAlike(actual, expected)) differing.push({ ...combination, expected, actual });

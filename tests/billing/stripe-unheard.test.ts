@@ -15,7 +15,7 @@ async function poll({ key }: Pick<Tenant, 'key'>, id: string): Promise<Json> {
   return (await expectStatus(200, 'GET', `/v1/checkout-sessions/${id}`, { key })).body.data.checkout_session;
 }
 
-/** A paid checkout whose event was lost. */
+/** Returns a paid checkout whose event was lost. */
 async function paidUnheard(body: object): Promise<{ tenant: Tenant; session: Json }> {
   const tenant = await newTenant();
   const session = await world.startCheckout(tenant, body);

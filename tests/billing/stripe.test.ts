@@ -362,7 +362,7 @@ describe('a change', () => {
   });
 });
 
-/** The invoice of the waiting change. */
+/** Returns the invoice of the waiting change. */
 function waitingInvoice(): string {
   const waiting = [...world.standIn.books.subscriptions.values()].find(({ pending_update }) => pending_update);
   return waiting?.latest_invoice ?? '';

@@ -27,7 +27,7 @@ async function balance({ key }: Tenant): Promise<number> {
   return (await expectStatus(200, 'GET', '/v1/usage', { key })).body.data.usage.wallet.balance_minor;
 }
 
-/** The events and audit rows of a tenant's wallet. */
+/** Returns the events and audit rows of a tenant's wallet. */
 async function changes({ companyId }: Tenant): Promise<{ events: Json[]; audit: Json[] }> {
   const sql = database();
   const events = await sql<{ data: Json }[]>`

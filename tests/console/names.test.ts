@@ -5,7 +5,7 @@ import { newDraft } from '../support/messaging.ts';
 import { Visitor } from '../support/page-client.ts';
 import { database } from '../support/tenants.ts';
 
-/** A name that would reverse the rest of the line without isolation. */
+/** Returns a name that would reverse the rest of the line without isolation. */
 const hostile = (name: string): string => `${name}\u202E\u2066evil\u200F`;
 const cleaned = (name: string): string => `${name}evil`;
 

@@ -19,7 +19,9 @@ afterAll(async () => {
   if (url) await dropDatabase(url);
 });
 
-test(`${kills} times kill -9 during an import lose and double no row`, { timeout: 300_000 }, async () => {
+test(`an import loses and repeats no row, although the server is killed ${kills} times`, {
+  timeout: 300_000,
+}, async () => {
   const random = new Random();
   process.stdout.write(`faults: the seed of the kills is ${random.seed}\n`);
   // The job of another server has no access to the files of this one.

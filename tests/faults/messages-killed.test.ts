@@ -1,4 +1,4 @@
-// Many approved messages under kill -9: each is sent under its id. MESSAGES sets the number.
+// Approved messages while the job is killed: each is sent with its ID. MESSAGES sets the number.
 import { type ChildProcess, spawn } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
 import { readFileSync } from 'node:fs';
@@ -20,8 +20,8 @@ const count = Number(process.env.MESSAGES ?? 300);
 const tenantCount = 5;
 const kills = 10;
 /**
- * One of this many drafts of a run has a suppressed recipient. A run without a decision has as many
- * drafts.
+ * One in this many drafts of a run has a suppressed recipient. A run without a decision has the
+ * same number of drafts as there are suppressed recipients.
  */
 const oneIn = 10;
 
@@ -88,7 +88,7 @@ async function preparedRun({ companyId }: Tenant, mails: readonly string[]) {
   return { campaignId, runId, hash: '07'.repeat(32) };
 }
 
-test(`sends all ${count} approved messages under ${kills} kills, and no unapproved or suppressed ones`, async () => {
+test(`sends all ${count} approved messages and no others, although the job is killed ${kills} times`, async () => {
   const sql = database();
   const suppressed: string[] = [];
   const undecided: string[] = [];

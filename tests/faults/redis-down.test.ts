@@ -1,4 +1,4 @@
-// Redis is shared, hangs, dies and returns: rate limits hold, at least in each process.
+// Rate limits hold while Redis is shared, hangs, dies and returns; at least in each process.
 import { randomBytes, randomInt } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
@@ -84,9 +84,9 @@ describe.skipIf(!findProgram('redis'))(`Rate limits in Redis${skipNote('redis')}
   });
 
   test.each([
-    ['at once', 0],
-    ['at once, and stalls again and again', 5],
-  ])('accepts 20 of 200 calls %s on a server', async (_, stalls) => {
+    ['', 0],
+    [' that stalls repeatedly', 5],
+  ])('accepts 20 of 200 concurrent calls on a server%s', async (_, stalls) => {
     const key = await newKey(tenant, { perMinute: 20 });
     const { pid } = servers[0] as TestServer;
     const stalling = (async () => {

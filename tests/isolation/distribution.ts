@@ -266,7 +266,10 @@ function callsReturned(node: ts.Node): string[] {
 const isLockAlone = ({ template }: ts.TaggedTemplateExpression): boolean =>
   ts.isNoSubstitutionTemplateLiteral(template) && /^\s*for /.test(template.text);
 
-/** A lock clause that is passed to a function belongs to that function's statement. */
+/**
+ * Follows a function call, because a lock clause that is passed to a function belongs to that
+ * function's statement.
+ */
 function throughCall(
   template: ts.Node,
   declared: ReadonlyMap<string, ts.Node>,

@@ -17,15 +17,15 @@ const short = new Set(
   ].flatMap((names) => names.split(' ')),
 );
 
-/** True for a reference to something of which there are copies. */
+/** Returns true for a reference to something of which there are copies. */
 const isOfMany = ({ name, refersTo }: Column): boolean =>
   /^(record|entity|customer|account|lead|booking|draft|run|file|subscription|clock|reservation)_id$/.test(name) ||
   (refersTo !== null && !short.has(refersTo) && !/^(statuses|sources|.*_types)$/.test(refersTo));
 
-/** True for the owner or creator of a row. Copies belong to other users. */
+/** Returns true for the owner or creator of a row. Copies belong to other users. */
 const isOfSomebody = ({ name }: Column): boolean => /^(assigned_to|created_by_user|created_by_id)$/.test(name);
 
-/** True for times at which something is due. */
+/** Returns true for times at which something is due. */
 const isAhead = (column: Column): boolean => /^(due_at|next_|leased_|claimed_|looked_|expires_)/.test(column.name);
 
 /**

@@ -37,7 +37,7 @@ export async function policyMutants(sql: ISql, tables: readonly TenantTable[]): 
       for (const condition of splitConditions(policy[part])) {
         const clause = part === 'using' ? 'using' : 'with check';
         const weaker = (policy[part] ?? '').replace(condition, 'true');
-        if (!(await canTell(sql, table, part, condition))) continue;
+        if (!(await canDetect(sql, table, part, condition))) continue;
         mutants.push({
           name: `${policy.table}: ${clause} without ${condition}`,
           table,
@@ -60,7 +60,7 @@ export async function policyMutants(sql: ISql, tables: readonly TenantTable[]): 
 const splitConditions = (expression: string | null): string[] => expression?.match(/\(\w+ = \w+\(\)\)/g) ?? [];
 
 /** Returns false if no privilege of the role could break the condition. */
-async function canTell(sql: ISql, table: TenantTable, part: 'using' | 'check', condition: string): Promise<boolean> {
+async function canDetect(sql: ISql, table: TenantTable, part: 'using' | 'check', condition: string): Promise<boolean> {
   const column = /\w+/.exec(condition)?.[0] ?? '';
   const [may] = await sql<{ reads: boolean; writes: boolean }[]>`
     select has_column_privilege('crm_app', ${table.name}, ${column}, 'select') as reads,

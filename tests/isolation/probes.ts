@@ -14,16 +14,17 @@ export const isAboutRecords = (operation: DeclaredOperation): boolean =>
   operation.path.startsWith('/v1/objects/{object}/records');
 
 /**
- * True for children of a record. The same code checks their visibility for all objects
+ * Returns true for children of a record. The same code checks their visibility for all objects
  * (`services/records/open-record.ts`).
  */
 const isBelowRecords = ({ path }: DeclaredOperation): boolean => path.includes('/records/{id}/');
 
-/** True for the object with which everything common is tried. Other objects get one try. */
+/** Returns true for the object with which everything common is tried. Other objects get one try. */
 const isThorough = (object: string | undefined): boolean => object === 'leads';
 
 /**
- * True for branches, teams, their members, and figures, of which keys of a branch or team see less.
+ * Returns true for branches, teams, their members, and figures, of which keys of a branch or team
+ * see less.
  */
 const isAboutPlaces = ({ path, method }: DeclaredOperation): boolean =>
   /^\/v1\/(branches|teams|org-|reports)/.test(path) || (path === '/v1/users' && method === 'POST');
@@ -191,7 +192,7 @@ function chunks<Item>(items: readonly Item[], size: number): Item[][] {
   );
 }
 
-/** True for operations that create something. */
+/** Returns true for operations that create something. */
 export const creates = (operation: DeclaredOperation): boolean =>
   operation.method === 'POST' && pathParameters(operation.path).every((name) => name === 'object');
 

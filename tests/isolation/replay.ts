@@ -132,7 +132,7 @@ function flattenClaims(text: string, path: string, into: Observation): boolean {
   }
 }
 
-/** True for usage of keys, which is counted with a delay. That of the shadows is marked. */
+/** Returns true for usage of keys, which is counted with a delay. That of the shadows is marked. */
 function isOwnUse(path: string, value: unknown): boolean {
   return (
     /\.(total_requests|quota\.used|quota\.remaining)$/.test(path) ||
@@ -141,10 +141,10 @@ function isOwnUse(path: string, value: unknown): boolean {
 }
 
 /**
- * True for the results of jobs, which differ between runs: failures of a receiver, the order of two
- * concurrent writes, counted calls, the speed of an import, the bytes of an export, and how many
- * events and deliveries resetTestMode deletes (a due SLA clock may add one). The digests of foreign
- * rows show that resetTestMode deletes none of them.
+ * Returns true for the results of jobs, which differ between runs: failures of a receiver, the
+ * order of two concurrent writes, counted calls, the speed of an import, the bytes of an export,
+ * and how many events and deliveries resetTestMode deletes (a due SLA clock may add one). The
+ * digests of foreign rows show that resetTestMode deletes none of them.
  */
 function isOfJobs(path: string): boolean {
   return /\.(consecutive_failures|duration_ms|rows_per_second)$|\.exports?\.(\d+\.)?(bytes|sha256)$|\.data\.changes\.\d+$|\.usage\.api_calls\.|\.data\.deleted\.(events|deliveries)$/.test(
@@ -157,7 +157,7 @@ const started = Date.now();
 /** Examples in the OpenAPI document contain times, and this run may happen at one of them. */
 const isInExample = /\.examples?\./;
 
-/** True for times of this run. Those of the shadows are an hour older. */
+/** Returns true for times of this run. Those of the shadows are an hour older. */
 function isRecent(value: unknown): boolean {
   if (typeof value !== 'string' || !/^\d{4}-\d\d-\d\dT/.test(value)) return false;
   const moment = Date.parse(value);
@@ -165,7 +165,8 @@ function isRecent(value: unknown): boolean {
 }
 
 /**
- * True for expiry times that began in this run. They may be equal in two concurrent runs by chance.
+ * Returns true for expiry times that began in this run. They may be equal in two concurrent runs by
+ * chance.
  */
 function isEnd(path: string, value: unknown): boolean {
   return (

@@ -108,7 +108,7 @@ export const unnoticed: Readonly<Record<string, 'not sent' | 'not run' | 'not ca
   'db/access/sessions.ts lockUserSignIn: c.id = ${companyId}': 'not sent',
   'db/access/sessions.ts lockUserSignIn: i.company_id = ${companyId}': 'not sent',
   'db/access/shown-secrets.ts': 'not sent',
-  'db/access/standing.ts': 'not sent',
+  'db/access/current-access.ts': 'not sent',
   'db/automation/webhook-deliveries.ts listDeliveries: company_id = ${companyId}': 'not run',
   'db/automation/webhook-deliveries.ts listDeliveries: test_mode = ${testMode}': 'not run',
   'db/automation/webhook-deliveries.ts hasDeliveries: company_id = ${companyId}': 'not caught',

@@ -82,7 +82,7 @@ function createClient(generation: Generation, authProvider: Kept) {
   return { client, connect: (over: Json) => client.connect(over), transport };
 }
 
-/** The person consents, and the client gets the result from the browser. */
+/** Consents as the person, and passes the result of the browser to the client. */
 async function consent({ sentTo }: Kept, transport: Json): Promise<void> {
   const visitor = new AppVisitor(base);
   await visitor.signIn(tenant.admin.email);

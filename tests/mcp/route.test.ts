@@ -126,7 +126,7 @@ describe('the origin', () => {
   });
 });
 
-/** The calls charged this month, without leases. */
+/** Returns the calls charged this month, without leases. */
 const used = async ({ companyId }: Tenant): Promise<number> => {
   const [row] = await database()`
     select calls::int - coalesce((select sum(calls)::int from api_quota_blocks where company_id = ${companyId}), 0) as calls

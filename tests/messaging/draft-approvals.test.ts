@@ -174,7 +174,7 @@ describe('a draft', () => {
 });
 
 describe('a run', () => {
-  /** A campaign with a run that prepared an email for each of the leads. */
+  /** Returns a campaign with a run that prepared an email for each of the leads. */
   async function prepared(leads: number): Promise<{ campaignId: string; runId: string; hash: string }> {
     const city = randomUUID();
     const rows = Array.from({ length: leads }, (_, index) => ({

@@ -68,7 +68,7 @@ interface Options {
   isAboutNothing?: boolean;
 }
 
-/** An email to a lead that a person approved. */
+/** Returns an email to a lead that a person approved. */
 async function sent(options: Options = {}): Promise<{ draft: Json; lead: Json; raw: string }> {
   const { body = 'Hello Sara', campaignId, of = tenant, testMode = false } = options;
   const key = testMode ? of.testKey : of.key;

@@ -21,13 +21,13 @@ beforeAll(async () => {
   secret = await inboundSecret(tenant, 'live');
 });
 
-/** A text from an unused number. */
+/** Returns a text from an unused number. */
 function sms(more: object = {}): Record<string, unknown> {
   return { type: 'sms', external_id: randomUUID(), from: newNumber(), to: '+97145550100', body: 'Hello', ...more };
 }
 
 let numbers = 0;
-/** An unused mobile number. */
+/** Returns an unused mobile number. */
 function newNumber(): string {
   numbers += 1;
   return `+97150${String(1_000_000 + numbers)}`;
@@ -544,7 +544,7 @@ describe('engagement with a sent email', () => {
     engagement: 'open',
     ...more,
   });
-  const toldTo = (recipient: string): Promise<Json[]> =>
+  const listReports = (recipient: string): Promise<Json[]> =>
     database()`select event, data from ${recordedEvents(database())} where data ->> 'recipient' = ${recipient}` as never;
 
   test('emits an engagement with the opened message and its record', async () => {
@@ -560,14 +560,14 @@ describe('engagement with a sent email', () => {
     const link_url = 'https://bluelake.example/offer';
     const click = await receive(engaged({ to, engagement: 'click', link_url, message_id: sent.id }));
     expect(click.record_id).toBe(lead.id);
-    expect(await toldTo(to)).toMatchObject([
+    expect(await listReports(to)).toMatchObject([
       {
         event: 'message.email.engagement',
         data: { message_id: sent.id, engagement: 'click', link_url, recipient: to, record_id: lead.id },
       },
     ]);
     expect((await receive(engaged({ to: lead.email, message_id: randomUUID() }))).record_id).toBe(lead.id);
-    expect((await toldTo(lead.email))[0].data).not.toHaveProperty('message_id');
+    expect((await listReports(lead.email))[0].data).not.toHaveProperty('message_id');
     const { body } = await report(engaged({ link_url }));
     expect(body.error.details.fields).toMatchObject([{ field: 'link_url', code: 'CONFLICTING_FIELDS' }]);
   });
@@ -578,7 +578,7 @@ describe('engagement with a sent email', () => {
       const to = `${randomUUID()}@X.example`;
       await receive(engaged({ to, engagement }));
       expect(await suppressed(to)).toEqual([{ reason: engagement, source: 'provider' }]);
-      expect(await toldTo(to.toLowerCase())).toEqual([]);
+      expect(await listReports(to.toLowerCase())).toEqual([]);
     },
   );
 });

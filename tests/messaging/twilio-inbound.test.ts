@@ -40,7 +40,7 @@ async function registerNumber(key: string): Promise<void> {
 type Form = Record<string, string>;
 
 /** @param signature computed from the form and the address by default */
-async function tell(
+async function postReport(
   form: Form,
   to = url,
   signature?: string,
@@ -101,7 +101,7 @@ test.each([
 describe('a text', () => {
   test('responds with empty TwiML to a text, and links, shows and emits it', async () => {
     const lead = await newLead();
-    const answer = await tell(text({ From: lead.mobile, Body: 'Grüße + 100 % 👋' }));
+    const answer = await postReport(text({ From: lead.mobile, Body: 'Grüße + 100 % 👋' }));
     expect(answer).toEqual({
       status: 200,
       type: 'text/xml; charset=utf-8',
@@ -122,7 +122,7 @@ describe('a text', () => {
 
   test('reads a WhatsApp message from the number behind its prefix', async () => {
     const lead = await newLead();
-    await tell(text({ From: `whatsapp:${lead.mobile}`, To: `whatsapp:${ours}` }));
+    await postReport(text({ From: `whatsapp:${lead.mobile}`, To: `whatsapp:${ours}` }));
     expect((await reports())[0]).toMatchObject({
       kind: 'whatsapp',
       record_id: lead.id,
@@ -134,7 +134,7 @@ describe('a text', () => {
 
   test('applies an opt-out by text', async () => {
     const lead = await newLead();
-    await tell(text({ From: lead.mobile, Body: 'Stop' }));
+    await postReport(text({ From: lead.mobile, Body: 'Stop' }));
     const listed = await database()`
       select source from do_not_call where company_id = ${tenant.companyId} and phone_number = ${lead.mobile}`;
     expect(listed).toEqual([{ source: 'opt_out' }]);
@@ -143,18 +143,18 @@ describe('a text', () => {
   test('stores a repeated text once', async () => {
     const form = text();
     const before = (await reports()).length;
-    await Promise.all(Array.from({ length: 4 }, () => tell(form)));
+    await Promise.all(Array.from({ length: 4 }, () => postReport(form)));
     expect((await reports()).length).toBe(before + 1);
   });
 
   test('removes characters from a text that the database cannot store', async () => {
-    expect((await tell(text({ Body: 'a\0b' }))).status).toBe(200);
+    expect((await postReport(text({ Body: 'a\0b' }))).status).toBe(200);
     expect((await reports())[0]).toMatchObject({ body: 'ab' });
   });
 
   test('ignores status callbacks of sent texts', async () => {
     const before = (await reports()).length;
-    const answer = await tell({
+    const answer = await postReport({
       MessageSid: 'SM1',
       MessageStatus: 'delivered',
       SmsStatus: 'delivered',
@@ -182,7 +182,7 @@ describe('a call', () => {
       { direction: 'outbound', outcome: 'answered' },
     ],
   ])('emits a call that ended as %j as %j', async (more, expected) => {
-    expect((await tell(aCall(more as Form))).status).toBe(200);
+    expect((await postReport(aCall(more as Form))).status).toBe(200);
     const [row] = await reports();
     expect(row).toMatchObject({ kind: 'call', details: expected });
     const recorded =
@@ -192,13 +192,13 @@ describe('a call', () => {
 
   test.each(['queued', 'ringing', 'in-progress'])('ignores a call that is %s', async (CallStatus) => {
     const before = (await reports()).length;
-    expect((await tell(aCall({ CallStatus }))).status).toBe(200);
+    expect((await postReport(aCall({ CallStatus }))).status).toBe(200);
     expect((await reports()).length).toBe(before);
   });
 });
 
 test('emits a fax with its pages', async () => {
-  await tell({ FaxSid: 'FX1', From: '+14155567777', To: ours, NumPages: '3', FaxStatus: 'received' });
+  await postReport({ FaxSid: 'FX1', From: '+14155567777', To: ours, NumPages: '3', FaxStatus: 'received' });
   expect((await reports())[0]).toMatchObject({ kind: 'fax', details: { pages: 3 } });
 });
 
@@ -216,7 +216,7 @@ describe('rejected requests', () => {
       good(form, url.replace(tenant.companyId, other.companyId)),
       good(form, url.replace('environment=live', 'environment=test')),
     ]) {
-      const { status, text: body } = await tell(form, url, signature);
+      const { status, text: body } = await postReport(form, url, signature);
       expect([status, JSON.parse(body).error]).toMatchObject([
         401,
         { code: 'AUTH_INVALID_KEY', details: { reason: 'invalid_signature' } },
@@ -226,34 +226,34 @@ describe('rejected requests', () => {
   });
 
   test('rejects texts to a number that the workspace does not have or has released', async () => {
-    expect((await tell(text({ To: '+14155550199' }))).status).toBe(404);
+    expect((await postReport(text({ To: '+14155550199' }))).status).toBe(404);
     const other = await newTenant();
     const theirs = url.replace(tenant.companyId, other.companyId);
-    expect((await tell(text(), theirs)).status).toBe(404);
+    expect((await postReport(text(), theirs)).status).toBe(404);
     expect(await reports(other)).toEqual([]);
     // In test mode the workspace has no number.
     const inTest = url.replace('environment=live', 'environment=test');
-    expect((await tell(text(), inTest)).status).toBe(404);
+    expect((await postReport(text(), inTest)).status).toBe(404);
     await registerNumber(tenant.testKey);
-    expect((await tell(text(), inTest)).status).toBe(200);
+    expect((await postReport(text(), inTest)).status).toBe(200);
     expect(await database()`select from messages where company_id = ${tenant.companyId} and test_mode`).toHaveLength(1);
   });
 
   test.each(['?company_id=nonsense', '', `?company_id=${randomUUID()}&environment=both`])(
     'rejects an address with “%s”',
     async (query) => {
-      expect((await tell(text(), url.replace(/\?.*/, query))).status).toBe(404);
+      expect((await postReport(text(), url.replace(/\?.*/, query))).status).toBe(404);
     },
   );
 
   test('rejects bodies beyond the limit', async () => {
-    const { status, text: body } = await tell(text({ Body: 'x'.repeat(110_000) }));
+    const { status, text: body } = await postReport(text({ Body: 'x'.repeat(110_000) }));
     expect([status, JSON.parse(body).error.details]).toEqual([400, { reason: 'body_too_large' }]);
   });
 
   test('rejects every request on a server without a connected account', async () => {
     const to = url.replace(server.url, inject('baseUrl'));
-    expect((await tell(text(), to)).status).toBe(404);
+    expect((await postReport(text(), to)).status).toBe(404);
   });
 
   test('rejects a request that is not a form', async () => {
@@ -262,7 +262,7 @@ describe('rejected requests', () => {
   });
 
   test('rejects an unknown provider', async () => {
-    expect((await tell(text(), url.replace('/twilio', '/carrier-pigeon'))).status).toBe(404);
+    expect((await postReport(text(), url.replace('/twilio', '/carrier-pigeon'))).status).toBe(404);
   });
 });
 

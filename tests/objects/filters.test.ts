@@ -358,7 +358,7 @@ async function link(
   return type.body.data.link_type.id;
 }
 
-/** The relations of an object as a key sees them. */
+/** Returns the relations of an object as a key sees them. */
 function buildRelations(object: string, who: Who): ReferenceRelations {
   return new Map(
     (relations[object] ?? []).map(({ name, other, field, type, place = 0, isToOne }) => {
@@ -379,7 +379,10 @@ function buildFields(object: string): Map<string, ReferenceField> {
   return fields.set('id', { name: 'id', kind: 'text' });
 }
 
-/** A won or lost stage sets the probability, and another value is rejected. */
+/**
+ * Leaves out the probability of a won or lost deal: its stage sets it, and another value is
+ * rejected.
+ */
 function withoutSetProbability({ probability, ...values }: Record<string, unknown>): Record<string, unknown> {
   const isSet = values.stage === 'Won' || values.stage === 'Lost';
   return probability === undefined || isSet ? values : { ...values, probability };
@@ -477,7 +480,10 @@ function generateCondition(object: string, prefix = ''): fc.Arbitrary<ReferenceF
   });
 }
 
-/** A condition through a relation. @param depth of combinators that the filter of the other records can have */
+/**
+ * Returns a condition through a relation.
+ * @param depth of combinators that the filter of the other records can have
+ */
 function generateRelatedCondition(object: string, depth: number): fc.Arbitrary<ReferenceFilter> {
   return fc
     .constantFrom(...(relations[object] ?? []))
@@ -502,7 +508,7 @@ function generateCombination(condition: fc.Arbitrary<ReferenceFilter>, depth: nu
   );
 }
 
-/** A filter within the limits: 3 levels of combinators, 3 conditions through a relation. */
+/** Returns a filter within the limits: 3 levels of combinators, 3 conditions through a relation. */
 function generateFilter(object: string, depth = 3): fc.Arbitrary<ReferenceFilter> {
   const condition = generateCondition(object);
   const leaf = (left: number) =>

@@ -9,7 +9,7 @@ const create = (tenant: Tenant, body = person()): Promise<Answer> =>
 const setStatus = (tenant: Tenant, id: string, status: string): Promise<Answer> =>
   call('PATCH', `/v1/users/${id}`, { key: tenant.key, body: { status } });
 
-/** A tenant with this number of seats and its admin as the only user. */
+/** Returns a tenant with this number of seats and its admin as the only user. */
 async function newTenantWithSeats(packageCode: string, purchased: number | null): Promise<Tenant> {
   const tenant = await newTenant();
   await database()`

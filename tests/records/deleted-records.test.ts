@@ -114,7 +114,7 @@ async function snapshot(of: Tenant): Promise<Record<string, string[]>> {
   return Object.fromEntries(rows);
 }
 
-/** What is in the trash of a tenant. */
+/** Counts the records and items in the trash of a tenant. */
 async function countTrash(of: Tenant): Promise<Json> {
   const [row] = await database()`
     select (select count(*)::int from deleted_records where company_id = ${of.companyId}) as records,
@@ -122,7 +122,7 @@ async function countTrash(of: Tenant): Promise<Json> {
   return row;
 }
 
-/** A lead with one of everything on it. */
+/** Returns a lead with one of everything on it. */
 async function fullLead(of: Tenant): Promise<string> {
   const owner = await newUser(of);
   const options = { key: of.key };
@@ -234,7 +234,7 @@ describe('a deleted record', () => {
     await expectStatus(404, 'POST', `${trashPath('leads', id)}/restore`, { key: of.key });
   });
 
-  test('comes back to the workspace and mode of its trash, whatever its document says', async () => {
+  test('comes back to the workspace and mode of its trash, even if its document names others', async () => {
     const { id } = await createRecord(of.key, 'leads', lead({ tags: ['By hand'] }));
     await addNote(of.key, 'leads', id);
     const before = await snapshot(of);
@@ -287,7 +287,7 @@ describe('a deleted record', () => {
     },
   );
 
-  test('can be deleted and restored again and again, also in a batch', async () => {
+  test('can be deleted and restored repeatedly, also in a batch', async () => {
     const ids = (
       await createRecords(
         of.key,
@@ -688,7 +688,7 @@ describe('removing for good', () => {
   });
 });
 
-describe('at once', () => {
+describe('concurrently', () => {
   test('of many restorations and removals of one record, one succeeds', async () => {
     const { id } = await createRecord(key, 'accounts', { name: 'A' });
     await addNote(key, 'accounts', id);

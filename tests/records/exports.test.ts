@@ -130,7 +130,10 @@ const hard = [
   '{"json": true}',
 ];
 
-/** A custom object with a field of each type, and a record for each hard text; the first has every value, the last only a name. */
+/**
+ * Returns a custom object with a field of each type, and a record for each hard text; the first has
+ * every value, the last only a name.
+ */
 async function hardRecords(): Promise<{ owner: Tenant; object: string; records: Json[] }> {
   const owner = await newTenant();
   const object = await newCustomObject(owner, 'samples');
@@ -444,7 +447,7 @@ describe('who exports what', () => {
     await expectStatus(404, 'GET', `/v1/exports/${done.id}`, { key: owner.key });
   });
 
-  test('a key that lacks a scope is told which', async () => {
+  test('the error names the scope that a key lacks', async () => {
     const scopes = async (...own: string[]) => newKey(tenant, { scopes: own });
     const ask = async (by: string, object: string): Promise<unknown> => {
       const { status, body } = await call('POST', '/v1/exports', { key: by, body: { object } });

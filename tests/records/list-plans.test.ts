@@ -1,4 +1,4 @@
-// Pages in the order of an index read that index for every caller, with a plan made once.
+// A page in the order of an index reads only that index, with one generic plan for all callers.
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
 import { Pool, type Sql } from '../../db/client/pool.ts';
@@ -22,7 +22,7 @@ interface Listed {
   columns: string;
 }
 
-/** A first page and a later one, newest and oldest first. */
+/** Returns a first page and a later one, newest and oldest first. */
 const bothWays = (object: string, columns: string, field: string, filter?: Filter): Listed[] =>
   [true, false].flatMap((descending) =>
     [undefined, after].map((from) => {
@@ -77,16 +77,16 @@ interface Kept {
 /**
  * Returns the prepared statements of the connection with the numbers of custom and generic plans.
  */
-const keptBy = (sql: Sql) => sql<Kept[]>`
+const listPrepared = (sql: Sql) => sql<Kept[]>`
   select name, statement, parameter_types::text[] as parameters, custom_plans::int as custom, generic_plans::int as generic
   from pg_prepared_statements where statement like ${'%order by%limit %'} order by prepare_time`;
 
-/** Requests a page twice. @returns its statement, which used one generic plan for both */
+/** Requests a page twice. @returns its statement, which used its generic plan both times */
 async function planOnce(listed: Listed): Promise<Kept> {
-  const before = new Map((await pool.use(keptBy)).map(({ name, generic }) => [name, generic]));
+  const before = new Map((await pool.use(listPrepared)).map(({ name, generic }) => [name, generic]));
   await list(listed);
   await list(listed);
-  const used = (await pool.use(keptBy)).filter(({ name, generic }) => generic - (before.get(name) ?? 0) === 2);
+  const used = (await pool.use(listPrepared)).filter(({ name, generic }) => generic - (before.get(name) ?? 0) === 2);
   expect(used).toHaveLength(1);
   return used[0] as Kept;
 }
@@ -120,23 +120,23 @@ describe.each(objects)('pages of %s', (object) => {
   });
 
   test('uses no generic plan for pages of an uncommon length', async () => {
-    const before = await pool.use(keptBy);
+    const before = await pool.use(listPrepared);
     for (const { page } of listPages(object)) await list({ object, page: { ...page, limit: 27 }, columns: '' });
-    const kept = (await pool.use(keptBy)).filter(({ name }) => !before.some((each) => each.name === name));
+    const kept = (await pool.use(listPrepared)).filter(({ name }) => !before.some((each) => each.name === name));
     expect(kept.every(({ generic }) => generic === 0)).toBe(true);
   });
 
   test('uses no generic plan for pages of one value with limited visibility', async () => {
-    const before = await pool.use(keptBy);
+    const before = await pool.use(listPrepared);
     for (const listed of listPages(object).filter(({ page }) => page.filter))
       await list(listed, { kind: 'team', id: randomUUID() });
-    const kept = (await pool.use(keptBy)).filter(({ name }) => !before.some((each) => each.name === name));
+    const kept = (await pool.use(listPrepared)).filter(({ name }) => !before.some((each) => each.name === name));
     expect(kept.every(({ generic }) => generic === 0)).toBe(true);
   });
 });
 
 test.each(agedFields)(
-  'plans $object by age of one value of $field for the value each time if the page length is uncommon',
+  'plans a page of uncommon length of $object with one value of $field for each value separately',
   async ({ object, field }) => {
     const page: Page = {
       sort: [{ field: 'created_at', descending: true }],
@@ -144,14 +144,14 @@ test.each(agedFields)(
       after: undefined,
       limit: 33,
     };
-    const before = new Map((await pool.use(keptBy)).map(({ name, custom }) => [name, custom]));
+    const before = new Map((await pool.use(listPrepared)).map(({ name, custom }) => [name, custom]));
     for (let time = 0; time < 7; time += 1) await list({ object, page, columns: '' });
-    const used = (await pool.use(keptBy)).filter(({ name, custom }) => custom - (before.get(name) ?? 0) === 7);
+    const used = (await pool.use(listPrepared)).filter(({ name, custom }) => custom - (before.get(name) ?? 0) === 7);
     expect(used.map(({ generic }) => generic)).toEqual([0]);
   },
 );
 
-test('reads pages of one value by its index even if companies have one record each and an index on the age is smaller', async () => {
+test('reads pages of one value by its index, even if an index by age is smaller because each company has one record', async () => {
   const pages = listPages('leads').filter(({ page }) => page.filter);
   const kept: Kept[] = [];
   for (const listed of pages) kept.push(await planOnce(listed));

@@ -231,7 +231,7 @@ describe('changing and deleting notes', () => {
     expect((await change(buildPath(on.toUpperCase(), note.id.toUpperCase()), 'X')).status).toBe(200);
   });
 
-  test('of many deletions at once, one succeeds', async () => {
+  test('only one of many concurrent deletions succeeds', async () => {
     const on = await newAccount(key);
     const note = await addNote(key, 'accounts', on);
     const answers = await Promise.all(

@@ -1,4 +1,4 @@
-// Filters through relations, and related records beside records: what they find, refuse and show.
+// Filters through relations, and related records in responses.
 import { randomUUID } from 'node:crypto';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { expectStatus, type Json } from '../support/client.ts';
@@ -40,7 +40,7 @@ async function newLinkType(
 
 const link = (object: string, id: string, type: string, to: string, of = key) =>
   expectStatus(201, 'POST', `${recordsPath(object, id)}/links`, { key: of, body: { link_type: type, record_id: to } });
-/** A user in a team of their own, and a key that sees only the team's records. */
+/** Returns a user in a team of their own, and a key that sees only the team's records. */
 async function newTeamKey(): Promise<{ user: { id: string }; of: string }> {
   const teamId = randomUUID();
   await database()`

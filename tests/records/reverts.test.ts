@@ -144,7 +144,7 @@ describe('a plan', () => {
     await ended(again.id);
     expect(await readRecord(key, 'accounts', id)).toMatchObject({ city: 'Berlin' });
     expect(readReason(await apply(again))).toEqual([409, 'already_applied']);
-    // What is as it was needs no revert.
+    // Unchanged records need no revert.
     expect((await plan({ request_id: revert.source.request_id })).counts).toMatchObject({ records: 1, conflicts: 0 });
   });
 
@@ -424,7 +424,10 @@ describe('a revert', () => {
 });
 
 describe('many restorations', () => {
-  /** The text of a value in which IDs, times and the names of a group are the same for every group. */
+  /**
+   * Returns the text of a value in which IDs, times and the names of a group are the same for every
+   * group.
+   */
   const normalize = (value: unknown, ids: Readonly<Record<string, string>>, group: string): Json =>
     JSON.parse(
       Object.entries(ids)
@@ -444,7 +447,10 @@ describe('many restorations', () => {
     actor: string;
   }
 
-  /** Deletes one of everything with a key of its own, and then takes away what some of it needs. */
+  /**
+   * Deletes one item of every kind with a separate key, and then removes records that some of them
+   * refer to.
+   */
   async function deleteGroup(of: Tenant): Promise<Group> {
     const name = unique();
     const deleter = await newKey(of);

@@ -81,7 +81,7 @@ describe('a filter by tags', () => {
     ['not none', { not: isNull() }],
     ['neither one nor a field', { not: { or: [has('Red'), inCity('Rome')] } }],
     ['one and not another', { and: [has('Green'), { not: { and: [has('Blue'), isNull(false)] } }] }],
-    ['two at once', { and: [has('Red'), has('Green')] }],
+    ['two together', { and: [has('Red'), has('Green')] }],
     ['one or none', { or: [has('Red'), isNull(true)] }],
     ['one beside a field', { and: [inCity('Rome'), has('Blue')] }],
     ['a field or one', { or: [inCity('York'), has('Blue')] }],

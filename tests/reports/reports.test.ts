@@ -570,19 +570,19 @@ describe('rejected reports', () => {
       ['filter INVALID_FORMAT'],
     ],
     [
-      'a filter beside what is a 400 as well',
+      'an invalid filter together with another problem that is a 400',
       { object: 'deals', metric: 'median', filter: { field: 'colour', op: 'is_null' } },
       400,
       ['metric INVALID_OPTION', 'colour UNKNOWN_FIELD'],
     ],
     [
-      'a filter beside what is a 422',
+      'an invalid filter together with another problem that is a 422',
       { object: 'deals', group_by: 'colour', filter: { field: 'colour', op: 'is_null' } },
       422,
       ['group_by UNKNOWN_FIELD', 'colour UNKNOWN_FIELD'],
     ],
     [
-      'several at once',
+      'several problems together',
       { object: 'deals', metric: 'sum', group_by: 'colour', from: 'tomorrow!!' },
       422,
       ['field REQUIRED', 'group_by UNKNOWN_FIELD', 'from INVALID_FORMAT'],

@@ -5,7 +5,7 @@ import { resolve } from 'node:path';
 import { expect, test } from 'vitest';
 import { expectStatus, useServer } from '../support/client.ts';
 import { besideCommon } from '../support/databases.ts';
-import { modulesIn, tellModules } from '../support/loaded-modules.ts';
+import { modulesIn, recordModules } from '../support/loaded-modules.ts';
 import { createRecord, lead } from '../support/records.ts';
 import { startServer } from '../support/servers.ts';
 import { newTenant } from '../support/tenants.ts';
@@ -16,7 +16,7 @@ test('a server answers requests without loading fetch', async () => {
     ...besideCommon(),
     DATA_DIR: folder,
     METRICS_PORT: '0',
-    NODE_OPTIONS: tellModules,
+    NODE_OPTIONS: recordModules,
   });
   try {
     useServer(server.url);

@@ -460,11 +460,11 @@ describe('the OpenAPI document', () => {
 
   test.each([
     ['a sunset a day too early', { ...deprecated, sunset: '2027-09-03' }],
-    ['a day that there is not', { ...deprecated, since: '2026-02-30' }],
+    ['a day that does not exist', { ...deprecated, since: '2026-02-30' }],
     ['no sunset', { ...deprecated, sunset: undefined }],
     ['a form that is not there', { ...deprecated, field: 'mail' }],
     ['a parameter that is not there', { ...deprecated, field: undefined, parameter: 'email' }],
-    ['two forms at once', { ...deprecated, parameter: 'email' }],
+    ['two forms in one entry', { ...deprecated, parameter: 'email' }],
     ['a link elsewhere', { ...deprecated, link: 'https://x.example' }],
     ['no note', { ...deprecated, note: '' }],
     ['an unknown key', { ...deprecated, until: '2028-01-01' }],

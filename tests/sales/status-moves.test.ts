@@ -177,9 +177,9 @@ describe.each([deals, leads])('a move of $object', (kind) => {
       (of) => [`${of.field} CONFLICTING_FIELDS`],
     ],
     ['an unknown id', 422, (of) => ({ [`${of.field}_id`]: randomUUID() }), (of) => [`${of.field}_id INVALID_OPTION`]],
-    ['what is no id', 400, (of) => ({ [`${of.field}_id`]: 'x' }), (of) => [`${of.field}_id INVALID_FORMAT`]],
+    ['a malformed id', 400, (of) => ({ [`${of.field}_id`]: 'x' }), (of) => [`${of.field}_id INVALID_FORMAT`]],
     ['a number', 422, (of) => ({ [of.field]: 1 }), (of) => [`${of.field} INVALID_TYPE`]],
-    ['fields that are no object', 422, (of) => ({ [of.field]: 'New', fields: [1] }), () => ['fields INVALID_TYPE']],
+    ['fields that are not an object', 422, (of) => ({ [of.field]: 'New', fields: [1] }), () => ['fields INVALID_TYPE']],
     [
       'a reason that is too long',
       400,

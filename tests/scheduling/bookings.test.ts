@@ -33,7 +33,7 @@ const later = (booking: Json, minutes: number): object => ({
   from: new Date(Date.parse(booking.start_at) + minutes * 60_000).toISOString(),
   to: new Date(Date.parse(booking.end_at) + minutes * 60_000).toISOString(),
 });
-/** A user, and a policy under which everyone can be booked. */
+/** Returns a user, and a policy under which everyone can be booked. */
 const somebody = async (): Promise<{ id: string; policy_id: string }> => ({
   id: (await newUser(tenant)).id,
   policy_id: (await newPolicy(tenant)).id,

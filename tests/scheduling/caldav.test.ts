@@ -185,7 +185,7 @@ describe('a misbehaving server', () => {
     ['no text', saying(Buffer.from([0xff, 0xfe, 0x00, 0x80]))],
     ['no calendar', saying(answer('hello'))],
     ['half a calendar', saying(answer(one.slice(0, 60)))],
-    ['a date that there is not', saying(answer(event('x', 'DTSTART:nonsense', 'DTEND:20261102T100000Z')))],
+    ['an invalid date', saying(answer(event('x', 'DTSTART:nonsense', 'DTEND:20261102T100000Z')))],
     ['that it left something out', saying(answer(one).replace('200 OK', '507 Insufficient Storage'))],
     ['something else than events', saying(answer(one).replaceAll('calendar-data', 'address-data'))],
     ['five megabytes', saying(answer(event('x', `DESCRIPTION:${'x'.repeat(5_000_000)}`)))],

@@ -32,7 +32,7 @@ const internal = { provider: 'internal', url: null, username: null, status: 'not
 const basic = (moment: Date): string => `${moment.toISOString().slice(0, 19).replace(/[-:]/g, '')}Z`;
 const minutesAfter = (moment: Date, minutes: number): Date => new Date(moment.getTime() + minutes * 60_000);
 
-/** An event in the format of another program, half an hour long by default. */
+/** Returns an event in the format of another program, half an hour long by default. */
 const external = (uid: string, start: Date, duration = 'PT30M'): string =>
   [
     'BEGIN:VCALENDAR',
@@ -145,7 +145,7 @@ describe.skipIf(!findProgram('radicale'))(`on a CalDAV server${skipNote('radical
   });
   afterAll(() => radicale?.stop());
 
-  /** A user with a calendar. */
+  /** Returns a user with a calendar. */
   async function connected(name: string) {
     const { id } = await newUser(tenant);
     const calendar = await radicale.newCalendar(name);

@@ -23,7 +23,8 @@ beforeAll(async () => {
 });
 
 /**
- * The next clock change of a zone, with a week on either side in which there is something to book.
+ * Returns the next clock change of a zone, with a week on either side in which there is something
+ * to book.
  */
 function nextChange(zone: string): number {
   const year = new Date().getUTCFullYear();
@@ -57,7 +58,7 @@ interface Floor {
   members: { id: string; timezone: string; weekly: object[]; off: number | null; events: number[] }[];
 }
 
-/** The events of an external calendar. */
+/** Returns the events of an external calendar. */
 function buildEvents(start: number, events: readonly number[]): Interval[] {
   return events.map((at) => ({ start: start + at * 60 * minute, end: start + at * 60 * minute + 90 * minute }));
 }

@@ -64,14 +64,14 @@ describe('a policy', () => {
   });
 
   test.each([
-    ['a time zone that there is not', { timezone: 'Mars/Base' }, 'timezone'],
+    ['an unknown time zone', { timezone: 'Mars/Base' }, 'timezone'],
     [
       'hours that end before they begin',
       { working_hours: [{ weekday: 0, start: '17:00', end: '09:00' }] },
       'working_hours[0].end',
     ],
     [
-      'a hard cap below what is held',
+      'a hard cap below the time of a hold',
       { reservation_ttl_seconds: 900, reservation_hard_cap_seconds: 600 },
       'reservation_hard_cap_seconds',
     ],

@@ -18,7 +18,7 @@ const firstSlot = async (pool: Json, more: object = {}): Promise<Json> =>
   (await search(tenant.key, pool, { limit: 1, ...more })).slots[0];
 const post = (to: string, body: object) => call('POST', to, { key: tenant.key, body, idempotencyKey: true });
 const seconds = (from: string, to: string): number => (Date.parse(to) - Date.parse(from)) / 1000;
-/** The same token, expired for a minute, signed with the server's key. */
+/** Returns the same token, expired for a minute, signed with the server's key. */
 function expired(token: string): string {
   const tokens = new SignedTokens(new Secrets(inject('secretKey')));
   const claim = readClaim(tokens.read('slot tokens', token.slice('st_'.length)));

@@ -60,7 +60,7 @@ describe('the hours of a user', () => {
   });
 
   test.each([
-    ['a time zone that there is not', { timezone: 'Mars/Base' }, 'timezone'],
+    ['an unknown time zone', { timezone: 'Mars/Base' }, 'timezone'],
     [
       'a window that ends before it begins',
       { weekly: [{ weekday: 0, start: '10:00', end: '10:00' }] },
@@ -71,8 +71,8 @@ describe('the hours of a user', () => {
       { days_off: [{ from: '2030-01-02', to: '2030-01-01' }] },
       'days_off[0].to',
     ],
-    ['a weekday that there is not', { weekly: [{ weekday: 7, start: '09:00', end: '10:00' }] }, 'weekly[0].weekday'],
-    ['a day that there is not', { days_off: [{ from: '2030-02-30', to: '2030-03-01' }] }, 'days_off[0].from'],
+    ['an unknown weekday', { weekly: [{ weekday: 7, start: '09:00', end: '10:00' }] }, 'weekly[0].weekday'],
+    ['a day that does not exist', { days_off: [{ from: '2030-02-30', to: '2030-03-01' }] }, 'days_off[0].from'],
   ])('rejects working hours with %s', async (_, more, field) => {
     const { id } = await newUser(tenant);
     const body = { ...good, ...more };

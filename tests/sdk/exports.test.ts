@@ -89,7 +89,7 @@ describe('download', () => {
     return { ranges, statuses, fetch: send };
   }
 
-  /** A response that breaks off after some bytes, with an error or as if it had ended. */
+  /** Returns a response that breaks off after some bytes, with an error or as if it had ended. */
   function breakAfter(response: Response, bytes: number, isSilent = false): Response {
     let left = bytes;
     const cut = new TransformStream<Uint8Array, Uint8Array>({

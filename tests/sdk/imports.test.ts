@@ -22,7 +22,7 @@ interface Seen {
   path: string;
 }
 
-/** A client whose requests are recorded, and fail if a function says so. */
+/** Returns a client whose requests are recorded, and fail if a function says so. */
 function newClient({ fails = () => false }: { fails?: (seen: Seen) => boolean | 'lost' } = {}) {
   const seen: Seen[] = [];
   const crm = createClient({
@@ -49,7 +49,7 @@ function newClient({ fails = () => false }: { fails?: (seen: Seen) => boolean | 
 const partBytes = 1000;
 const body = { object: 'accounts' };
 
-/** A file of 200 accounts in five parts. */
+/** Returns a file of 200 accounts in five parts. */
 function newFile(): { file: Blob; mark: string } {
   const mark = randomUUID();
   const rows = Array.from({ length: 200 }, (_, row) => `A ${String(row).padStart(4, '0')},${mark.slice(0, 13)}\n`);

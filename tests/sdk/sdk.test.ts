@@ -17,7 +17,7 @@ beforeAll(async () => {
 });
 afterAll(() => proxy.stop());
 
-/** A client with its own IP address, through the proxy. */
+/** Returns a client with its own IP address, through the proxy. */
 const newClient = (options: Partial<ClientOptions> = {}) =>
   createClient({ baseUrl: proxy.url, headers: { 'x-forwarded-for': anyAddress() }, ...options });
 

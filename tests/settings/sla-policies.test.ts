@@ -202,13 +202,13 @@ describe('an invalid policy', () => {
       ['first_response_time OUT_OF_RANGE'],
     ],
     [
-      'reminding of nothing',
+      'with a reminder of an unknown type',
       400,
       () => ({ reminders: [reminder({ type: 'x' })] }),
       ['reminders[0].type INVALID_OPTION'],
     ],
     [
-      'reminding nobody',
+      'with a reminder without recipients',
       400,
       () => ({ reminders: [reminder({ recipient_user_ids: [] })] }),
       ['reminders[0].recipient_user_ids TOO_SHORT'],
@@ -268,19 +268,19 @@ describe('an invalid policy', () => {
       ['escalations[0].message_template INVALID_FORMAT'],
     ],
     [
-      'telling somebody of another workspace',
+      'with an escalation to a user of another workspace',
       422,
       () => ({ escalations: [escalation({ recipient_user_ids: [user.id, uuidv7()] })] }),
       ['escalations[0].recipient_user_ids[1] NOT_FOUND'],
     ],
-    ['with a field that there is not', 422, () => ({ colour: 'red' }), ['colour UNKNOWN_FIELD']],
+    ['with an unknown field', 422, () => ({ colour: 'red' }), ['colour UNKNOWN_FIELD']],
     [
       'with an unknown field in a reminder',
       422,
       () => ({ reminders: [reminder({ x: 1 })] }),
       ['reminders[0].x UNKNOWN_FIELD'],
     ],
-    ['with an id of its own', 422, () => ({ id: uuidv7() }), ['id READ_ONLY']],
+    ['with a given id', 422, () => ({ id: uuidv7() }), ['id READ_ONLY']],
     ['with a time as text', 422, () => ({ first_response_time: '60' }), ['first_response_time INVALID_TYPE']],
   ];
 

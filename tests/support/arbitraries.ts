@@ -318,7 +318,7 @@ function sortText(fields: readonly PublishedField[]): fc.Arbitrary<string> {
 
 type Make = GeneratedRequest['body'];
 
-/** The accepted body with other values in a few fields. */
+/** Returns the accepted body with other values in a few fields. */
 function changed(values: fc.Arbitrary<unknown>): fc.Arbitrary<Make> {
   return fc.tuple(values, fc.nat({ max: 3 })).map(([value, count]) => (accepted) => {
     if (typeof value !== 'object' || value === null || Array.isArray(accepted)) return value;

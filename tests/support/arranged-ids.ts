@@ -77,7 +77,7 @@ const anImport = (content?: string | null): ArrangedPath => ({
     return { id };
   },
 });
-/** An import that wrote records of which nothing is known, so that its undo is complete at once. */
+/** An import without known records, so that its undo is complete immediately. */
 const anEndedImport: ArrangedPath = {
   exists: async (tenant, mode) => {
     const found = await anImport().exists(tenant, mode);
@@ -124,7 +124,7 @@ const aDraft: ArrangedPath = {
   exists: async (tenant, mode) => ({ id: (await newDraft(getKey(tenant, mode))).id }),
 };
 /**
- * A campaign without recipients, so that jobs find no work in it.
+ * Returns a campaign without recipients, so that jobs find no work in it.
  * @param status its status
  */
 const aCampaign = (status = 'draft'): ArrangedPath => ({
@@ -153,7 +153,8 @@ const aWorkforce: ArrangedPath = {
   shared: true,
 };
 /**
- * A run for a missing record, completed by default and not due, so that jobs find no work in it.
+ * Returns a run for a missing record, completed by default and not due, so that jobs find no work
+ * in it.
  */
 const aWorkforceRun = (status = 'completed'): ArrangedPath => ({
   exists: async (tenant, mode) => {
@@ -193,7 +194,7 @@ const aKey: ArrangedPath = { exists: async (tenant) => ({ id: await newKeyId(ten
 const boughtModules = ['scheduling', 'inbox', 'campaigns', 'workforces'];
 
 /**
- * A subscription that can be changed.
+ * Returns a subscription that can be changed.
  * @param more other columns
  */
 const aSubscription = (more: Record<string, unknown> = {}): ArrangedPath => ({
@@ -650,7 +651,7 @@ function getLink(tenant: Tenant): Promise<{ id: string; query: Record<string, st
 
 const exportLinks = new WeakMap<Tenant, Promise<{ id: string; query: Record<string, string> }>>();
 
-/** The download link of an export that a tenant has. */
+/** Returns the download link of an export that a tenant has. */
 function getExportLink(tenant: Tenant): Promise<{ id: string; query: Record<string, string> }> {
   const known = exportLinks.get(tenant);
   if (known) return known;
@@ -709,7 +710,7 @@ export async function logRequests(requests: readonly LoggedRequest[]): Promise<v
   await insertRequestBlocks(database(), toBlocks(requests));
 }
 
-/** An export that is only a row; answers its id. @param columns of the row */
+/** Returns an export that is only a row; answers its id. @param columns of the row */
 export async function newExport(tenant: Tenant, mode: Mode, columns: Record<string, unknown>): Promise<string> {
   const id = uuidv7();
   const sql = database();

@@ -48,7 +48,7 @@ export async function untilTaken(key: string): Promise<void> {
 }
 
 /** Emits events of leads and deals, so that calls with a wait time respond immediately. */
-export async function tellSomething(key: string): Promise<void> {
+export async function recordSomeChange(key: string): Promise<void> {
   await createRecord(key, 'leads', lead());
   await createRecord(key, 'deals', { name: 'Told' });
   await untilTaken(key);

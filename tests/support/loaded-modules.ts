@@ -1,7 +1,7 @@
 // Which of Node's built-in modules a process has loaded, as it reports on exit.
 
 /** For NODE_OPTIONS. */
-export const tellModules = `--import=${new URL('./module-recorder.ts', import.meta.url)}`;
+export const recordModules = `--import=${new URL('./module-recorder.ts', import.meta.url)}`;
 
 /** @param said everything that the process wrote */
 export function modulesIn(said: string): string[] {

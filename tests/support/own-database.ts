@@ -31,7 +31,7 @@ export class OwnDatabase {
     return Number(new URL(this.url).port);
   }
 
-  /** The postmaster, its connections and its helpers. */
+  /** Returns the postmaster, its connections and its helpers. */
   processes(): number[] {
     const { pid } = this.#database;
     const found = execFileSync('pgrep', ['-P', String(pid)], { encoding: 'utf8' });

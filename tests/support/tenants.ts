@@ -30,13 +30,13 @@ const passwordHash = cheapHash(adminPassword);
 let connection: postgres.Sql | undefined;
 let rowConnection: postgres.Sql | undefined;
 
-/** The database as its owner, to prepare data and to check the rows of a call. */
+/** Returns the database as its owner, to prepare data and to check the rows of a call. */
 export function database(): postgres.Sql {
   connection ??= postgres(inject('databaseUrl'), { max: 2, onnotice: () => undefined });
   return connection;
 }
 
-/** The same for functions of db/, which expect rows with camelCase names. */
+/** Does the same for functions of db/, which expect rows with camelCase names. */
 export function rowDatabase(): postgres.Sql {
   rowConnection ??= connectForRows(inject('databaseUrl'));
   return rowConnection;

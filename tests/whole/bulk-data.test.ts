@@ -10,7 +10,7 @@ import { startServer, type TestServer } from '../support/servers.ts';
 import { createSetting } from '../support/settings.ts';
 import { database, newKey, newTenant, newUser, type Tenant } from '../support/tenants.ts';
 
-/** A client of the common server that counts its calls. */
+/** Returns a client of the common server that counts its calls. */
 async function createCountedClient(tenant: Tenant): Promise<{ crm: Client; calls: () => number }> {
   let calls = 0;
   const crm = createClient({

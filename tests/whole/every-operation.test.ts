@@ -51,7 +51,7 @@ test.each(examples)(
   },
 );
 
-/** True if a gateway signs its requests. */
+/** Returns true if a gateway signs its requests. */
 const isSigned = (operation: DeclaredOperation): boolean =>
   listAlternatives(operation).some(({ scheme }) => scheme === 'signature');
 

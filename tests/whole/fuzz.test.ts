@@ -7,7 +7,7 @@ import { type GeneratedRequest, generateRequests, type PublishedField } from '..
 import { newObject, newRecord } from '../support/arranged-ids.ts';
 import { call, expectStatus } from '../support/client.ts';
 import { type DeclaredOperation, operations } from '../support/document.ts';
-import { tellSomething } from '../support/feeds.ts';
+import { recordSomeChange } from '../support/feeds.ts';
 import {
   goodRequest,
   isForPlatform,
@@ -133,7 +133,7 @@ test.each(operations)(
     const tenant = tenants[0] as Tenant;
     await newObject(tenant);
     // Without a change in the feed, the call could wait.
-    if (operation.id === 'listChanges') await tellSomething(tenant.key);
+    if (operation.id === 'listChanges') await recordSomeChange(tenant.key);
     const fields = await publishedFields(tenant);
     const isAboutRecords = operation.path.startsWith('/v1/objects/{object}/records');
     const objects = isAboutRecords ? [...fields.keys()] : ['leads'];

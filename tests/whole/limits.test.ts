@@ -4,7 +4,7 @@ import { beforeAll, describe, expect, test } from 'vitest';
 import { type BodyBound, type Bound, bodyBounds, listBounds } from '../support/bounds.ts';
 import { type Answer, anyAddress, call } from '../support/client.ts';
 import { type DeclaredOperation, operations } from '../support/document.ts';
-import { tellSomething } from '../support/feeds.ts';
+import { recordSomeChange } from '../support/feeds.ts';
 import { exchange, requestText } from '../support/raw-connection.ts';
 import { goodRequest, newWideTenant } from '../support/requests.ts';
 import { bodySchema, queryParameters } from '../support/schemas.ts';
@@ -32,7 +32,7 @@ let platformKey: () => string;
 beforeAll(async () => {
   tenant = await newWideTenant();
   platformKey = await platformKeys();
-  await tellSomething(tenant.key);
+  await recordSomeChange(tenant.key);
 });
 
 /** Sends a body with check-email. The reason in the error shows whether the body was read. */

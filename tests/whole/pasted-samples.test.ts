@@ -245,7 +245,7 @@ test('runs the samples of the introduction with the printed key and sign-in', as
     ['200', '200'],
   ]);
   const [story, explanation, retries] = outputs.slice(9, 12).map(({ answer }) => answer);
-  expect(story).toContain('"request_body":{"');
+  expect(story).toContain('"request_body":"{');
   expect(explanation).toContain('"check":"scope","result":"fail"');
   expect(retries).toMatch(/^idempotent-replay: true\r$/im);
   const imports = outputs.at(-1)?.answer.match(/"created":(true|false)/g);
@@ -283,9 +283,12 @@ describe('the curl sample', () => {
     if (/^list/.test(sample.id) && !(sample.id in empty)) expect(readItems(answer), answer).not.toEqual([]);
   });
 
-  test.each(samples.filter(({ name }) => name in refused))('$name names what is gone by now', async (sample) => {
-    expect((await paste(sample)).status).toMatch(/^4/);
-  });
+  test.each(samples.filter(({ name }) => name in refused))(
+    '$name is rejected, because its values no longer exist',
+    async (sample) => {
+      expect((await paste(sample)).status).toMatch(/^4/);
+    },
+  );
 
   test('has a curl sample for every operation', () => {
     expect(new Set(samples.map(({ id }) => id)).size).toBe(operations.length);

@@ -86,13 +86,13 @@ async function recordEngagement(
 ): Promise<boolean> {
   const scope = { companyId, testMode: false };
   let isNoted = false;
-  const isKnown = await inTransaction(tenants, scope, timeoutMs, async (sql, tell, noteRow) => {
+  const isKnown = await inTransaction(tenants, scope, timeoutMs, async (sql, emit, noteRow) => {
     const draft = await findEngagedDraft(sql, scope, draftId);
     // Some programs only send HEAD requests. Scanners that read an email before its delivery load
     // the image before the draft counts as sent.
     if (!draft?.isSent || method === 'HEAD') return draft !== undefined;
     const { changes } = await receiveReport(sql, scope, 'own', buildReport(draft, draftId, url, now), now);
-    noteReport(scope, changes, now, tell, noteRow);
+    noteReport(scope, changes, now, emit, noteRow);
     isNoted = changes.length > 0;
     return true;
   });

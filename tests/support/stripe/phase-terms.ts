@@ -190,7 +190,7 @@ function required(value: string, allowed: readonly string[]): string {
   return value;
 }
 
-/** A coupon grants a new discount from the start. */
+/** Returns the discount of a phase. A coupon grants a new one from the start. */
 const grant = ({ discount }: PhaseDiscount): string => discount ?? `di_${randomBytes(9).toString('hex')}`;
 
 /** Returns the terms of a subscription that enters a phase. */

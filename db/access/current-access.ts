@@ -1,4 +1,4 @@
-// Checks that a credential that was valid when its call arrived still is. For calls that waited.
+// The current access of a credential, for calls and jobs that waited since it was authenticated.
 
 import type { Actor } from '../client/created-by.ts';
 import type { Sql } from '../client/pool.ts';
@@ -15,7 +15,11 @@ interface Caller {
  * Returns true if the credential is still valid.
  * @param clientId the app, if an app calls
  */
-export async function isStillGood(sql: Sql, { companyId, actor, userId }: Caller, clientId: string): Promise<boolean> {
+export async function isCredentialValid(
+  sql: Sql,
+  { companyId, actor, userId }: Caller,
+  clientId: string,
+): Promise<boolean> {
   const rows =
     actor.kind === 'api_key'
       ? await sql`
@@ -28,23 +32,23 @@ export async function isStillGood(sql: Sql, { companyId, actor, userId }: Caller
   return rows.length > 0;
 }
 
-/** What a key may do now. */
-export interface KeyStanding {
+/** The current scopes and visibility of a key. */
+export interface KeyAccess {
   scopes: string[];
   reachKind: 'company' | 'branch' | 'team';
   reachId: string | null;
 }
 
 /** @returns undefined if the key was revoked or has expired */
-export async function findKeyStanding(sql: Sql, companyId: string, id: string): Promise<KeyStanding | undefined> {
-  const [key] = await sql<KeyStanding[]>`
+export async function findKeyAccess(sql: Sql, companyId: string, id: string): Promise<KeyAccess | undefined> {
+  const [key] = await sql<KeyAccess[]>`
     select scopes, reach_kind, reach_id from api_keys
     where company_id = ${companyId} and id = ${id} and revoked_at is null and (expires_at is null or expires_at > now())`;
   return key;
 }
 
-/** What decides what a user may do now. */
-export interface UserStanding {
+/** The current roles, profile, branch and team of a user. */
+export interface UserAccess {
   branchId: string | null;
   teamId: string | null;
   roles: string[];
@@ -53,8 +57,8 @@ export interface UserStanding {
 }
 
 /** @returns undefined if the user is not active */
-export async function findUserStanding(sql: Sql, companyId: string, id: string): Promise<UserStanding | undefined> {
-  const [user] = await sql<UserStanding[]>`
+export async function findUserAccess(sql: Sql, companyId: string, id: string): Promise<UserAccess | undefined> {
+  const [user] = await sql<UserAccess[]>`
     select u.branch_id, u.team_id,
       array(select r.name from user_roles ur join roles r on r.id = ur.role_id where ur.company_id = ${companyId} and ur.user_id = u.id) as roles,
       case when u.profile_id is not null then (
