@@ -314,6 +314,12 @@ describe('what becomes due by the clock', () => {
     await advance(own.testKey, 6 * day);
     const { error } = (await expectStatus(401, 'GET', recordsPath('leads'), { key })).body;
     expect(error.code).toBe('API_KEY_EXPIRED');
+    const list = async (by: string) =>
+      (await expectStatus(200, 'GET', '/v1/api-keys', { key: by, query: { status: 'expired' } })).body.data.api_keys;
+    for (const by of [own.key, own.testKey])
+      expect(await list(by)).toMatchObject([
+        { environment: 'test', status: 'expired', expires_at: expiresAt.toISOString() },
+      ]);
     await expectStatus(200, 'GET', recordsPath('leads'), { key: live });
   });
 
