@@ -30,6 +30,7 @@ const offeredToHandlers = [
   'handler',
   'errors',
   'paging',
+  'test-time',
   'files/files',
   'outbound/signed-posts',
   'credentials/passwords',

@@ -1,4 +1,4 @@
-// The time of a caller: in test mode, the test clock of its workspace can be ahead of the real time.
+// The time of a caller. In test mode, the clock of its workspace can be ahead of the real time.
 import type { Caller } from './caller.ts';
 
 type Clocked = Pick<Caller, 'testMode' | 'clockAheadSeconds'>;

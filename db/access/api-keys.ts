@@ -112,11 +112,12 @@ export async function listApiKeys(
   companyId: string,
   { environment, status, after }: KeyFilter,
   limit: number,
-  now: Date,
+  now: { live: Date; test: Date },
 ): Promise<ApiKeyRow[]> {
+  const ofKey = sql`case k.environment when 'test' then ${now.test}::timestamptz else ${now.live}::timestamptz end`;
   const inStatus = {
-    active: sql`and k.revoked_at is null and (k.expires_at is null or k.expires_at > ${now})`,
-    expired: sql`and k.revoked_at is null and k.expires_at <= ${now}`,
+    active: sql`and k.revoked_at is null and (k.expires_at is null or k.expires_at > ${ofKey})`,
+    expired: sql`and k.revoked_at is null and k.expires_at <= ${ofKey}`,
     revoked: sql`and k.revoked_at is not null`,
   };
   return sql<ApiKeyRow[]>`

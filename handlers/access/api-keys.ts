@@ -9,6 +9,7 @@ import { newApiKey } from '../../runtime/credentials/secrets.ts';
 import { buildProblem, conflict, type FieldProblem, isValidSoFar, orNotFound } from '../../runtime/errors.ts';
 import type { Call, Handler } from '../../runtime/handler.ts';
 import { readPage } from '../../runtime/paging.ts';
+import { toTenantTime } from '../../runtime/test-time.ts';
 
 type ApiKey = components['schemas']['ApiKey'];
 
@@ -22,7 +23,11 @@ export const createApiKey: Handler<'createApiKey'> = async (call) => {
   const { body } = call.request;
   const { sql } = call.db;
   const reach = await checkReach(call);
-  const problems = [...(await findScopeProblems(call)), ...findExpiryProblems(call), ...reach.problems];
+  const problems = [
+    ...(await findScopeProblems(call)),
+    ...findExpiryProblems(call, call.request.body.environment),
+    ...reach.problems,
+  ];
   if (call.request.problems.length + problems.length > 0) throw call.request.rejection([], problems);
   const expiresAt = parseTime(body.expires_at);
   await assertBelowLimit(call);
@@ -52,7 +57,7 @@ export const createApiKey: Handler<'createApiKey'> = async (call) => {
     recordId: key.id,
     metadata: { name: key.name, environment: key.environment, scopes: key.scopes, last4: key.last4 },
   });
-  return { status: 201, data: { api_key: toApiKeyResponse({ ...initialState, ...key }, now), key: made.key } };
+  return { status: 201, data: { api_key: toApiKeyResponse({ ...initialState, ...key }, call), key: made.key } };
 };
 
 export const listApiKeys: Handler<'listApiKeys'> = async (call) => {
@@ -63,15 +68,24 @@ export const listApiKeys: Handler<'listApiKeys'> = async (call) => {
   const { rows, ...rest } = await readPage(
     call,
     ['API keys', environment, status],
-    (after, limit) => db.listApiKeys(sql, caller.companyId, { environment, status, after }, limit, now),
+    (after, limit) =>
+      db.listApiKeys(sql, caller.companyId, { environment, status, after }, limit, {
+        live: now,
+        test: readKeyTime(call, 'test'),
+      }),
     (last: db.ApiKeyRow) => [last.createdAt.toISOString(), last.id],
   );
-  return { status: 200, data: { api_keys: rows.map((row) => toApiKeyResponse(row, now)), ...rest } };
+  return { status: 200, data: { api_keys: rows.map((row) => toApiKeyResponse(row, call)), ...rest } };
 };
 
-export const getApiKey: Handler<'getApiKey'> = async ({ caller, now, request: { path }, db: { sql } }) => {
+export const getApiKey: Handler<'getApiKey'> = async (call) => {
+  const {
+    caller,
+    request: { path },
+    db: { sql },
+  } = call;
   const row = orNotFound(await db.findApiKey(sql, caller.companyId, path.id));
-  return { status: 200, data: { api_key: toApiKeyResponse(row, now) } };
+  return { status: 200, data: { api_key: toApiKeyResponse(row, call) } };
 };
 
 export const getApiKeyUsage: Handler<'getApiKeyUsage'> = async ({
@@ -97,7 +111,7 @@ export const updateApiKey: Handler<'updateApiKey'> = async (call) => {
   const { caller, now } = call;
   const { body, path } = call.request;
   const { sql } = call.db;
-  const problems = [...(await findScopeProblems(call)), ...findExpiryProblems(call)];
+  const problems = [...(await findScopeProblems(call)), ...findExpiryProblems(call, 'live')];
   if (call.request.problems.length + problems.length > 0) throw call.request.rejection([], problems);
   const expiresAt = parseTime(body.expires_at);
   const row = orNotFound(await db.lockApiKey(sql, caller.companyId, path.id));
@@ -113,8 +127,8 @@ export const updateApiKey: Handler<'updateApiKey'> = async (call) => {
     writeMode: body.write_mode ?? row.writeMode,
     expiresAt: expiresAt === undefined ? row.expiresAt : expiresAt,
   };
-  const before = toApiKeyResponse(row, now);
-  const after = toApiKeyResponse({ ...row, ...settings }, now);
+  const before = toApiKeyResponse(row, call);
+  const after = toApiKeyResponse({ ...row, ...settings }, call);
   const changes = findChanges(before, after);
   if (Object.keys(changes).length > 0) {
     if (before.status === 'expired' && after.status === 'active') await assertBelowLimit(call);
@@ -132,7 +146,7 @@ export const revokeApiKey: Handler<'revokeApiKey'> = async (call) => {
   if (await db.revokeApiKey(sql, caller.companyId, path.id, caller.actor.id, reason, now))
     call.db.record({ action: 'api_key.revoke', object: 'api_keys', recordId: path.id, metadata: { reason } });
   const row = orNotFound(await db.findApiKey(sql, caller.companyId, path.id));
-  return { status: 200, data: { api_key: toApiKeyResponse(row, now) } };
+  return { status: 200, data: { api_key: toApiKeyResponse(row, call) } };
 };
 
 export const rotateApiKey: Handler<'rotateApiKey'> = async (call) => {
@@ -140,7 +154,7 @@ export const rotateApiKey: Handler<'rotateApiKey'> = async (call) => {
   const { body, path } = call.request;
   const { sql } = call.db;
   const row = orNotFound(await db.lockApiKey(sql, caller.companyId, path.id));
-  const { status } = toApiKeyResponse(row, now);
+  const { status } = toApiKeyResponse(row, call);
   if (status === 'revoked') throw alreadyRevoked();
   if (status === 'expired') throw conflict('key_expired', 'This API key has expired. Create a new one.');
   const ungrantable = row.scopes.filter((scope) => !isGrantable(scope));
@@ -148,7 +162,7 @@ export const rotateApiKey: Handler<'rotateApiKey'> = async (call) => {
     const message = 'This API key has scopes that can no longer be granted to keys. Create a new one.';
     throw conflict('scope_not_grantable', message, { scopes: ungrantable });
   }
-  const end = new Date(now.getTime() + (body?.overlap_hours ?? 24) * hourMilliseconds);
+  const end = new Date(readKeyTime(call, row.environment).getTime() + (body?.overlap_hours ?? 24) * hourMilliseconds);
   const expiresAt = row.expiresAt && row.expiresAt < end ? row.expiresAt : end;
   await db.updateApiKey(sql, caller.companyId, row.id, { ...row, expiresAt }, now);
   await assertBelowLimit(call);
@@ -163,7 +177,7 @@ export const rotateApiKey: Handler<'rotateApiKey'> = async (call) => {
     changes: { expires_at: overlap },
     metadata: { replaced_by: key.id, last4: key.last4 },
   });
-  return { status: 201, data: { api_key: toApiKeyResponse({ ...key, ...initialState }, now), key: made.key } };
+  return { status: 201, data: { api_key: toApiKeyResponse({ ...key, ...initialState }, call), key: made.key } };
 };
 
 const alreadyRevoked = () =>
@@ -209,10 +223,16 @@ function parseTime(text: string | null | undefined): Date | null | undefined {
   return typeof text === 'string' ? new Date(text) : text;
 }
 
-function findExpiryProblems({ now, request: { body, problems } }: WritingCall): FieldProblem[] {
+/** Returns the time by which a key expires: test keys expire by the clock of test mode. */
+const readKeyTime = ({ caller, now }: Pick<Call, 'caller' | 'now'>, environment: ApiKey['environment']): Date =>
+  toTenantTime(now, { ...caller, testMode: environment === 'test' });
+
+/** @param environment of the key; live if it is not known yet, whose clock is never ahead */
+function findExpiryProblems(call: WritingCall, environment: ApiKey['environment']): FieldProblem[] {
+  const { body, problems } = call.request;
   if (!isValidSoFar(problems, 'expires_at')) return [];
   const expiresAt = parseTime(body.expires_at);
-  if (!expiresAt || expiresAt > now) return [];
+  if (!expiresAt || expiresAt > readKeyTime(call, environment)) return [];
   return [buildProblem('expires_at', 'OUT_OF_RANGE', 'expires_at must be in the future')];
 }
 
@@ -257,7 +277,8 @@ const initialState = {
   totalRequests: 0,
 };
 
-function toApiKeyResponse(row: db.ApiKeyRow, now: Date): ApiKey {
+function toApiKeyResponse(row: db.ApiKeyRow, call: Pick<Call, 'caller' | 'now'>): ApiKey {
+  const now = readKeyTime(call, row.environment);
   return {
     id: row.id,
     name: row.name,

@@ -37,7 +37,7 @@ export const advanceTestClock: Handler<'advanceTestClock'> = async (call) => {
 export const resetTestClock: Handler<'resetTestClock'> = async (call) => {
   const { caller, arrivedAt } = call;
   const before = await removeClock(call.db.sql, caller.companyId, arrivedAt);
-  if (before > 0) call.db.record({ action: 'test_clock.reset', metadata: { offset_seconds: before } });
+  call.db.record({ action: 'test_clock.reset', metadata: { offset_seconds: before } });
   return { status: 200, data: { clock: await toTestClock(call, 0) } };
 };
 

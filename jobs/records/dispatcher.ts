@@ -62,7 +62,8 @@ async function dispatch(
   });
   if (events.length === 0) return 0;
   const now = Date.now();
-  for (const { occurredAt } of events) onWait?.(now - occurredAt.getTime());
+  // Events of a test mode can be ahead of the real time.
+  for (const { occurredAt } of events) onWait?.(Math.max(0, now - occurredAt.getTime()));
   announce(scope, last, isNoted);
   return events.length;
 }

@@ -170,6 +170,7 @@ export const acrossCompanies: Readonly<Record<string, string>> = {
     'finds companies with reservations past their retention, by an index',
   'db/scheduling/reservations.ts sweepHeldTimes': 'finds companies with expired holds, by an index',
   'db/records/stored-files.ts findFilesToRemove': 'finds companies with files to remove, by an index',
+  'db/onboarding/test-clock.ts findDueClocks': 'finds companies whose test clock is ahead, and which few rows say',
   'db/onboarding/test-clock.ts selectDueWork': 'finds companies whose test clock is ahead and has due work, by indexes',
   'db/records/trash.ts findDueTrash': 'finds companies with deleted records past their retention, by an index',
   'db/records/restoration.ts findRestoring': 'finds companies with references to restore, by an index',

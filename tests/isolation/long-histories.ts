@@ -8,7 +8,7 @@ import type { Column, TenantTable } from './schema.ts';
  */
 const short = new Set(
   [
-    'companies subscriptions feeds api_quota api_quota_blocks test_mode_resets test_subscriptions search_changes',
+    'companies subscriptions feeds api_quota api_quota_blocks test_mode_resets test_clocks test_subscriptions search_changes',
     'search_blocks search_signatures outbox_events webhook_backlog custom_objects custom_fields field_overrides',
     'custom_value_hashes branches teams users user_places user_roles user_calendars user_working_hours sign_ins',
     'profile_permissions workforces campaigns api_keys api_key_usage api_key_places oauth_grants',

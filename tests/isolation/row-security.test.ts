@@ -153,6 +153,7 @@ test('has a row in every table that tenants can read, so that the tests below ha
           'link_types',
           'links',
           'record_tags',
+          'test_clocks',
           'test_mode_resets',
           'sessions',
           'sources',

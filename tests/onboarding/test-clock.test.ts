@@ -7,6 +7,7 @@ import { recordedEvents } from '../support/events.ts';
 import { changesAfter, now, readFeed } from '../support/feeds.ts';
 import { Receiver } from '../support/receivers.ts';
 import { createRecord, createRecords, lead, readRecord, recordsPath, walk } from '../support/records.ts';
+import { sharedToken } from '../support/requests.ts';
 import { book, hold, newPool, search } from '../support/scheduling.ts';
 import { database, newKey, newTenant, newUser, type Tenant } from '../support/tenants.ts';
 import { newWebhook } from '../support/webhooks.ts';
@@ -314,6 +315,9 @@ describe('what becomes due by the clock', () => {
     await advance(own.testKey, 6 * day);
     const { error } = (await expectStatus(401, 'GET', recordsPath('leads'), { key })).body;
     expect(error.code).toBe('API_KEY_EXPIRED');
+    const token = await sharedToken(own);
+    const { body } = await expectStatus(200, 'GET', '/v1/api-keys', { token, query: { status: 'expired' } });
+    expect(body.data.api_keys).toMatchObject([{ environment: 'test', status: 'expired' }]);
     await expectStatus(200, 'GET', recordsPath('leads'), { key: live });
   });
 

@@ -75,7 +75,7 @@ beforeAll(async () => {
   writeFileSync(join(folder, 'Quote 17.pdf'), 'A quote');
   writeFileSync(join(folder, 'accounts.csv'), 'name,city\nBlue Lake Trading,Berlin\n');
   server = await startServer({ DATA_DIR: join(folder, 'data'), DEMO: '1' });
-  const printed = await vi.waitUntil(() => /Demo key: +(\S+).*Sign in: +(\S+) \/ (\S+).*Try:/s.exec(server.output()));
+  const printed = await vi.waitUntil(() => greeting.exec(server.output()));
   const [, key = '', email, password] = printed;
   Object.assign(printedSignIn, { email, password });
   kept.printed = key;
@@ -94,6 +94,11 @@ afterAll(async () => {
   await server?.stop();
   rmSync(folder, { recursive: true, force: true });
 });
+
+const greeting = /Demo key: +(\S+).*Sign in: +(\S+) \/ (\S+).*Try:/s;
+
+const readDemoKey = async (demo: TestServer): Promise<string> =>
+  (await vi.waitUntil(() => greeting.exec(demo.output())))[1] ?? '';
 
 /** Samples with this path change the time of test mode, which others must not see. */
 const clockPath = '/v1/test-mode/clock';
@@ -132,8 +137,12 @@ async function sessionFor({ id }: Sample): Promise<string> {
 }
 
 /** Runs commands of the page in a shell. @returns their output and the statuses of their calls */
-async function inShell(commands: string, env: Record<string, string>): Promise<{ statuses: string[]; answer: string }> {
-  const source = commands.replaceAll(shownAddress, server.url);
+async function inShell(
+  commands: string,
+  env: Record<string, string>,
+  called = server,
+): Promise<{ statuses: string[]; answer: string }> {
+  const source = commands.replaceAll(shownAddress, called.url);
   const all = { PATH: process.env.PATH ?? '', CURL_HOME: folder, ...env };
   const { stdout, stderr } = await run('bash', ['--norc', '-c', source], {
     cwd: folder,
@@ -253,19 +262,25 @@ test('runs the samples of the introduction with the printed key and sign-in', as
   expect(outputs[1]?.answer).toMatch(/"key":"svc_live_[0-9a-f]{32}"/);
 });
 
-// After the others, because it changes the time of test mode.
+// In a workspace of its own, because it changes the time of test mode.
 test('tests without waiting with the commands of its guide', async () => {
-  const commands = /```\n([^`]*test-mode\/clock[^`]*)```/.exec(document.info.description ?? '')?.[1] ?? '';
-  const started = Date.now();
-  const { statuses, answer } = await inShell(commands, { TEST_API_KEY: kept.test });
-  expect(new Set(statuses)).toEqual(new Set(['200', '201', '404']));
-  const lines = answer.trim().split(/(?<=})\n?(?={"success")/);
-  const { period_start, period_end } = JSON.parse(lines.find((line) => line.includes('"period_end"')) ?? '{}').data
-    .subscription;
-  expect(new Date(period_end).getTime() - started).toBeGreaterThan(42 * 86_400_000);
-  expect(new Date(period_start).getTime()).toBeGreaterThan(started);
-  expect(answer).toContain('sla.breached');
-  expect(JSON.parse(lines.at(-1) ?? '{}').data.clock).toMatchObject({ offset_seconds: 0 });
+  const own = await startServer({ DATA_DIR: join(folder, 'data-of-clock'), DEMO: '1' });
+  try {
+    const key = await readDemoKey(own);
+    const commands = /```\n([^`]*test-mode\/clock[^`]*)```/.exec(document.info.description ?? '')?.[1] ?? '';
+    const started = Date.now();
+    const { statuses, answer } = await inShell(commands, { TEST_API_KEY: key }, own);
+    expect(new Set(statuses)).toEqual(new Set(['200', '201', '404']));
+    const lines = answer.trim().split(/(?<=})\n?(?={"success")/);
+    const subscription = lines.find((line) => line.includes('"current_period"')) ?? '{}';
+    const { start, end } = JSON.parse(subscription).data.subscription.current_period;
+    expect(new Date(start).getTime()).toBeGreaterThan(started);
+    expect(new Date(end).getTime()).toBeGreaterThan(started + 42 * 86_400_000);
+    expect(answer).toContain('sla.breached');
+    expect(JSON.parse(lines.at(-1) ?? '{}').data.clock).toMatchObject({ offset_seconds: 0 });
+  } finally {
+    await own.stop();
+  }
 });
 
 describe('the curl sample', () => {
