@@ -16,7 +16,7 @@ import { type ClockedJobs, runTestClocks } from './onboarding/test-clocks.ts';
 import { expireChangeSets } from './records/change-sets.ts';
 import type { Exporter } from './records/exports.ts';
 import { type ImportServices, runImports } from './records/imports.ts';
-import { continueMerges } from './records/merges.ts';
+import { runMerges } from './records/merges.ts';
 import { clearPendingReferences } from './records/reference-clearing.ts';
 import { type RevertServices, runReverts } from './records/reverts.ts';
 import type { SweptFiles } from './records/stored-files.ts';
@@ -210,7 +210,7 @@ export const backgroundJobs: readonly Job<BackgroundServices, BackgroundPool>[] 
     intervalMs: 500,
     batchSize: 500,
     timeoutMs: 5 * second,
-    run: continueMerges,
+    run: runMerges,
   },
   // Clears references to deleted records. A batch consists of records, which stay locked meanwhile.
   {

@@ -53,12 +53,11 @@ type ItemTable = (typeof itemTables)[number];
 
 /** Returns the queries for the ids of a record's items in a table, up to `most` in each. */
 function selectItems(sql: Sql, scope: TenantScope, { object, from }: Pair, table: ItemTable, most: number): Fragment[] {
-  const own = isOwn(sql, scope);
   switch (table) {
     case 'activities': {
       const type = entityTypes[object] ?? null;
       return [
-        sql`select id from activities where ${own} and entity_type = ${type} and entity_id = ${from} limit ${most}`,
+        sql`select id from activities where ${isOwn(sql, scope)} and entity_type = ${type} and entity_id = ${from} limit ${most}`,
       ];
     }
     case 'notifications':
@@ -72,11 +71,11 @@ function selectItems(sql: Sql, scope: TenantScope, { object, from }: Pair, table
         (end) =>
           sql`
             select id from links
-            where ${own} and ${sql(`${end}_object`)} = ${object} and ${sql(`${end}_id`)} = ${from} limit ${most}`,
+            where ${isOwn(sql, scope)} and ${sql(`${end}_object`)} = ${object} and ${sql(`${end}_id`)} = ${from} limit ${most}`,
       );
     default:
       return [
-        sql`select id from ${sql(table)} where ${own} and object = ${object} and record_id = ${from} limit ${most}`,
+        sql`select id from ${sql(table)} where ${isOwn(sql, scope)} and object = ${object} and record_id = ${from} limit ${most}`,
       ];
   }
 }

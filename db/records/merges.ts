@@ -163,7 +163,7 @@ export async function endMerge(
 }
 
 /** Has the job finish a merge, or its undo. */
-export async function resumeMerge(
+async function resumeMerge(
   sql: Sql,
   scope: TenantScope,
   id: string,

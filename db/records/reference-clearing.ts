@@ -126,7 +126,7 @@ export interface MovedReference {
 }
 
 /** Leaves the references to a record as they are when this transaction deletes it. A job moves them. */
-export async function leaveReferences(sql: Sql): Promise<void> {
+export async function deferReferences(sql: Sql): Promise<void> {
   await sql`select set_config('app.references_are_noted', 'on', true)`;
 }
 

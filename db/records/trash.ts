@@ -316,11 +316,11 @@ const mostRemovedAtOnce = 5000;
 
 async function removeItems(sql: Sql, scope: TenantScope, root: string, limit: number): Promise<number> {
   const merges = await sql<{ id: string }[]>`select id from merges where ${isOwn(sql, scope)} and source_id = ${root}`;
-  return removeItemsOf(sql, scope, [root, ...merges.map(({ id }) => id)], limit);
+  return removeListedItems(sql, scope, [root, ...merges.map(({ id }) => id)], limit);
 }
 
 /** @param ids of records in the trash, or of merges whose items a job moved */
-async function removeItemsOf(sql: Sql, scope: TenantScope, ids: readonly string[], limit: number): Promise<number> {
+async function removeListedItems(sql: Sql, scope: TenantScope, ids: readonly string[], limit: number): Promise<number> {
   const items = sql`deleted_items where ${isOwn(sql, scope)} and record_id = any(${[...ids]}::uuid[])`;
   const [last] = await sql<{ recordId: string; kind: string; id: string }[]>`
     select record_id, kind, id from ${items} order by record_id, kind, id offset ${limit - 1} limit 1`;
@@ -370,7 +370,7 @@ async function removeSomeMerges(sql: Sql, scope: TenantScope, object: string, li
     select id from merges where ${isOwn(sql, scope)} and object = ${object} limit ${limit}`;
   const ids = rows.map(({ id }) => id);
   if (ids.length === 0) return 0;
-  const items = await removeItemsOf(sql, scope, ids, limit);
+  const items = await removeListedItems(sql, scope, ids, limit);
   if (items === limit) return items;
   await sql`delete from merges where ${isOwn(sql, scope)} and id = any(${ids}::uuid[])`;
   return ids.length;

@@ -22,16 +22,16 @@ const scanLimit = 2000;
  * a crash loses one chunk, and any server continues. Several servers may run it at the same time:
  * each takes merges that no other works on.
  */
-export async function continueMerges(context: TenantJobContext): Promise<void> {
+export async function runMerges(context: TenantJobContext): Promise<void> {
   const tenants = await context.platform.use((sql) => progress.findDueMerges(sql, scanLimit));
-  for (const scope of tenants) await continueOfTenant(context, scope);
+  for (const scope of tenants) await runTenantMerges(context, scope);
 }
 
 /**
  * Continues the merges of one tenant. A merge that fails is tried again later, and delays no other
  * tenant.
  */
-async function continueOfTenant(context: TenantJobContext, scope: TenantScope): Promise<void> {
+async function runTenantMerges(context: TenantJobContext, scope: TenantScope): Promise<void> {
   const { transaction, batchSize, log, signal } = context;
   let id: string | undefined;
   try {

@@ -15,10 +15,10 @@ import { findRecords, lockForMerge } from '../../db/records/records.ts';
 import {
   countReferring,
   isReferredTo,
-  leaveReferences,
   lockConvertedLeads,
   type MovedReference,
   moveReferences,
+  deferReferences,
 } from '../../db/records/reference-clearing.ts';
 import { findReferences } from '../../db/records/references.ts';
 import { daysInTrash, holdExisting } from '../../db/records/trash.ts';
@@ -229,7 +229,7 @@ async function moveImmediately({ caller, db: { sql } }: WriteCall, pair: Pair, n
  * workforces move, because they would end without their record.
  */
 async function leaveToJob({ caller, db: { sql } }: WriteCall, pair: Pair) {
-  await leaveReferences(sql);
+  await deferReferences(sql);
   const runs = await moveActiveRuns(sql, caller, pair);
   await trashTags(sql, caller, pair);
   const none = { ...groupMoved([]), activities: [], tasks: [] };

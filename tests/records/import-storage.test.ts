@@ -1,4 +1,4 @@
-// Imports whose files are in S3 storage: stored in parts, read across them, and read again after a failure.
+// Imports with files in S3 storage: stored in parts, and read again after a failure.
 import { mkdtempSync, readdirSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

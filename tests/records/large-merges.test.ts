@@ -1,8 +1,8 @@
-// Merges of records with very many items: merged immediately, moved by a job, and undone the same way.
+// Merges of records with very many items: merged immediately, and moved by a job.
 import { createHash } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { Pool } from '../../db/client/pool.ts';
-import { continueMerges } from '../../jobs/records/merges.ts';
+import { runMerges } from '../../jobs/records/merges.ts';
 import type { JobPools, TenantJobContext } from '../../jobs/runner.ts';
 import { call, expectStatus, type Json } from '../support/client.ts';
 import { changesAfter, now } from '../support/feeds.ts';
@@ -74,7 +74,7 @@ const buildContext = (): TenantJobContext => buildJobContext('merges', servers[0
 async function moveChunk(): Promise<void> {
   const controller = new AbortController();
   const context = buildJobContext('merges', servers[0] as JobPools, { signal: controller.signal });
-  await continueMerges({
+  await runMerges({
     ...context,
     transaction: (scope, work) => context.transaction(scope, work).finally(() => controller.abort()),
   });
@@ -84,7 +84,7 @@ async function moveChunk(): Promise<void> {
 async function moveAll(): Promise<void> {
   await vi.waitFor(
     async () => {
-      await Promise.all(servers.map((pools) => continueMerges(buildJobContext('merges', pools))));
+      await Promise.all(servers.map((pools) => runMerges(buildJobContext('merges', pools))));
       const rows = await database()`select from merges where company_id = ${tenant.companyId} and status = 'running'`;
       expect(rows).toHaveLength(0);
     },
@@ -92,7 +92,7 @@ async function moveAll(): Promise<void> {
   );
 }
 
-async function countOf(table: 'notes' | 'deals', id: string): Promise<number> {
+async function countRows(table: 'notes' | 'deals', id: string): Promise<number> {
   const sql = database();
   const column = sql(table === 'notes' ? 'record_id' : 'lead_id');
   const [row] = await sql`
@@ -101,8 +101,8 @@ async function countOf(table: 'notes' | 'deals', id: string): Promise<number> {
 }
 
 const countBoth = async ({ source, target }: { source: string; target: string }) => ({
-  notes: (await countOf('notes', source)) + (await countOf('notes', target)),
-  deals: (await countOf('deals', source)) + (await countOf('deals', target)),
+  notes: (await countRows('notes', source)) + (await countRows('notes', target)),
+  deals: (await countRows('deals', source)) + (await countRows('deals', target)),
 });
 
 test('is merged immediately, moves every row once, and comes back byte for byte', async () => {
@@ -131,12 +131,15 @@ test('is merged immediately, moves every row once, and comes back byte for byte'
   await moveChunk();
   const begun = await readMerge(merge.id);
   expect([begun.status, begun.moved.references, begun.remaining.references]).toEqual(['running', 500, deals - 499]);
-  expect(await countOf('deals', pair.target)).toBe(500);
+  expect(await countRows('deals', pair.target)).toBe(500);
   expect(await countBoth(pair)).toEqual({ notes: notes + 1, deals: deals + 1 });
   await moveAll();
   const moved = { ...merge.remaining, tags: 0 };
   expect(await readMerge(merge.id)).toMatchObject({ status: 'completed', remaining: null, moved });
-  expect([await countOf('notes', pair.target), await countOf('deals', pair.target)]).toEqual([notes + 1, deals + 1]);
+  expect([await countRows('notes', pair.target), await countRows('deals', pair.target)]).toEqual([
+    notes + 1,
+    deals + 1,
+  ]);
   const left = Object.entries(await snapshotRecords(tenant)).filter(
     ([table, rows]) => table !== 'deleted_records' && rows.some((row) => row.includes(pair.source)),
   );
@@ -217,7 +220,7 @@ test('what others write meanwhile stays', async () => {
     select id from tasks where company_id = ${tenant.companyId} and record_id = ${pair.source} limit 1`;
   const { id: other } = await createRecord(key, 'leads', lead());
   await Promise.all([
-    continueMerges(buildContext()),
+    runMerges(buildContext()),
     patchRecord(key, 'leads', pair.target, { job_title: 'Owner' }),
     addNote(key, 'leads', pair.target, 'Meanwhile'),
     patchRecord(key, 'deals', deal?.id, { lead_id: other }),
@@ -226,11 +229,11 @@ test('what others write meanwhile stays', async () => {
   await moveAll();
   expect(await readRecord(key, 'deals', deal?.id)).toMatchObject({ lead_id: other });
   expect(await readRecord(key, 'leads', pair.target)).toMatchObject({ job_title: 'Owner' });
-  expect([await countOf('notes', pair.target), await countOf('deals', pair.target)]).toEqual([notes + 2, deals]);
+  expect([await countRows('notes', pair.target), await countRows('deals', pair.target)]).toEqual([notes + 2, deals]);
   const undone = await tryUndo(merge.id);
   expect(undone.body.data.conflicts).toEqual([{ field: 'job_title', before: null, current: 'Owner' }]);
   await moveAll();
-  expect([await countOf('notes', pair.target), await countOf('notes', pair.source)]).toEqual([1, notes + 1]);
+  expect([await countRows('notes', pair.target), await countRows('notes', pair.source)]).toEqual([1, notes + 1]);
   expect(await readRecord(key, 'deals', deal?.id)).toMatchObject({ lead_id: other });
 });
 
@@ -265,7 +268,7 @@ test('nothing is left of it once the source is removed from the trash', async ()
   await expectStatus(200, 'DELETE', purge, { key });
   // The rest is removed by the job that empties the trash.
   expect(await countKept()).toBeLessThan(notes + deals - 4000);
-  expect(await countOf('notes', pair.target)).toBe(notes + 1);
+  expect(await countRows('notes', pair.target)).toBe(notes + 1);
 });
 
 describe('a chunk that fails', () => {
@@ -286,7 +289,7 @@ describe('a chunk that fails', () => {
           return work(statement, ...rest);
         }),
     };
-    await continueMerges(failing);
+    await runMerges(failing);
     await block`rollback`;
     block.release();
     const [row] = await sql`
@@ -317,7 +320,10 @@ test('a revert undoes a large merge, and a job moves the rows back', async () =>
   await expectStatus(202, 'POST', `/v1/reverts/${id}/apply`, { key, body: { digest, conflicts: 'skip' } });
   expect((await untilStatus('completed')).counts).toMatchObject({ skipped: 0 });
   await moveAll();
-  expect([await countOf('notes', pair.source), await countOf('deals', pair.source)]).toEqual([notes + 1, deals + 1]);
+  expect([await countRows('notes', pair.source), await countRows('deals', pair.source)]).toEqual([
+    notes + 1,
+    deals + 1,
+  ]);
 });
 
 test('a reset of test mode removes a merge that is running, and what hangs on both records', async () => {
