@@ -12,9 +12,10 @@ export interface Bound {
   allowed: boolean;
 }
 
-/** A value at a bound, inside a body. */
+/** A value at a bound of a field of bodies. */
 export interface BodyBound extends Bound {
-  body: unknown;
+  /** Returns a copy of an accepted body with the value in its field. */
+  fillIn(example: unknown): unknown;
 }
 
 type Path = (string | number)[];
@@ -82,11 +83,8 @@ export function listBounds(schema: Schema, field: string): Bound[] {
   return found;
 }
 
-/**
- * Returns every bounded field of an operation's body, with a body for each value.
- * @param example an accepted body, in which one field at a time is replaced
- */
-export function bodyBounds(operation: DeclaredOperation, example: unknown): BodyBound[] {
+/** Returns the values at the bounds of every field of an operation's body. */
+export function bodyBounds(operation: DeclaredOperation): BodyBound[] {
   const root = bodySchema(operation);
   const found: BodyBound[] = [];
   const visit = (given: Schema, path: Path, depth: number): void => {
@@ -94,7 +92,7 @@ export function bodyBounds(operation: DeclaredOperation, example: unknown): Body
     // In a choice, the server names the choice and not the bound inside it.
     if (depth > 5 || schema.anyOf || schema.oneOf || schema.readOnly || schema['x-immutable']) return;
     for (const bound of listBounds(schema, toFieldName(path)))
-      found.push({ ...bound, body: withValue(example, path, bound.value) });
+      found.push({ ...bound, fillIn: (example) => withValue(example, path, bound.value) });
     for (const [name, property] of Object.entries(schema.properties ?? {})) visit(property, [...path, name], depth + 1);
     if (typeof schema.additionalProperties === 'object') visit(schema.additionalProperties, [...path, 'k'], depth + 1);
     if (schema.items) visit(schema.items, [...path, 0], depth + 1);

@@ -36,21 +36,32 @@ export const operations: readonly DeclaredOperation[] = Object.entries(document.
   }),
 );
 
-const matchers = operations.map((operation) => ({
-  operation,
-  pattern: new RegExp(`^${operation.path.replace(/[.*+?^$()|[\]\\]/g, '\\$&').replace(/\{\w+\}/g, '[^/]+')}$`),
-  parameters: (operation.path.match(/\{/g) ?? []).length,
-}));
+/** Operations by method and number of parts of their path. */
+const matchers = Map.groupBy(operations.map(buildMatcher), ({ operation: { method, path } }) => toShape(method, path));
+
+function buildMatcher(operation: DeclaredOperation) {
+  return {
+    operation,
+    pattern: new RegExp(`^${operation.path.replace(/[.*+?^$()|[\]\\]/g, '\\$&').replace(/\{\w+\}/g, '[^/]+')}$`),
+    parameters: (operation.path.match(/\{/g) ?? []).length,
+  };
+}
+
+function toShape(method: string, path: string): string {
+  return `${method} ${path.split('/').length}`;
+}
 
 /** Returns the operation of a request. The path with the fewest parameters wins. */
 export function findOperation(method: string, path: string): DeclaredOperation | undefined {
   const wanted = method === 'HEAD' ? 'GET' : method;
   return matchers
-    .filter((matcher) => matcher.operation.method === wanted && matcher.pattern.test(path))
+    .get(toShape(wanted, path))
+    ?.filter((matcher) => matcher.pattern.test(path))
     .sort((a, b) => a.parameters - b.parameters)[0]?.operation;
 }
 
-const ajv = new Ajv2020({ strict: false, allErrors: true });
+// Each validator checks few responses, so faster code would cost more than it saves.
+const ajv = new Ajv2020({ strict: false, allErrors: true, code: { optimize: false } });
 (addFormats as unknown as (ajv: Ajv2020) => void)(ajv);
 ajv.addSchema({ $id: 'document', ...document });
 /** By schema, because most error responses share one. */

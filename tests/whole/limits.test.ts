@@ -1,7 +1,7 @@
 // Limits of requests, fields and parameters, tested one below, at and one above each.
 import { randomUUID } from 'node:crypto';
 import { beforeAll, describe, expect, test } from 'vitest';
-import { type BodyBound, type Bound, bodyBounds, listBounds } from '../support/bounds.ts';
+import { type Bound, bodyBounds, listBounds } from '../support/bounds.ts';
 import { type Answer, anyAddress, call } from '../support/client.ts';
 import { type DeclaredOperation, operations } from '../support/document.ts';
 import { recordSomeChange } from '../support/feeds.ts';
@@ -221,17 +221,16 @@ describe('fields of the spec', () => {
     const { properties } = bodySchema(operation) ?? {};
     const isNew = !schemas.has(properties);
     schemas.add(properties);
-    return isNew && bodyBounds(operation, {}).length > 0;
+    return isNew && bodyBounds(operation).length > 0;
   });
   test.each(bounded)('enforces the bounds of the body of $id exactly', async (operation) => {
-    const indexes = [...bodyBounds(operation, {}).keys()];
+    const bounds = bodyBounds(operation);
     const mistakes: (string | undefined)[] = [];
     const work = async (): Promise<void> => {
-      for (let index = indexes.pop(); index !== undefined; index = indexes.pop()) {
+      for (let bound = bounds.pop(); bound; bound = bounds.pop()) {
         // Each value has its own request, because some accept an address or a name only once.
         const { path, options } = await goodRequest(operation, tenant);
-        const bound = bodyBounds(operation, options.body)[index] as BodyBound;
-        const answer = await call(operation.method, path, { ...options, body: bound.body });
+        const answer = await call(operation.method, path, { ...options, body: bound.fillIn(options.body) });
         mistakes.push(mistakeIn(operation, bound, answer));
       }
     };
