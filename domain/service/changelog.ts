@@ -5,6 +5,26 @@ type ChangelogEntry = components['schemas']['ChangelogEntry'];
 
 export const changelog: readonly ChangelogEntry[] = [
   {
+    id: '2026-11-29-deep-filters',
+    date: '2026-11-29',
+    kind: 'changed',
+    text: 'A filter in a request body may be as deep as that of a list: its levels no longer count for the 5 levels of the body. Saved views, saved reports, reports, exports, webhook endpoints, campaigns and workforces accept it.',
+    operations: [
+      'searchReport',
+      'createSavedReport',
+      'updateSavedReport',
+      'createView',
+      'updateView',
+      'createCampaign',
+      'updateCampaign',
+      'createExport',
+      'createWorkforce',
+      'updateWorkforce',
+      'createWebhookSubscription',
+      'updateWebhookSubscription',
+    ],
+  },
+  {
     id: '2026-11-29-test-fault',
     date: '2026-11-29',
     kind: 'changed',
