@@ -1,4 +1,4 @@
-// Reads the records of a tag by the tag if they are few, and else from the list, without statistics.
+// Reads the records of a tag by the tag if they are few, else from the list, without statistics.
 import type { Fragment } from 'postgres';
 import type { Filter } from '../../domain/objects/filter.ts';
 import type { Condition } from '../../domain/objects/filter-tree.ts';

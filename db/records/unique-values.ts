@@ -141,7 +141,7 @@ async function selectRepeated(
         select r.custom ->> ${field}::text as value,
           array_agg(r.id order by r.created_at, r.id) filter (where ${isVisibleTo(sql, scope, table.assigned)}) as ids
         from (
-          select h.record_id from custom_value_hashes h where ${ofField} and h.hash = candidate.hash limit ${mostOfValue}
+          select distinct h.record_id from custom_value_hashes h where ${ofField} and h.hash = candidate.hash limit ${mostOfValue}
         ) h
         cross join lateral (${selectById(sql, scope, table, sql`h.record_id`)}) r
         where r.custom ? ${field}::text

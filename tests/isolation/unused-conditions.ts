@@ -3,6 +3,7 @@
 // condition has no effect, remove it from the statement.
 
 const hashes = 'the hash only leads to a record whose value is then compared itself; the index begins with the company';
+const tags = 'tags only lead to ids of records that are then read themselves; the index begins with the company';
 const ownFile = 'the file has an id that this call generated; the index begins with the company';
 
 const texts = 'texts only lead to ids whose records are then read themselves; the index begins with the company';
@@ -23,6 +24,8 @@ export const redundant: Readonly<Record<string, string>> = {
   'db/records/unique-values.ts findHolders: h.test_mode = ${testMode}': hashes,
   'db/records/unique-values.ts selectRepeated: h.company_id = ${scope.companyId}': hashes,
   'db/records/unique-values.ts selectRepeated: h.test_mode = ${scope.testMode}': hashes,
+  'db/records/tagged.ts selectTags: t.company_id = ${companyId}': tags,
+  'db/records/tagged.ts selectTags: t.test_mode = ${testMode}': tags,
   'db/records/attachments.ts insertAttachment: company_id = ${companyId}': ownFile,
   'db/records/attachments.ts insertAttachment: test_mode = ${testMode}': ownFile,
   'db/reports/search.ts selectOwnRows: company_id = ${scope.companyId}': texts,
