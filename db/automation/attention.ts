@@ -1,6 +1,7 @@
 // What waits for a person in a workspace: the numbers on the home page of the console.
 import type { Sql } from '../client/pool.ts';
 import { isVisibleTo, type Scope } from '../client/visibility.ts';
+import { restrictToOwnImports } from '../records/imports.ts';
 
 /** Numbers above this are shown as "1,000 or more", so that no count reads a whole table. */
 export const mostCounted = 1000;
@@ -9,6 +10,8 @@ export interface Attention {
   /** Messages and campaign runs that wait for approval. */
   drafts: number;
   campaignRuns: number;
+  /** Imports that have failed since `importsSince`. */
+  failedImports: number;
   /** Webhook endpoints that fail now, and those that were disabled because they failed. */
   failingWebhooks: number;
   disabledWebhooks: number;
@@ -21,7 +24,11 @@ export interface Attention {
 }
 
 /** @param keysUntil the end of the period in which the expiry of a key is announced */
-export async function countAttention(sql: Sql, scope: Scope, now: Date, keysUntil: Date): Promise<Attention> {
+export async function countAttention(
+  sql: Sql,
+  scope: Scope,
+  { now, keysUntil, importsSince }: { now: Date; keysUntil: Date; importsSince: Date },
+): Promise<Attention> {
   const { companyId, testMode } = scope;
   const count = (rows: ReturnType<typeof sql>) =>
     sql`(select count(*)::int from (${rows} limit ${mostCounted}) as counted)`;
@@ -34,6 +41,9 @@ export async function countAttention(sql: Sql, scope: Scope, now: Date, keysUnti
         join campaigns c on c.company_id = ${companyId} and c.test_mode = ${testMode} and c.id = r.campaign_id and c.status <> 'cancelled'
         where r.company_id = ${companyId} and r.test_mode = ${testMode} and r.status = 'completed' and r.decision is null
           and r.total > 0`)} as campaign_runs,
+      ${count(sql`select from imports
+        where company_id = ${companyId} and test_mode = ${testMode} and status = 'failed' and created_at > ${importsSince}
+          ${restrictToOwnImports(sql, scope)}`)} as failed_imports,
       ${count(sql`select from webhook_subscriptions
         where company_id = ${companyId} and test_mode = ${testMode} and failing_since is not null and disabled_at is null
           and deleted_at is null`)} as failing_webhooks,

@@ -59,10 +59,12 @@ describe('a page', () => {
         home,
         '/console/messages',
         '/console/change-sets',
+        '/console/imports',
         '/console/api-keys',
         '/console/apps',
         '/console/webhooks',
         '/console/requests',
+        '/console/people',
         '/console/plan',
         '/console/audit-log',
         '/console/sessions',
@@ -71,8 +73,10 @@ describe('a page', () => {
       Viewer: [
         home,
         '/console/change-sets',
+        '/console/imports',
         '/console/webhooks',
         '/console/requests',
+        '/console/people',
         '/console/audit-log',
         '/console/sessions',
         '/console/password',
@@ -113,7 +117,7 @@ describe('a page', () => {
 
   test('shows an unknown page like any other error page', async () => {
     const { status, text } = await admin.ask('/console/nowhere');
-    expect([status, readMenu(text).length]).toEqual([404, 10]);
+    expect([status, readMenu(text).length]).toEqual([404, 13]);
     expect((await admin.ask(`/console/api-keys/${furnished.webhook}`)).status).toBe(404);
   });
 

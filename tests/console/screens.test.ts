@@ -12,7 +12,17 @@ import { adminPassword, database } from '../support/tenants.ts';
 import { newDelivery } from '../support/webhooks.ts';
 
 const base = inject('baseUrl');
-const none = { apiKey: '', webhook: '', delivery: '', campaign: '', run: '', request: '', changeSet: '' };
+const none = {
+  apiKey: '',
+  webhook: '',
+  delivery: '',
+  campaign: '',
+  run: '',
+  request: '',
+  changeSet: '',
+  import: '',
+  person: '',
+};
 const names = Object.keys(listPages(none));
 const sizes = { wide: 1280, small: 320 };
 

@@ -7,6 +7,7 @@ import { call, expectStatus } from './client.ts';
 import { newCampaign, newDraft } from './messaging.ts';
 import { createRecords } from './records.ts';
 import { newWideTenant, sharedToken } from './requests.ts';
+import { newPerson } from './sessions.ts';
 import { database, type Tenant } from './tenants.ts';
 import { newDelivery, newWebhook, withoutDeliveries } from './webhooks.ts';
 
@@ -20,6 +21,8 @@ export interface Furnished {
   /** A rejected call, in the request log. */
   request: string;
   changeSet: string;
+  import: string;
+  person: string;
 }
 
 /** Returns the paths of all pages that a signed-in user may see, by content. */
@@ -38,6 +41,11 @@ export const listPages = (of: Omit<Furnished, 'tenant'>): Readonly<Record<string
   'a new webhook': '/console/webhooks/new',
   webhook: `/console/webhooks/${of.webhook}`,
   delivery: `/console/webhooks/${of.webhook}/deliveries/${of.delivery}`,
+  imports: '/console/imports',
+  'an import': `/console/imports/${of.import}`,
+  people: '/console/people',
+  'a new person': '/console/people/new',
+  'a person': `/console/people/${of.person}`,
   plan: '/console/plan',
   'audit log': '/console/audit-log',
   'audit log of a request that does not exist': `/console/audit-log?request_id=${uuidv7()}`,
@@ -75,6 +83,8 @@ export async function furnishedTenant(): Promise<Furnished> {
     (await database()`select from campaign_runs where id = ${run} and status = 'completed'`).length === 1;
   while (!(await isPrepared())) await new Promise((resolve) => setTimeout(resolve, 50));
   const changeSet = await proposeChanges(tenant.key, lead.id);
+  const waiting = await expectStatus(201, 'POST', '/v1/imports', { key: tenant.key, body: { object: 'accounts' } });
+  const person = await newPerson(tenant);
   return {
     tenant,
     apiKey: minted.body.data.api_key.id,
@@ -84,6 +94,8 @@ export async function furnishedTenant(): Promise<Furnished> {
     run,
     request,
     changeSet,
+    import: waiting.body.data.import.id,
+    person: person.id,
   };
 }
 

@@ -20,6 +20,7 @@ import { showAuditLog } from './audit-log.ts';
 import { decideChangeSet, showChangeSet, showChangeSets } from './change-sets.ts';
 import { showForgottenPassword, showNewPassword } from './forgotten-password.ts';
 import { showHome } from './home.ts';
+import { decideImport, showImport, showImports } from './imports.ts';
 import { decideDraft, decideRun, showMessages, showRun } from './messages.ts';
 import { changePassword, showPassword } from './password.ts';
 import { changePerson, invitePerson, newPerson, showNewPersonPassword, showPeople, showPerson } from './people.ts';
@@ -92,6 +93,9 @@ const routes: readonly Route[] = [
   { path: `${webhook}/(?<how>recover|replay)`, send: sendAgain },
   { path: delivery, show: showDelivery },
   { path: `${delivery}/replay`, send: replayDelivery },
+  { path: '/console/imports', show: showImports },
+  { path: `/console/imports/(?<id>${uuid})`, show: showImport },
+  { path: `/console/imports/(?<id>${uuid})/(?<action>cancel|undo)`, send: decideImport },
   { path: '/console/people', show: showPeople },
   { path: '/console/people/new', show: newPerson, send: invitePerson, recent: 'all' },
   { path: `/console/people/password/(?<once>${uuid})`, show: showNewPersonPassword },

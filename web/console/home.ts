@@ -24,6 +24,8 @@ const dayMs = 86_400_000;
 const chartDays = 30;
 /** The expiry of a key is shown this many days before: earlier than the email that announces it. */
 const expiryNoticeDays = 14;
+/** A failed import is shown for this many days. */
+const failedImportDays = 7;
 /** The quota is shown as a problem from this share on. */
 const quotaWarning = 0.8;
 
@@ -67,7 +69,11 @@ function readFigures(parts: ConsoleParts, request: PersonalRequest): Promise<Fig
   const { now } = request;
   return act(parts, request, ['inbox:create'], async ({ caller, db: { sql } }) => {
     const [attention, calls] = await Promise.all([
-      countAttention(sql, caller, now, new Date(now.getTime() + expiryNoticeDays * dayMs)),
+      countAttention(sql, caller, {
+        now,
+        keysUntil: new Date(now.getTime() + expiryNoticeDays * dayMs),
+        importsSince: new Date(now.getTime() - failedImportDays * dayMs),
+      }),
       countCallsByDay(sql, caller, toDay(now.getTime() - (chartDays - 1) * dayMs)),
     ]);
     return { attention, calls };
@@ -121,6 +127,13 @@ function listItems(attention: Attention, { grants, scopes: roles }: Caller, test
       '/console/messages',
       'Campaign runs',
       'Prepared, and waiting for approval.',
+    ],
+    [
+      may('imports:view'),
+      attention.failedImports,
+      '/console/imports',
+      'Failed imports',
+      `Failed in the last ${failedImportDays} days.`,
     ],
     [
       may('webhooks:view', 'settings:view'),

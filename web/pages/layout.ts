@@ -42,6 +42,7 @@ const places: readonly Place[] = [
     hasModes: true,
     scopes: ['change_sets:view'],
   },
+  { path: '/console/imports', name: 'Imports', group: 'Review', hasModes: true, scopes: ['imports:view'] },
   {
     path: '/console/api-keys',
     name: 'API keys',
