@@ -7453,7 +7453,7 @@ export interface paths {
          *     | follow-ups, SLA clocks, tasks and filters with relative dates | rate limits, quotas, and the 24 hours of Idempotency-Keys |
          *     | holds, slots and bookings | imports, exports and reverts, and links to files |
          *     | trials and periods of the subscription of test mode | the time `t` in signatures of webhooks |
-         *     | retries of webhooks, the timing of campaigns and messages | sessions and OAuth tokens |
+         *     | retries of webhooks, the timing of campaigns and messages | sessions and OAuth tokens, pages of checkouts |
          *     | test keys that expire, change sets, merges, the trash | how long sent webhooks, the feed and other records of the past are kept |
          *
          *     A test key whose `expires_at` the clock passes is no longer valid. Live data, live keys and other workspaces are not
