@@ -1,7 +1,7 @@
 // What waits for a person in a workspace: the numbers on the home page of the console.
 import type { Sql } from '../client/pool.ts';
 import { isVisibleTo, type Scope } from '../client/visibility.ts';
-import { restrictToOwnImports } from '../records/imports.ts';
+import { filterOwnImports } from '../records/imports.ts';
 
 /** Numbers above this are shown as "1,000 or more", so that no count reads a whole table. */
 export const mostCounted = 1000;
@@ -43,7 +43,7 @@ export async function countAttention(
           and r.total > 0`)} as campaign_runs,
       ${count(sql`select from imports
         where company_id = ${companyId} and test_mode = ${testMode} and status = 'failed' and created_at > ${importsSince}
-          ${restrictToOwnImports(sql, scope)}`)} as failed_imports,
+          ${filterOwnImports(sql, scope)}`)} as failed_imports,
       ${count(sql`select from webhook_subscriptions
         where company_id = ${companyId} and test_mode = ${testMode} and failing_since is not null and disabled_at is null
           and deleted_at is null`)} as failing_webhooks,
