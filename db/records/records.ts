@@ -127,13 +127,12 @@ export async function listRecords(
     const most = page.limit - rows.length;
     const wanted = wantedRows(sql, scope, table, asked, part);
     const first = firstOfPart(sql, wanted, part, page, most);
-    const joins = listJoins(sql, plan.keys);
     const source = tagged
-      ? selectTagged(sql, scope, table, tagged, joins, first)
+      ? selectTagged(sql, scope, table, tagged, listJoins(sql, plan.keys), first)
       : (visible ?? (await findFirstVisible(sql, scope, table, first)));
     const query = sql`
       select ${selectColumns(sql, table)}, ${buildKeyColumns(sql, plan.keys)}
-      from ${source.rows} ${joins}
+      from ${source.rows} ${listJoins(sql, plan.keys)}
       where ${source.where} ${wanted}
       order by ${buildOrderBy(sql, part.keys)}
       limit ${most} ${page.offset ? sql`offset ${page.offset}` : sql``}`.values();

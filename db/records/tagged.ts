@@ -58,8 +58,9 @@ export function selectTagged(
     const name = sql(`tagged_${index}`);
     const few = selectTags(sql, scope, table, ids, fewTags + 1);
     return {
+      name,
       list: sql`${index > 0 ? sql`,` : sql``} ${name} as materialized (${few})`,
-      records: sql`select distinct record_id from ${name} where (select count(*) from ${name}) <= ${fewTags}`,
+      isFew: sql`(select count(*) from ${name}) <= ${fewTags}`,
       isMany: sql`and (select count(*) from ${name}) > ${fewTags}`,
     };
   });
@@ -68,8 +69,8 @@ export function selectTagged(
     join(tags.map((ids, index) => (index === without ? sql`` : sql`and ${hasTag(sql, table, sql`r`, ids)}`)));
   const areMany = (count: number): Fragment => join(lists.slice(0, count).map(({ isMany }) => isMany));
   const ofFew = lists.map(
-    ({ records }, index) => sql`
-      select r.* from (${records} ${areMany(index)}) t
+    ({ name, isFew }, index) => sql`
+      select r.* from (select distinct record_id from ${name} where ${isFew} ${areMany(index)}) t
       cross join lateral (${selectById(sql, scope, table, sql`t.record_id`)}) r
       where true ${hasOthers(index)}
       union all`,
