@@ -14,11 +14,11 @@ import { insertMerge, type MergeRow, type MovedCounts, trashSource } from '../..
 import { findRecords, lockForMerge } from '../../db/records/records.ts';
 import {
   countReferring,
+  deferReferences,
   isReferredTo,
   lockConvertedLeads,
   type MovedReference,
   moveReferences,
-  deferReferences,
 } from '../../db/records/reference-clearing.ts';
 import { findReferences } from '../../db/records/references.ts';
 import { daysInTrash, holdExisting } from '../../db/records/trash.ts';
