@@ -1,7 +1,8 @@
 // What waits for a person in a workspace: the numbers on the home page of the console.
 import type { Sql } from '../client/pool.ts';
+import type { TenantScope } from '../client/tenant.ts';
 import { isVisibleTo, type Scope } from '../client/visibility.ts';
-import { filterOwnImports } from '../records/imports.ts';
+import { isVisibleImport } from '../records/imports.ts';
 
 /** Numbers above this are shown as "1,000 or more", so that no count reads a whole table. */
 export const mostCounted = 1000;
@@ -23,27 +24,35 @@ export interface Attention {
   hasApp: boolean;
 }
 
-/** @param keysUntil the end of the period in which the expiry of a key is announced */
+export interface AttentionPeriods {
+  now: Date;
+  /** The end of the period in which the expiry of a key is announced. */
+  keysUntil: Date;
+  /** Imports that failed earlier are not counted. */
+  importsSince: Date;
+}
+
+/** @param viewers the person, with the visibility that applies to messages and to imports */
 export async function countAttention(
   sql: Sql,
-  scope: Scope,
-  { now, keysUntil, importsSince }: { now: Date; keysUntil: Date; importsSince: Date },
+  { companyId, testMode }: TenantScope,
+  viewers: { messages: Scope; imports: Scope },
+  { now, keysUntil, importsSince }: AttentionPeriods,
 ): Promise<Attention> {
-  const { companyId, testMode } = scope;
   const count = (rows: ReturnType<typeof sql>) =>
     sql`(select count(*)::int from (${rows} limit ${mostCounted}) as counted)`;
   const [row] = await sql<Attention[]>`
     select
       ${count(sql`select from message_drafts
         where company_id = ${companyId} and test_mode = ${testMode} and status = 'draft' and run_id is null
-          and ${isVisibleTo(sql, scope, 'unassigned')}`)} as drafts,
+          and ${isVisibleTo(sql, viewers.messages, 'unassigned')}`)} as drafts,
       ${count(sql`select from campaign_runs r
         join campaigns c on c.company_id = ${companyId} and c.test_mode = ${testMode} and c.id = r.campaign_id and c.status <> 'cancelled'
         where r.company_id = ${companyId} and r.test_mode = ${testMode} and r.status = 'completed' and r.decision is null
           and r.total > 0`)} as campaign_runs,
       ${count(sql`select from imports
-        where company_id = ${companyId} and test_mode = ${testMode} and status = 'failed' and created_at > ${importsSince}
-          ${filterOwnImports(sql, scope)}`)} as failed_imports,
+        where company_id = ${companyId} and test_mode = ${testMode} and status = 'failed' and completed_at > ${importsSince}
+          and ${isVisibleImport(sql, viewers.imports)}`)} as failed_imports,
       ${count(sql`select from webhook_subscriptions
         where company_id = ${companyId} and test_mode = ${testMode} and failing_since is not null and disabled_at is null
           and deleted_at is null`)} as failing_webhooks,

@@ -137,7 +137,7 @@ export async function listImports(
     select ${sql(columns)}, ${sumBytes(sql, scope)}
     from imports
     where company_id = ${scope.companyId} and test_mode = ${scope.testMode}
-      ${filterOwnImports(sql, scope)}
+      and ${isVisibleImport(sql, scope)}
       ${status === undefined ? sql`` : sql`and status = ${status}`}
       ${after ? sql`and (created_at, id) < (${after[0]}::timestamptz, ${after[1]}::uuid)` : sql``}
     order by created_at desc, id desc
@@ -145,14 +145,14 @@ export async function listImports(
 }
 
 /** Callers that do not see the whole company see only the imports that they created. */
-export const filterOwnImports = (sql: Sql, { reach, actor }: Scope) =>
-  reach.kind === 'company' ? sql`` : sql`and created_by_id = ${actor.id}`;
+export const isVisibleImport = (sql: Sql, { reach, actor }: Scope) =>
+  reach.kind === 'company' ? sql`true` : sql`created_by_id = ${actor.id}`;
 
 export async function findImport(sql: Sql, scope: Scope, id: string): Promise<ImportRow | undefined> {
   const [row] = await sql<ImportRow[]>`
     select ${sql(columns)}, ${sumBytes(sql, scope)}
     from imports
-    where company_id = ${scope.companyId} and test_mode = ${scope.testMode} and id = ${id} ${filterOwnImports(sql, scope)}`;
+    where company_id = ${scope.companyId} and test_mode = ${scope.testMode} and id = ${id} and ${isVisibleImport(sql, scope)}`;
   return row;
 }
 

@@ -141,13 +141,14 @@ function isOwnUse(path: string, value: unknown): boolean {
 }
 
 /**
- * Returns true for the results of jobs, which differ between runs: failures of a receiver, the
- * order of two concurrent writes, counted calls, the speed of an import, the bytes of an export,
- * and how many events and deliveries resetTestMode deletes (a due SLA clock may add one). The
- * digests of foreign rows show that resetTestMode deletes none of them.
+ * Returns true for the results of jobs, which differ between runs: failures of a receiver, the order
+ * of two concurrent writes, counted calls, the speed of an import, the bytes of an export, whether jobs are
+ * done with what a test clock made due, and how many events and deliveries resetTestMode deletes (a
+ * due SLA clock may add one). The digests of foreign rows show that resetTestMode deletes none of
+ * them.
  */
 function isOfJobs(path: string): boolean {
-  return /\.(consecutive_failures|duration_ms|rows_per_second)$|\.exports?\.(\d+\.)?(bytes|sha256)$|\.data\.changes\.\d+$|\.usage\.api_calls\.|\.data\.deleted\.(events|deliveries)$/.test(
+  return /\.(consecutive_failures|duration_ms|rows_per_second)$|\.exports?\.(\d+\.)?(bytes|sha256)$|\.data\.changes\.\d+$|\.usage\.api_calls\.|\.data\.deleted\.(events|deliveries)$|\.data\.clock\.status$/.test(
     path,
   );
 }

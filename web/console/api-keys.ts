@@ -13,9 +13,17 @@ import {
 } from '../pages/components.ts';
 import { errorSummary, field, form, parseNumber, splitLines, submitOrShowAgain, type Typed } from '../pages/forms.ts';
 import { consolePage } from '../pages/layout.ts';
-import { ask, buildAddress, type ConsoleParts, type Data, type PersonalRequest, type Show } from '../pages/requests.ts';
+import {
+  ask,
+  buildAddress,
+  type ConsoleParts,
+  type Data,
+  inLiveMode,
+  type PersonalRequest,
+  type Show,
+} from '../pages/requests.ts';
 import { formKey, type Made, makeOnce, showOnce } from '../pages/shown-once.ts';
-import { readScopes, scopeFields } from './scope-choice.ts';
+import { presetLinks, readScopes, scopeFields } from './scope-choice.ts';
 
 type ApiKey = Data<'getApiKey'>['api_key'];
 
@@ -29,9 +37,6 @@ const doneMessages = {
 const statuses = { '': 'All', active: 'Active', expired: 'Expired', revoked: 'Revoked' };
 const environments = { live: 'Live', test: 'Test' };
 const writeModes = { direct: 'Make changes', propose: 'Propose changes, which a person approves' };
-
-/** API keys belong to the workspace, not to a mode, so their operations are called in live mode. */
-const inLiveMode = (request: PersonalRequest): PersonalRequest => ({ ...request, testMode: false });
 
 export const showKeys: Show = async (parts, request) => {
   const [status, cursor] = [request.query.get('status') ?? '', request.query.get('cursor') ?? ''];
@@ -59,7 +64,7 @@ function newKeyPage(request: PersonalRequest, status: number, typed: Typed = {})
   const fields = html`${formKey()}
 ${field('name', 'Name', typed, { required: true, maxlength: 100, hint: 'Shown in lists and in the audit log.' })}
 ${field('environment', 'Environment', typed, { choices: environments, value: request.testMode ? 'test' : 'live' })}
-${scopeFields(request, typed, `${home}/new`)}
+${scopeFields(request, typed)}
 ${field('ip_allowlist', 'IP allowlist', typed, { long: true, hint: 'One IP address or network per line, such as 203.0.113.0/24. Leave empty to allow any address.' })}
 ${field('expires_at', 'Expires on', typed, { type: 'date', hint: 'At the start of this day in UTC. Leave empty for no expiry.' })}
 ${field('rate_limit_per_minute', 'Requests per minute and endpoint', typed, { type: 'number', value: '60', min: 1, max: 6000 })}
@@ -71,7 +76,7 @@ ${field('write_mode', 'Write mode', typed, { choices: writeModes, value: 'direct
     request,
     status,
     'Create API key',
-    html`${errorSummary(typed)}${form(request, `${home}/new`, fields)}`,
+    html`${errorSummary(typed)}${presetLinks(request, `${home}/new`)}${form(request, `${home}/new`, fields)}`,
   );
 }
 

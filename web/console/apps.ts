@@ -3,7 +3,7 @@
 import type { PageResponse } from '../../runtime/http/page-routes.ts';
 import { html, isolateText } from '../../runtime/pages/html.ts';
 import { consolePage } from '../pages/layout.ts';
-import { ask, type ConsoleParts, type PersonalRequest } from '../pages/requests.ts';
+import { ask, buildAddress, type ConsoleParts, type PersonalRequest } from '../pages/requests.ts';
 
 /** Apps on the page. */
 const pageSize = 100;
@@ -37,6 +37,7 @@ ${active.map(
 </dl>
 <form method="post" action="/console/apps/${grant.id}">
 <input type="hidden" name="token" value="${person.formToken}">
+<input type="hidden" name="mode" value="${request.testMode ? 'test' : 'live'}">
 <button class="quiet" aria-label="Revoke access of ${grant.client_name}">Revoke</button>
 </form>
 </article>`,
@@ -46,5 +47,5 @@ ${active.map(
 
 export async function revokeApp(parts: ConsoleParts, request: PersonalRequest): Promise<PageResponse> {
   await ask(parts, request, 'revokeOauthGrant', { path: request.path });
-  return { redirect: '/console/apps?done=revoked' };
+  return { redirect: buildAddress('/console/apps', request.testMode, { done: 'revoked' }) };
 }

@@ -18,6 +18,7 @@ import {
   type Show,
 } from '../pages/requests.ts';
 import { countWaiting } from './change-sets.ts';
+import { mayDecideRuns } from './messages.ts';
 
 const dayMs = 86_400_000;
 /** Days of the charts, today included. */
@@ -40,13 +41,13 @@ export const showHome: Show = async (parts, request) => {
   ]);
   const items = [
     ...listChangeSetItem(waitingSets, testMode),
-    ...listItems(figures.attention, caller, testMode),
-    ...listBillingItems(billing, now, testMode),
+    ...listItems(figures, caller, testMode),
+    ...listBillingItems(billing, figures.now, testMode),
   ];
   const waiting = html`<h2>Needs your attention</h2>
 ${items.length === 0 ? emptyState('Nothing is waiting for you.') : html`<ul class="cards">${items}</ul>`}`;
   const calls = caller.grants.allows('billing:view')
-    ? html`<h2>API calls</h2>${dayChart(`Calls per day with ${testMode ? 'test' : 'live'} keys, by UTC`, fillDays(figures.calls, now))}`
+    ? html`<h2>API calls</h2>${dayChart(`Calls per day with ${testMode ? 'test' : 'live'} keys, in UTC`, fillDays(figures.calls, now))}`
     : null;
   const body = html`${listSteps(figures.attention, caller, testMode)}${waiting}${calls}
 <p>Everything else is done by API. See the <a href="/docs">documentation</a>.</p>`;
@@ -62,21 +63,31 @@ async function hasTestDataOnly(parts: ConsoleParts, request: PersonalRequest): P
 
 interface Figures {
   attention: Attention;
+  /** False if campaign runs are not shown to the person. */
+  decidesRuns: boolean;
+  /** The time of the mode: in test mode, that of its clock. */
+  now: Date;
   calls: { day: string; calls: number }[];
 }
 
 function readFigures(parts: ConsoleParts, request: PersonalRequest): Promise<Figures> {
-  const { now } = request;
-  return act(parts, request, ['inbox:create'], async ({ caller, db: { sql } }) => {
+  const { computeReach } = request.person.caller;
+  // Calls are counted by real days.
+  const since = toDay(request.now.getTime() - (chartDays - 1) * dayMs);
+  return act(parts, request, ['inbox:create'], async ({ caller, now, db: { sql } }) => {
+    const viewers = {
+      messages: caller,
+      imports: { ...caller, reach: computeReach?.(['imports:view']) ?? caller.reach },
+    };
     const [attention, calls] = await Promise.all([
-      countAttention(sql, caller, {
+      countAttention(sql, caller, viewers, {
         now,
         keysUntil: new Date(now.getTime() + expiryNoticeDays * dayMs),
         importsSince: new Date(now.getTime() - failedImportDays * dayMs),
       }),
-      countCallsByDay(sql, caller, toDay(now.getTime() - (chartDays - 1) * dayMs)),
+      countCallsByDay(sql, caller, since),
     ]);
-    return { attention, calls };
+    return { attention, calls, now, decidesRuns: mayDecideRuns(caller) };
   });
 }
 
@@ -111,7 +122,10 @@ const item = (address: string, number: string, name: string, text: string): Html
 const formatCount = (count: number): string =>
   count >= mostCounted ? `${formatNumber(mostCounted)} or more` : formatNumber(count);
 
-function listItems(attention: Attention, { grants, scopes: roles }: Caller, testMode: boolean): Html[] {
+/** The part of a list that an item leads to. */
+const narrowed: Readonly<Record<string, Record<string, string>>> = { 'Failed imports': { status: 'failed' } };
+
+function listItems({ attention, decidesRuns }: Figures, { grants, scopes: roles }: Caller, testMode: boolean): Html[] {
   const may = (...scopes: string[]): boolean => scopes.some((scope) => grants.allows(scope));
   const items: [isShown: boolean, count: number, path: string, name: string, text: string][] = [
     [
@@ -119,15 +133,9 @@ function listItems(attention: Attention, { grants, scopes: roles }: Caller, test
       attention.drafts,
       '/console/messages',
       'Messages',
-      'Waiting for approval. Nothing is sent before.',
+      'Waiting for approval. Nothing is sent until then.',
     ],
-    [
-      may('campaigns:create') && may('inbox:create'),
-      attention.campaignRuns,
-      '/console/messages',
-      'Campaign runs',
-      'Prepared, and waiting for approval.',
-    ],
+    [decidesRuns, attention.campaignRuns, '/console/messages', 'Campaign runs', 'Prepared, and waiting for approval.'],
     [
       may('imports:view'),
       attention.failedImports,
@@ -154,17 +162,19 @@ function listItems(attention: Attention, { grants, scopes: roles }: Caller, test
       attention.expiringKeys,
       '/console/api-keys',
       'Expiring API keys',
-      `Expiring within ${expiryNoticeDays} days. Rotate them before.`,
+      `Expiring within ${expiryNoticeDays} days. Rotate them before then.`,
     ],
   ];
   return items.flatMap(([isShown, count, path, name, text]) =>
-    isShown && count > 0 ? [item(buildAddress(path, testMode), formatCount(count), name, text)] : [],
+    isShown && count > 0
+      ? [item(buildAddress(path, testMode, narrowed[name] ?? {}), formatCount(count), name, text)]
+      : [],
   );
 }
 
 function listChangeSetItem({ count, hasMore }: { count: number; hasMore: boolean }, testMode: boolean): Html[] {
   if (count === 0) return [];
-  const text = 'Waiting for your decision. Nothing is changed before.';
+  const text = 'Waiting for your decision. Nothing is changed until then.';
   return [
     item(
       buildAddress('/console/change-sets', testMode),

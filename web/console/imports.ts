@@ -147,11 +147,18 @@ function decisions({ id, status, undo_until: until, counts }: Import, request: P
     return html`<h2>Cancel</h2>
 <p>Rows that are already written stay. They can be undone afterwards.</p>
 ${form(request, `${home}/${id}/cancel`, html`<button class="danger">Cancel the import</button>`)}`;
-  if (until === null) return null;
+  if (until === null || Date.parse(until) <= request.now.getTime()) return null;
+  const effects = [
+    counts.created === 0 ? '' : `${countRecords(counts.created, 'created')} to the trash`,
+    counts.updated === 0 ? '' : `${countRecords(counts.updated, 'updated')} back to the former values`,
+  ].filter((effect) => effect !== '');
   return html`<h2>Undo</h2>
-<p>Moves the ${formatNumber(counts.created)} created records to the trash, and gives the ${formatNumber(counts.updated)} updated records their former values. Fields that were changed since keep their new values.</p>
+<p>Puts ${effects.join(', and ')}. Fields that were changed since keep their new values.</p>
 ${form(request, `${home}/${id}/undo`, html`<button class="danger">Undo the import</button>`)}`;
 }
+
+const countRecords = (count: number, what: string): string =>
+  `${formatNumber(count)} ${what} ${count === 1 ? 'record' : 'records'}`;
 
 export const decideImport: Show = (parts, request) => {
   const { id = '', action } = request.path;

@@ -1,6 +1,7 @@
 // Messages that wait for approval: single drafts, and the runs of campaigns.
 import { toActor } from '../../db/client/created-by.ts';
 import { findRunToDecide, listRunsToDecide, type RunToDecide } from '../../db/messaging/draft-decisions.ts';
+import type { Caller } from '../../runtime/caller.ts';
 import { orNotFound } from '../../runtime/errors.ts';
 import type { PageResponse } from '../../runtime/http/page-routes.ts';
 import { type Html, html, isolateText } from '../../runtime/pages/html.ts';
@@ -27,10 +28,10 @@ export async function showMessages({ people }: ConsoleParts, request: PersonalRe
   const [time, id] = query.get('after')?.split(' ') ?? [];
   const after = time !== undefined && id !== undefined && isMoment(time) ? ([time, id] as const) : undefined;
   const { drafts, runs } = await people.act(person, testMode, ['inbox:create'], now, async (acting) => {
-    const mayDecide = acting.caller.grants.allows('campaigns:create') && acting.caller.reach.kind === 'company';
     return {
       drafts: await findDraftsToApprove(acting, after, pageSize + 1),
-      runs: mayDecide && !after ? await listRunsToDecide(acting.db.sql, acting.caller, pageSize) : [],
+      runs:
+        mayDecideRuns(acting.caller) && !after ? await listRunsToDecide(acting.db.sql, acting.caller, pageSize) : [],
     };
   });
   const shown = drafts.slice(0, pageSize);
@@ -47,6 +48,13 @@ ${shown.length === 0 ? html`<p>No messages are waiting for approval.</p>` : show
 ${older}`;
   return consolePage(request, 200, 'Messages awaiting approval', body);
 }
+
+/**
+ * Returns true if the person can decide about campaign runs.
+ * @param caller with the visibility for `inbox:create`
+ */
+export const mayDecideRuns = ({ grants, reach }: Caller): boolean =>
+  grants.allows('inbox:create') && grants.allows('campaigns:create') && reach.kind === 'company';
 
 const isMoment = (text: string): boolean => /^\d{4}-\d\d-\d\dT[\d:.]+Z$/.test(text);
 

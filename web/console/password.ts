@@ -5,7 +5,7 @@ import { type Html, html } from '../../runtime/pages/html.ts';
 import { doneMessage } from '../pages/components.ts';
 import { errorSummary, field, form, submitOrShowAgain, type Typed } from '../pages/forms.ts';
 import { consolePage } from '../pages/layout.ts';
-import { ask, type PersonalRequest, type Show, toConsoleAddress } from '../pages/requests.ts';
+import { ask, buildAddress, type PersonalRequest, type Show, toConsoleAddress } from '../pages/requests.ts';
 
 const doneMessages = { changed: 'Your password was changed. You are signed out of all other sessions.' };
 
@@ -45,7 +45,9 @@ export const changePassword: Show = (parts, request) => {
       const problem = findPasswordProblem(given);
       if (problem) return passwordPage(request, 400, { form: given, refused: validationFailed([problem], 400) });
       await ask(parts, request, 'updatePassword', { body });
-      return { redirect: readNext(request) ?? '/console/password?done=changed' };
+      return {
+        redirect: readNext(request) ?? buildAddress('/console/password', request.testMode, { done: 'changed' }),
+      };
     },
     async (refused) => passwordPage(request, refused.status, { form: given, refused }),
   );

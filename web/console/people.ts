@@ -13,7 +13,15 @@ import {
 } from '../pages/components.ts';
 import { checkbox, errorSummary, field, form, submitOrShowAgain, type Typed } from '../pages/forms.ts';
 import { consolePage } from '../pages/layout.ts';
-import { ask, buildAddress, type ConsoleParts, type Data, type PersonalRequest, type Show } from '../pages/requests.ts';
+import {
+  ask,
+  buildAddress,
+  type ConsoleParts,
+  type Data,
+  inLiveMode,
+  type PersonalRequest,
+  type Show,
+} from '../pages/requests.ts';
 import { formKey, makeOnce, showOnce } from '../pages/shown-once.ts';
 
 type User = Data<'getUser'>['user'];
@@ -25,9 +33,6 @@ const doneMessages = {
   inactive: 'This person can no longer sign in. Their sessions are ended, and their seat is free.',
   active: 'This person can sign in again.',
 };
-
-/** Live and test mode share the people, so their operations are called in live mode. */
-const inLiveMode = (request: PersonalRequest): PersonalRequest => ({ ...request, testMode: false });
 
 const mayChange = ({ person }: PersonalRequest): boolean => person.caller.grants.allows('users:configure');
 
@@ -70,14 +75,23 @@ const nameRoles = ({ roles }: User): string =>
 async function readRoles(parts: ConsoleParts, request: PersonalRequest): Promise<Record<string, string>> {
   if (!request.person.caller.grants.allows('access_control:view')) return {};
   const { roles } = await ask(parts, inLiveMode(request), 'listRoles');
-  const given = roles.filter(({ is_system: isSystem, name }) => isSystem && name !== 'Super_Admin');
+  const given = roles.filter((role) => role.is_system && role.has_permissions && role.name !== 'Super_Admin');
   return Object.fromEntries(given.map(({ name }) => [name, formatRole(name)]));
 }
 
-const roleField = (roles: Record<string, string>, typed: Typed, value: string): Html =>
-  Object.keys(roles).length > 0
-    ? field('role', 'Role', typed, { choices: roles, value })
-    : field('role', 'Role', typed, { value, required: true, hint: 'For example Sales_Rep.' });
+/** @param value the current role. If it cannot be given, nothing is chosen beforehand. */
+function roleField(roles: Record<string, string>, typed: Typed, value: string, hint = ''): Html {
+  const more = hint === '' ? {} : { hint };
+  if (Object.keys(roles).length === 0)
+    return field('role', 'Role', typed, { value, required: true, hint: hint || 'For example Sales_Rep.' });
+  const choices = Object.hasOwn(roles, value) ? roles : { '': 'Choose a role', ...roles };
+  return field('role', 'Role', typed, {
+    choices,
+    value: Object.hasOwn(roles, value) ? value : '',
+    required: true,
+    ...more,
+  });
+}
 
 export const newPerson: Show = (parts, request) => newPersonPage(parts, request, 200);
 
@@ -173,16 +187,17 @@ ${mayChange(request) ? await changeForms(parts, request, user, typed) : null}
 
 async function changeForms(parts: ConsoleParts, request: PersonalRequest, user: User, typed: Typed): Promise<Html> {
   const change = `${home}/${user.id}`;
+  const several = user.roles.length > 1 ? 'The chosen role replaces all roles of this person.' : '';
   const role = html`<h2>Role</h2>
-${form(request, change, html`${roleField(await readRoles(parts, request), typed, user.roles[0]?.name ?? '')}<button>Save</button>`)}`;
+${form(request, change, html`${roleField(await readRoles(parts, request), typed, user.roles[0]?.name ?? '', several)}<button>Save</button>`)}`;
   const access =
     user.status === 'active'
       ? html`<h2>Access</h2>
-<p>Without access, this person cannot sign in. Their sessions end immediately, and their seat becomes free. Records stay assigned to them. You can give the access back.</p>
-${form(request, change, html`<input type="hidden" name="status" value="inactive"><button class="danger">Take the access away</button>`)}`
+<p>Without access, this person cannot sign in. Their sessions end immediately, and their seat becomes free. Records stay assigned to them. You can restore the access.</p>
+${form(request, change, html`<input type="hidden" name="status" value="inactive"><button class="danger">Remove access</button>`)}`
       : html`<h2>Access</h2>
 <p>This person cannot sign in. With access, they take a seat again.</p>
-${form(request, change, html`<input type="hidden" name="status" value="active"><button>Give the access back</button>`)}`;
+${form(request, change, html`<input type="hidden" name="status" value="active"><button>Restore access</button>`)}`;
   return html`${role}${access}`;
 }
 

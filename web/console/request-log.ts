@@ -53,11 +53,17 @@ async function listPage(parts: ConsoleParts, request: PersonalRequest) {
   ]);
   const nothing = next === null ? 'No matching requests.' : 'No matching requests so far. There are older requests.';
   const body = html`<p class="note">Calls of API keys and apps in the last 30 days. A request is listed two seconds after its response.</p>
-${tabs(request, { path: home, parameter: 'status', shown: statuses, current: status })}
+${tabs(request, { path: home, parameter: 'status', shown: statuses, current: status, kept: wanted })}
 ${filterForm(request, { form: query })}
 ${rows.length === 0 ? emptyState(nothing) : table('Requests', ['Time', 'Request', 'Status', 'Caller', 'Duration'], rows)}
 ${nextPageLink(buildAddress(home, testMode, { ...wanted, status, cursor: next ?? '' }), next)}`;
   return consolePage(request, 200, 'Requests', body);
+}
+
+/** Returns the chosen part of the list, or the whole list for a status that no tab has. */
+function readStatus(query: URLSearchParams): string {
+  const given = query.get('status')?.trim() ?? '';
+  return Object.hasOwn(statuses, given) || /^[1-5]\d\d$/.test(given) ? given : '';
 }
 
 function renderStatus({ status, error_code: code }: Pick<RequestSummary, 'status' | 'error_code'>): Html {
@@ -70,7 +76,7 @@ function filterForm({ testMode, query }: PersonalRequest, typed: Typed): Html {
   return html`<details${isNarrowed ? openAttribute : null}><summary>Filter</summary>
 <form method="get" action="${home}" class="filter">
 ${testMode ? html`<input type="hidden" name="mode" value="test">` : null}
-<input type="hidden" name="status" value="${query.get('status') ?? ''}">
+<input type="hidden" name="status" value="${readStatus(query)}">
 ${field('operation', 'Operation', typed, { hint: 'For example createLead.' })}
 ${field('error_code', 'Error code', typed, { hint: 'For example VALIDATION_ERROR.' })}
 ${field('path', 'Path begins with', typed, { hint: 'For example /v1/leads.' })}

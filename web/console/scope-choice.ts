@@ -24,13 +24,17 @@ export const readScopes = (form: URLSearchParams): string[] => [
   ...new Set(form.getAll('scopes').flatMap((given) => splitLines(given))),
 ];
 
+/** Links to the empty form with the scopes of a preset. They stand before the form. */
+export const presetLinks = ({ testMode }: PersonalRequest, newKey: string): Html =>
+  html`<p class="note">Start with:</p>
+<ul class="presets">${Object.entries(presets).map(
+    ([preset, { name }]) => html`<li><a href="${buildAddress(newKey, testMode, { preset })}">${name}</a></li>`,
+  )}</ul>`;
+
 /** Builds the fields. They keep what was submitted, or begin with the preset in the address. */
-export function scopeFields({ query, testMode }: PersonalRequest, typed: Typed, newKey: string): Html {
+export function scopeFields({ query }: PersonalRequest, typed: Typed): Html {
   const chosen = typed.form ? readScopes(typed.form) : (presets[query.get('preset') ?? '']?.scopes ?? []);
   const others = chosen.filter((scope) => !offered.has(scope));
-  const links = Object.entries(presets).map(
-    ([preset, { name }]) => html`<li><a href="${buildAddress(newKey, testMode, { preset })}">${name}</a></li>`,
-  );
   const rows = Object.entries(moduleActions).map(
     ([module, actions]) =>
       html`<fieldset><legend>${capitalize(module)}</legend><div class="ticks">${actions.map((action) =>
@@ -38,8 +42,7 @@ export function scopeFields({ query, testMode }: PersonalRequest, typed: Typed, 
       )}</div></fieldset>`,
   );
   return html`<fieldset><legend>Scopes</legend>
-<p class="note">What the key can do. Choose as little as possible. Presets, which replace the choices below:</p>
-<ul class="presets">${links}</ul>
+<p class="note">What the key can do. Choose as little as possible.</p>
 <div class="choices">${rows}</div>
 ${field(
   'scopes',

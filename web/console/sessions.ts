@@ -5,13 +5,13 @@ import { html, isolateText } from '../../runtime/pages/html.ts';
 import { doneMessage, formatTime, table } from '../pages/components.ts';
 import { form } from '../pages/forms.ts';
 import { consolePage } from '../pages/layout.ts';
-import { act, type Show } from '../pages/requests.ts';
+import { act, buildAddress, inLiveMode, type Show } from '../pages/requests.ts';
 
 const doneMessages = { ended: 'The session was ended.', others: 'All other sessions were ended.' };
 
 export const showSessions: Show = async (parts, request) => {
   const { companyId, userId, sessionId } = requireSessionIds(request.person.caller);
-  const sessions = await act(parts, request, [], ({ now, db: { sql } }) =>
+  const sessions = await act(parts, inLiveMode(request), [], ({ now, db: { sql } }) =>
     listUserSessions(sql, companyId, userId, now),
   );
   const rows = sessions.map(({ id, createdAt, ip, userAgent }) => [
@@ -37,20 +37,20 @@ ${sessions.length > 1 ? others : null}`;
 export const endOneSession: Show = async (parts, request) => {
   const { companyId, userId } = requireSessionIds(request.person.caller);
   const { id = '' } = request.path;
-  await act(parts, request, [], async ({ now, db: { sql, record } }) => {
+  await act(parts, inLiveMode(request), [], async ({ now, db: { sql, record } }) => {
     if (!(await endUserSession(sql, companyId, userId, id, now))) throw notFound();
     record({ action: 'session.end', object: 'sessions', recordId: id });
   });
-  return { redirect: '/console/sessions?done=ended' };
+  return { redirect: buildAddress('/console/sessions', request.testMode, { done: 'ended' }) };
 };
 
 export const endOtherSessions: Show = async (parts, request) => {
   const { companyId, userId, sessionId } = requireSessionIds(request.person.caller);
-  await act(parts, request, [], async ({ now, db: { sql, record } }) => {
+  await act(parts, inLiveMode(request), [], async ({ now, db: { sql, record } }) => {
     await endUserSessions(sql, companyId, userId, now, sessionId);
     record({ action: 'session.end_others', object: 'users', recordId: userId });
   });
-  return { redirect: '/console/sessions?done=others' };
+  return { redirect: buildAddress('/console/sessions', request.testMode, { done: 'others' }) };
 };
 
 function requireSessionIds({

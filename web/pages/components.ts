@@ -63,22 +63,25 @@ export type Tone = 'good' | 'bad' | 'warning' | 'quiet';
 /** Builds the label of a state. */
 export const badge = (text: string, tone: Tone = 'quiet'): Html => html`<span class="badge ${tone}">${text}</span>`;
 
-/**
- * Builds links to the parts of a list.
- * @param shown texts by the value of the query parameter; '' is the whole list
- */
+/** The parts of a list. */
+interface Tabs {
+  path: string;
+  parameter: string;
+  /** Texts by the value of the query parameter; '' is the whole list. */
+  shown: Readonly<Record<string, string>>;
+  current: string;
+  /** Other parameters, which all parts keep. */
+  kept?: Readonly<Record<string, string>>;
+}
+
+/** Builds links to the parts of a list. */
 export function tabs(
   { testMode }: Pick<PersonalRequest, 'testMode'>,
-  {
-    path,
-    parameter,
-    shown,
-    current,
-  }: { path: string; parameter: string; shown: Readonly<Record<string, string>>; current: string },
+  { path, parameter, shown, current, kept = {} }: Tabs,
 ): Html {
   const items = Object.entries(shown).map(
     ([value, text]) =>
-      html`<li><a href="${buildAddress(path, testMode, { [parameter]: value })}"${value === current ? currentPage : null}>${text}</a></li>`,
+      html`<li><a href="${buildAddress(path, testMode, { ...kept, [parameter]: value })}"${value === current ? currentPage : null}>${text}</a></li>`,
   );
   return html`<nav class="tabs" aria-label="Parts of the list"><ul>${items}</ul></nav>`;
 }

@@ -74,7 +74,7 @@ export function field(name: string, label: string, { form: typed, refused }: Typ
 <label for="${id}">${label}</label>
 ${hint === undefined ? null : html`<p class="note" id="${id}-hint">${hint}</p>`}
 ${input}
-${wrong.length === 0 ? null : html`<p class="problem" id="${id}-problem">${wrong.map(({ message }) => message).join(' ')}</p>`}
+${wrong.length === 0 ? null : html`<p class="problem" id="${id}-problem">${wrong.map((problem) => nameByLabel(problem, label)).join(' ')}</p>`}
 </div>`;
 }
 
@@ -94,11 +94,22 @@ export function errorSummary({ refused }: Typed): Html | null {
   const problems = listProblems(refused);
   if (problems.length === 0) return html`<div role="alert"><p>${refused.message}</p></div>`;
   return html`<div role="alert"><p>Please correct the following:</p>
-<ul>${problems.map((problem) => html`<li><a href="#${getFieldName(problem)}">${problem.message}</a></li>`)}</ul></div>`;
+<ul>${problems.map((problem) => html`<li><a href="#${getFieldName(problem)}">${nameByLabel(problem, formatFieldName(getFieldName(problem)))}</a></li>`)}</ul></div>`;
 }
 
 /** Returns the field of a form for a path such as `tags[0]`. */
 const getFieldName = ({ field: path }: FieldProblem): string => path.split(/[.[]/)[0] ?? path;
+
+/** Replaces the name of the field at the beginning of a message by the words that the person sees. */
+function nameByLabel(problem: FieldProblem, label: string): string {
+  const { field: path, message } = problem;
+  const isNamed = message.startsWith(`${path} `) || message.startsWith(`${getFieldName(problem)} `);
+  return isNamed ? `${label}${message.slice(message.indexOf(' '))}` : message;
+}
+
+/** Returns a name of the API as words: ip_allowlist becomes “Ip allowlist”. */
+const formatFieldName = (name: string): string =>
+  `${name.charAt(0).toUpperCase()}${name.slice(1)}`.replaceAll('_', ' ');
 
 function listProblems(refused: ApiError | undefined): FieldProblem[] {
   return (refused?.details?.fields as FieldProblem[] | undefined) ?? [];

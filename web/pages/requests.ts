@@ -70,6 +70,12 @@ export interface PersonalRequest extends PageRequest {
 /** Renders a page or performs the action of a form. */
 export type Show = (parts: ConsoleParts, request: PersonalRequest) => Promise<PageResponse>;
 
+/**
+ * Returns the request in live mode: for what both modes share, such as API keys and people, and for
+ * what is about the person, whose sessions do not follow the clock of test mode.
+ */
+export const inLiveMode = (request: PersonalRequest): PersonalRequest => ({ ...request, testMode: false });
+
 /** Returns the data of a request that authentication and audit need. */
 export const toRequestFacts = ({ ip, headers }: PageRequest): RequestFacts => ({
   requestId: newRequestId(),

@@ -29,11 +29,12 @@ for (let looked = 0; looked < ${polling.most} && document.querySelector('.changi
   await new Promise((resolve) => setTimeout(resolve, ${polling.every * 1000}));
   if (document.hidden) continue;
   const answer = await fetch(location.href).catch(() => undefined);
+  if (answer?.redirected) break;
   if (!answer?.ok) continue;
   const main = new DOMParser().parseFromString(await answer.text(), 'text/html').querySelector('main');
   const shown = document.querySelector('main');
-  // Do not replace a form while the person types.
-  if (main.innerHTML === shown.innerHTML || shown.querySelector('form:focus-within')) continue;
+  // Do not replace a form while the person types, or details that the person reads.
+  if (main.innerHTML === shown.innerHTML || shown.querySelector('form:focus-within, details[open]')) continue;
   shown.replaceChildren(...main.childNodes);
 }`,
 );
