@@ -721,6 +721,10 @@ create constraint trigger raise_version_of_proposer after insert
   on change_sets deferrable initially deferred for each row
   when (new.created_by_kind = 'api_key')
   execute function raise_version_of_proposer();
+create constraint trigger raise_version_of_reset_proposer after delete
+  on change_sets deferrable initially deferred for each row
+  when (old.created_by_kind = 'api_key' and old.status = 'pending')
+  execute function raise_credential_version('company_id');
 
 create table checkout_sessions (
   company_id uuid not null references companies (id) on delete cascade,

@@ -985,6 +985,9 @@ create constraint trigger raise_version_of_proposer after insert on change_sets 
   when (new.created_by_kind = 'api_key') execute function raise_version_of_proposer();
 create constraint trigger raise_version_of_decided_proposer after update on change_sets deferrable initially deferred for each row
   when (new.created_by_kind = 'api_key' and old.status <> new.status) execute function raise_version_of_proposer();
+-- A reset of test mode deletes sets that wait.
+create constraint trigger raise_version_of_reset_proposer after delete on change_sets deferrable initially deferred for each row
+  when (old.created_by_kind = 'api_key' and old.status = 'pending') execute function raise_credential_version('company_id');
 
 -- Views of lists of records, in live and test mode alike.
 create table saved_views (

@@ -53,15 +53,15 @@ test('announces failed imports on the home page', async () => {
   const visitor = await newVisitor(tenant);
   const countFailed = async (): Promise<boolean> =>
     (await visitor.ask('/console?mode=live')).text.includes(
-      `<span class="number">1</span><a href="${home}">Failed imports`,
+      `<span class="number">1</span><a href="${home}?status=failed">Failed imports`,
     );
   expect((await visitor.ask(`${home}/${id}`)).text).toContain('>Failed<');
   expect(await countFailed()).toBe(true);
-  await database()`update imports set created_at = created_at - interval '8 days' where id = ${id}`;
+  await database()`update imports set completed_at = completed_at - interval '8 days' where id = ${id}`;
   expect(await countFailed()).toBe(false);
 });
 
-test('shows nothing of another workspace, and offers nothing to people who may not import', async () => {
+test('shows nothing of another workspace, and no undo to people who may not import', async () => {
   const [tenant, other] = [await newTenant(), await newTenant()];
   const id = await importFile(tenant.key, 'name\nAcme\n');
   const foreign = await newVisitor(other);
@@ -70,8 +70,11 @@ test('shows nothing of another workspace, and offers nothing to people who may n
     404,
   );
   const { email, id: userId } = await newPerson(tenant, 'Viewer');
-  await database()`delete from user_roles where user_id = ${userId}`;
   const visitor = new Visitor();
   await visitor.signIn(email);
+  const seen = await visitor.ask(`${home}/${id}`);
+  expect([seen.status, seen.text.includes('accounts.csv'), seen.text.includes('Undo')]).toEqual([200, true, false]);
+  expect((await visitor.ask(`${home}/${id}/undo`, { token: readToken(seen.text) })).status).toBe(403);
+  await database()`delete from user_roles where user_id = ${userId}`;
   expect((await visitor.ask(home)).status).toBe(403);
 });

@@ -1,5 +1,6 @@
 // The sessions of a person: list, and ending one or all others.
 import { expect, test } from 'vitest';
+import { expectStatus } from '../support/client.ts';
 import { Visitor } from '../support/page-client.ts';
 import { newPerson } from '../support/sessions.ts';
 import { database, newTenant } from '../support/tenants.ts';
@@ -64,4 +65,19 @@ test('ends the previous session of a browser that signs in again', async () => {
   expect(idsIn((await visitor.ask(home)).text)).toEqual([]);
   visitor.cookie = before;
   expect((await visitor.ask(home)).to).toContain('/console/sign-in');
+});
+
+test('keeps sessions on the real time if the clock of test mode is ahead', async () => {
+  const tenant = await newTenant();
+  const [here, other] = [new Visitor(), new Visitor()];
+  for (const visitor of [here, other]) await visitor.signIn(tenant.admin.email);
+  const body = { advance_seconds: 30 * 86_400 };
+  await expectStatus(200, 'POST', '/v1/test-mode/clock', { key: tenant.testKey, body });
+  const shown = await here.ask(`${home}?mode=test`);
+  const [session = ''] = idsIn(shown.text);
+  expect([shown.text.includes('This session'), session === '']).toEqual([true, false]);
+  const ended = await here.send(`${home}?mode=test`, { mode: 'test' }, `${home}/${session}/end`);
+  expect(ended.to).toBe(`${home}?mode=test&done=ended`);
+  const [row] = await database()`select ended_at > now() as late from sessions where id = ${session}`;
+  expect(row).toEqual({ late: false });
 });

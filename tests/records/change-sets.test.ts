@@ -420,6 +420,15 @@ describe('an answer says how many sets of the credential wait', () => {
     expect(await hasProposals(own)).toBe(false);
   });
 
+  test('of a test key until a reset of test mode', async () => {
+    const own = await newTenant();
+    await propose(operations(), {}, own.testKey);
+    expect(await readPending({ key: own.testKey })).toBe(1);
+    await expectStatus(200, 'POST', '/v1/test-mode/reset', { key: own.testKey, body: {} });
+    expect(await readPending({ key: own.testKey })).toBeUndefined();
+    expect(await hasProposals(own.testKey)).toBe(false);
+  });
+
   test('of an app and its user, and not of other users of the app', async () => {
     const scopes = ['accounts:view', 'accounts:create', 'change_sets:create'];
     const bearer = await newBearer(tenant, scopes);
