@@ -63,7 +63,7 @@ function readChange({ arrivedAt, request: { body } }: Call<'advanceTestClock'>):
 
 const tooFar = (field: string) =>
   validationFailed(
-    [buildFieldProblem(field, 'OUT_OF_RANGE', 'must leave the clock at most two years ahead of the real time')],
+    [buildFieldProblem(field, 'RULE_FAILED', 'must leave the clock at most two years ahead of the real time')],
     422,
   );
 
