@@ -141,6 +141,52 @@ describe('a set', () => {
     expect(text).toContain('<code>PATCH /v1/objects/leads/records/');
   });
 
+  test('shows everything that is requested, also what the fields before and after do not have', async () => {
+    const { key } = tenant;
+    const tag = `Tag ${randomUUID().slice(0, 8)}`;
+    await expectStatus(201, 'POST', '/v1/settings/tags/customers', { key, body: { name: tag, fields: [] } });
+    const customer = await createRecord(key, 'customers', { first_name: 'Ada', last_name: 'Lane', tags: [tag] });
+    const [converted, moved] = await Promise.all(
+      [1, 2].map(() =>
+        createRecord(key, 'leads', { first_name: 'Eve', email: `${randomUUID()}@x.example`, company_name: unique() }),
+      ),
+    );
+    const address = `/v1/objects/customers/records/${customer.id}`;
+    const set = await propose([
+      { method: 'PATCH', path: address, body: { city: 'Oslo', tags: [] } },
+      { method: 'PATCH', path: address, body: { city: 'Rome', tags: [], last_name: 'Lane' } },
+      {
+        method: 'POST',
+        path: `/v1/leads/${converted?.id}/convert`,
+        body: { deal: { name: 'Big deal', amount_minor: 1_250_000, currency_code: 'EUR' } },
+      },
+      {
+        method: 'POST',
+        path: `/v1/leads/${moved?.id}/status`,
+        body: { lead_status: 'Contacted', reason: 'They called' },
+      },
+    ]);
+    const [, ...articles] = (await admin.ask(`${home}/${set.id}`)).text.split('<article');
+    expect(readRows(articles[0] ?? '')).toEqual([
+      ['City', 'empty', 'Oslo'],
+      ['Tags', tag, 'empty'],
+    ]);
+    expect(readRows(articles[1] ?? '')).toEqual([
+      ['City', 'Oslo', 'Rome'],
+      ['Tags', 'empty'],
+      ['Last name', 'Lane'],
+    ]);
+    expect(readRows(articles[2] ?? '')).toEqual(
+      expect.arrayContaining([
+        ['Customer › Created', 'yes'],
+        ['Account › Created', 'yes'],
+        ['Deal › Name', 'Big deal'],
+        ['Deal › Currency code', 'EUR'],
+      ]),
+    );
+    expect(readRows(articles[3] ?? '')).toEqual(expect.arrayContaining([['Reason', 'They called']]));
+  });
+
   test('escapes what the proposer wrote', async () => {
     const name = `<script>alert(1)</script>${unique()}`;
     const set = await proposeName(name, { title: '<b>bold</b>', reason: '<i>why</i>' });

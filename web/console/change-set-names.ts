@@ -30,7 +30,31 @@ export function unwrapData(data: Thing | null): Thing | null {
   const [thing, ...others] = members.map(([, value]) => value).filter(isThing);
   if (thing === undefined || others.length > 0) return data;
   const lists = members.filter(([, value]) => Array.isArray(value));
-  return { ...thing, ...Object.fromEntries(lists) };
+  return nameTags({ ...thing, ...Object.fromEntries(lists) });
+}
+
+/** Returns a record with the names of its tags as a field. */
+function nameTags({ expanded, ...record }: Thing): Thing {
+  if (!isThing(expanded)) return expanded === undefined ? record : { ...record, expanded };
+  const { tags, ...others } = expanded;
+  const named = Array.isArray(tags) ? { tags: tags.map((tag) => (isThing(tag) ? tag.name : tag)) } : {};
+  return { ...record, ...named, ...(Object.keys(others).length > 0 ? { expanded: others } : {}) };
+}
+
+/**
+ * Returns the data of an operation's target after it, and other things that the answer names, such as
+ * the customer of a converted lead.
+ */
+export function splitAfter({ before, after }: Operation): { after: Thing | null; others: Thing } {
+  const members = Object.entries(after ?? {});
+  const isOther = ([name, value]: [string, unknown]): boolean => isThing(value) && !isThing(before?.[name]);
+  const others = members.filter(isOther);
+  if (others.length === 0 || others.length === members.filter(([, value]) => isThing(value)).length)
+    return { after: unwrapData(after), others: {} };
+  return {
+    after: unwrapData(Object.fromEntries(members.filter((member) => !isOther(member)))),
+    others: Object.fromEntries(others),
+  };
 }
 
 const maxNameLength = 80;

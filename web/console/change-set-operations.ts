@@ -2,12 +2,20 @@
 import { type Html, html } from '../../runtime/pages/html.ts';
 import { isEmpty, isThing, listLeaves, separator, showValue, toLabel } from '../pages/changes.ts';
 import { table } from '../pages/components.ts';
-import { type ChangeSet, describeOperation, type Names, type Operation, unwrapData } from './change-set-names.ts';
+import {
+  type ChangeSet,
+  describeOperation,
+  type Names,
+  type Operation,
+  splitAfter,
+  unwrapData,
+} from './change-set-names.ts';
 
 /** Fields that the server sets with every change. */
 const ownFields = new Set(['created_at', 'updated_at', 'created_by', 'updated_by', 'version']);
 /** Returns true for a field that the server sets. */
-const isOwn = (path: string): boolean => path === 'id' || path.split(separator).some((name) => ownFields.has(name));
+const isOwn = (path: string): boolean =>
+  /(?:^|\n)id$/.test(path) || path.split(separator).some((name) => ownFields.has(name));
 
 /**
  * Shows each operation of a set.
@@ -38,36 +46,59 @@ function showOutcome({ status: whole }: ChangeSet, { status, error }: Operation)
 
 function showFields(operation: Operation, index: number): Html {
   const { method, path, body } = operation;
-  const isBatch = /:batch[a-z-]*$/.test(path);
-  const before = isBatch ? null : unwrapData(operation.before);
-  const after = isBatch ? null : unwrapData(operation.after);
   const name = `Change ${index + 1}`;
-  if (before && after) {
-    const rows = compareFields(before, after);
-    if (rows.length > 0) return table(name, ['Field', 'Before', 'After'], rows);
-  } else if (after) return showOneSide(name, 'After', after);
-  else if (before && method === 'DELETE') return showOneSide(name, 'Before', before);
-  if (body === null) return html`<p class="note">No fields to show.</p>`;
-  const trial = isBatch ? countFailed(operation.after) : null;
-  return html`${showOneSide(name, 'Requested', isThing(body) ? body : { items: body })}${trial}`;
+  const requested = isThing(body) ? body : body === null ? {} : { items: body };
+  if (/:batch[a-z-]*$/.test(path)) return html`${showRequested(name, requested)}${countFailed(operation.after)}`;
+  const before = unwrapData(operation.before);
+  const { after, others } = splitAfter(operation);
+  const side = before && after ? compareFields(before, after) : listSide(method === 'DELETE' ? before : after);
+  if (side.rows.length === 0) return showRequested(name, requested);
+  const columns = before && after ? ['Before', 'After'] : [after ? 'After' : 'Before'];
+  const results = listSide(others).rows;
+  // An empty value of something new is what it would have anyway.
+  const further = Object.entries(requested).filter(
+    ([member, value]) => !side.members.has(member) && !(before === null && isEmpty(value)),
+  );
+  return html`${table(name, ['Field', ...columns], side.rows)}
+${results.length === 0 ? null : table(`${name}, further results`, ['Field', 'After'], results)}
+${further.length === 0 ? null : table(`${name}, also requested`, ['Field', 'Also requested'], showMembers(Object.fromEntries(further)))}`;
 }
 
-function compareFields(before: Record<string, unknown>, after: Record<string, unknown>): Html[][] {
+/** Rows of a table, and the members of the body about which they are. */
+interface Side {
+  rows: (Html | string)[][];
+  members: ReadonlySet<string>;
+}
+
+const findMember = (path: string): string => path.split(separator)[0] ?? '';
+
+function compareFields(before: Record<string, unknown>, after: Record<string, unknown>): Side {
   const [old, next] = [listLeaves(before), listLeaves(after)];
-  const paths = [...new Set([...next.keys(), ...old.keys()])];
-  return paths.flatMap((path) => {
+  const paths = [...new Set([...next.keys(), ...old.keys()])].filter((path) => {
     const [one, other] = [old.get(path), next.get(path)];
-    const isSame = JSON.stringify(one) === JSON.stringify(other) || (isEmpty(one) && isEmpty(other));
-    return isSame || isOwn(path) ? [] : [[html`${toLabel(path)}`, showValue(one), showValue(other)]];
+    return !isOwn(path) && JSON.stringify(one) !== JSON.stringify(other) && !(isEmpty(one) && isEmpty(other));
   });
+  return {
+    rows: paths.map((path) => [toLabel(path), showValue(old.get(path)), showValue(next.get(path))]),
+    members: new Set(paths.map(findMember)),
+  };
 }
 
-function showOneSide(name: string, side: string, data: Record<string, unknown>): Html {
-  const rows = [...listLeaves(data)]
-    .filter(([path, value]) => !isOwn(path) && !isEmpty(value))
-    .map(([path, value]) => [toLabel(path), showValue(value)]);
-  return rows.length === 0 ? html`<p class="note">No fields to show.</p>` : table(name, ['Field', side], rows);
+function listSide(data: Record<string, unknown> | null): Side {
+  const leaves = [...listLeaves(data ?? {})].filter(([path, value]) => !isOwn(path) && !isEmpty(value));
+  return {
+    rows: leaves.map(([path, value]) => [toLabel(path), showValue(value)]),
+    members: new Set(leaves.map(([path]) => findMember(path))),
+  };
 }
+
+function showRequested(name: string, body: Record<string, unknown>): Html {
+  const rows = showMembers(body);
+  return rows.length === 0 ? html`<p class="note">No fields to show.</p>` : table(name, ['Field', 'Requested'], rows);
+}
+
+const showMembers = (body: Record<string, unknown>): (Html | string)[][] =>
+  [...listLeaves(body)].map(([path, value]) => [toLabel(path), showValue(value)]);
 
 /** Says which items of a batch failed in the trial. */
 function countFailed(answer: Operation['after']): Html | null {
@@ -79,6 +110,6 @@ function countFailed(answer: Operation['after']): Html | null {
     const text = isThing(error) ? error.message : undefined;
     return html`<li>Item ${Number(index ?? 0) + 1}: ${typeof text === 'string' ? text : 'it cannot be written.'}</li>`;
   });
-  return html`<p class="problem">${failed.length === 1 ? '1 item' : `${failed.length} items`} failed in the trial, and will not be written:</p>
+  return html`<p class="problem">${failed.length === 1 ? '1 item' : `${failed.length} items`} failed when tried out, and will not be written:</p>
 <ul>${messages}</ul>`;
 }
