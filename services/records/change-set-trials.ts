@@ -188,6 +188,7 @@ async function tryOne(
       scopes: [...outcome.scopes],
       pins: [],
       result: digestResult(outcome),
+      ...(isNew && createdId !== undefined ? { triedId: createdId } : {}),
       before: isNew ? null : (before ?? null),
       after: isShown ? (after ?? (outcome.data as Record<string, unknown> | undefined) ?? null) : null,
       status: 'pending',
