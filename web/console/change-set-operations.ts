@@ -1,15 +1,17 @@
 // The operations of a change set on a page: in words, and their fields before and after.
 import { type Html, html } from '../../runtime/pages/html.ts';
-import { isEmpty, isThing, listLeaves, separator, showValue, toLabel } from '../pages/changes.ts';
+import { isEmpty, isThing, listLeaves, separator, type Thing } from '../pages/changes.ts';
 import { table } from '../pages/components.ts';
 import {
   type ChangeSet,
   describeOperation,
+  findTarget,
   type Names,
   type Operation,
   splitAfter,
   unwrapData,
 } from './change-set-names.ts';
+import { labelPath, showField } from './change-set-values.ts';
 
 /** Fields that the server sets with every change. */
 const ownFields = new Set(['created_at', 'updated_at', 'created_by', 'updated_by', 'version']);
@@ -27,7 +29,7 @@ export function showOperations(set: ChangeSet, names: Names, stale: ReadonlySet<
 <h3 id="change-${index + 1}">${index + 1}. ${describeOperation(operation, names)}</h3>
 ${stale.has(index) ? html`<p class="problem">The record has changed since this was proposed.</p>` : null}
 ${showOutcome(set, operation)}
-${showFields(operation, index)}
+${showFields(operation, index, names)}
 <details><summary>Request</summary>
 <p><code>${operation.method} ${operation.path}</code></p>
 ${operation.body === null ? null : html`<pre tabindex="0">${JSON.stringify(operation.body, null, 1)}</pre>`}
@@ -44,61 +46,73 @@ function showOutcome({ status: whole }: ChangeSet, { status, error }: Operation)
     : null;
 }
 
-function showFields(operation: Operation, index: number): Html {
+function showFields(operation: Operation, index: number, names: Names): Html {
   const { method, path, body } = operation;
   const name = `Change ${index + 1}`;
+  const object = findTarget(names.findOperation, operation)?.object;
+  const show: ShowCell = (leaf, data) => showField(leaf, data, object, names);
+  const label = (leaf: string): string => labelPath(leaf, object, names);
   const requested = isThing(body) ? body : body === null ? {} : { items: body };
-  if (/:batch[a-z-]*$/.test(path)) return html`${showRequested(name, requested)}${countFailed(operation.after)}`;
+  const requestedRows = (data: Thing): Row[] =>
+    [...listLeaves(data).keys()].map((leaf) => [label(leaf), show(leaf, data)]);
+  const showRequested = (): Html =>
+    Object.keys(requested).length === 0
+      ? html`<p class="note">No fields to show.</p>`
+      : table(name, ['Field', 'Requested'], requestedRows(requested));
+  if (/:batch[a-z-]*$/.test(path)) return html`${showRequested()}${countFailed(operation.after)}`;
   const before = unwrapData(operation.before);
   const { after, others } = splitAfter(operation);
-  const side = before && after ? compareFields(before, after) : listSide(method === 'DELETE' ? before : after);
-  if (side.rows.length === 0) return showRequested(name, requested);
-  const columns = before && after ? ['Before', 'After'] : [after ? 'After' : 'Before'];
-  const results = listSide(others).rows;
-  // An empty value of something new is what it would have anyway.
+  const sides = [...(before && (after || method === 'DELETE') ? [before] : []), ...(after ? [after] : [])];
+  const paths = sides.length === 2 ? listChanged(before ?? {}, after ?? {}) : listShown(sides[0] ?? {});
+  if (paths.length === 0) return showRequested();
+  const columns = [...(sides[0] === before ? ['Before'] : []), ...(after ? ['After'] : [])];
+  const results = listShown(others);
+  const covered = new Set(paths.map((leaf) => leaf.split(separator)[0]));
+  // An empty value of something new is what it would have anyway. A name stands for the ID of a setting.
   const further = Object.entries(requested).filter(
-    ([member, value]) => !side.members.has(member) && !(before === null && isEmpty(value)),
+    ([member, value]) =>
+      !covered.has(member) && !covered.has(member.replace(/_id$/, '')) && !(before === null && isEmpty(value)),
   );
-  return html`${table(name, ['Field', ...columns], side.rows)}
-${results.length === 0 ? null : table(`${name}, further results`, ['Field', 'After'], results)}
-${further.length === 0 ? null : table(`${name}, also requested`, ['Field', 'Also requested'], showMembers(Object.fromEntries(further)))}`;
+  return html`${table(
+    name,
+    ['Field', ...columns],
+    paths.map((leaf) => [label(leaf), ...sides.map((side) => show(leaf, side))]),
+  )}
+${
+  results.length === 0
+    ? null
+    : table(
+        `${name}, further results`,
+        ['Field', 'After'],
+        results.map((leaf) => [label(leaf), show(leaf, others)]),
+      )
+}
+${further.length === 0 ? null : table(`${name}, also requested`, ['Field', 'Also requested'], requestedRows(Object.fromEntries(further)))}`;
 }
 
-/** Rows of a table, and the members of the body about which they are. */
-interface Side {
-  rows: (Html | string)[][];
-  members: ReadonlySet<string>;
-}
+type Row = (Html | string)[];
+type ShowCell = (leaf: string, data: Thing) => Html;
 
-const findMember = (path: string): string => path.split(separator)[0] ?? '';
+/** Returns true for the ID of a setting next to its name, such as `stage_id` next to `stage`. */
+const isNamed = (path: string, paths: { has(path: string): boolean }): boolean =>
+  path.endsWith('_id') && paths.has(path.slice(0, -'_id'.length));
 
-function compareFields(before: Record<string, unknown>, after: Record<string, unknown>): Side {
+/** Returns the paths of values that differ. */
+function listChanged(before: Thing, after: Thing): string[] {
   const [old, next] = [listLeaves(before), listLeaves(after)];
-  const paths = [...new Set([...next.keys(), ...old.keys()])].filter((path) => {
+  const changed = [...new Set([...next.keys(), ...old.keys()])].filter((path) => {
     const [one, other] = [old.get(path), next.get(path)];
     return !isOwn(path) && JSON.stringify(one) !== JSON.stringify(other) && !(isEmpty(one) && isEmpty(other));
   });
-  return {
-    rows: paths.map((path) => [toLabel(path), showValue(old.get(path)), showValue(next.get(path))]),
-    members: new Set(paths.map(findMember)),
-  };
+  const all = new Set(changed);
+  return changed.filter((path) => !isNamed(path, all));
 }
 
-function listSide(data: Record<string, unknown> | null): Side {
-  const leaves = [...listLeaves(data ?? {})].filter(([path, value]) => !isOwn(path) && !isEmpty(value));
-  return {
-    rows: leaves.map(([path, value]) => [toLabel(path), showValue(value)]),
-    members: new Set(leaves.map(([path]) => findMember(path))),
-  };
+/** Returns the paths of values that are not empty. */
+function listShown(data: Thing): string[] {
+  const leaves = listLeaves(data);
+  return [...leaves.keys()].filter((path) => !isOwn(path) && !isNamed(path, leaves) && !isEmpty(leaves.get(path)));
 }
-
-function showRequested(name: string, body: Record<string, unknown>): Html {
-  const rows = showMembers(body);
-  return rows.length === 0 ? html`<p class="note">No fields to show.</p>` : table(name, ['Field', 'Requested'], rows);
-}
-
-const showMembers = (body: Record<string, unknown>): (Html | string)[][] =>
-  [...listLeaves(body)].map(([path, value]) => [toLabel(path), showValue(value)]);
 
 /** Says which items of a batch failed in the trial. */
 function countFailed(answer: Operation['after']): Html | null {
