@@ -114,7 +114,7 @@ function listShown(data: Thing): string[] {
   return [...leaves.keys()].filter((path) => !isOwn(path) && !isNamed(path, leaves) && !isEmpty(leaves.get(path)));
 }
 
-/** Says which items of a batch failed in the trial. */
+/** Says which items of a batch failed when they were tried out. */
 function countFailed(answer: Operation['after']): Html | null {
   const batches = [answer, ...Object.values(answer ?? {})].filter(isThing);
   const failed = batches.flatMap((batch) => (Array.isArray(batch.failed) ? batch.failed : []));

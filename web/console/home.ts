@@ -164,7 +164,7 @@ function listItems(attention: Attention, { grants, scopes: roles }: Caller, test
 
 function listChangeSetItem({ count, hasMore }: { count: number; hasMore: boolean }, testMode: boolean): Html[] {
   if (count === 0) return [];
-  const text = 'Waiting for your decision. Nothing is changed before.';
+  const text = 'Waiting for a decision. Nothing is changed before.';
   return [
     item(
       buildAddress('/console/change-sets', testMode),
