@@ -310,7 +310,12 @@ function createRoutes(
         findOperation(method, path) {
           const found = route(method, path);
           if (found.kind !== 'operation') return undefined;
-          return { summary: found.operation.summary, template: found.operation.path, parameters: found.path };
+          const { summary, path: template, requirements } = found.operation;
+          const declared = requirements.find(({ scheme }) => scheme === 'apiKey')?.scopes ?? [];
+          const scopes = declared.map((scope) =>
+            scope.replace(/^\{(\w+)\}/, (_, name: string) => found.path[name] ?? ''),
+          );
+          return { summary, template, parameters: found.path, scopes };
         },
         baseUrl,
         secrets,

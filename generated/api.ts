@@ -5335,8 +5335,8 @@ export interface paths {
         };
         /**
          * List change sets
-         * @description Returns change sets in the mode of the credential, newest first. Session tokens name it in `environment`. They have no `operations`, because a set can have 100 of
-         *     them with the data before and after: read [the whole set](#operation/getChangeSet) before you decide about it.
+         * @description Returns change sets in the mode of the credential, newest first. Session tokens name it in `environment`. The sets in the list have no `operations`, because a set can have 100
+         *     of them with the data before and after: read [the whole set](#operation/getChangeSet) before you decide about it.
          *     Sets are deleted 90 days after `expires_at`; the audit log keeps who decided about them.
          *
          *     Requires `change_sets:view`, which a session token has through the roles of its user. The list has the sets that the same
@@ -13954,7 +13954,7 @@ export interface components {
             before: {
                 [key: string]: unknown;
             } | null;
-            /** @description The data of the target after the operation. Before the set is applied, what the operation creates has the ID of the trial; afterwards, it has its real ID. */
+            /** @description The data of the target after the operation, and for a conversion of a lead also the other members of its response. Records of leads and customers have their tags in `expanded.tags`. Before the set is applied, what the operation creates has the ID of the trial; afterwards, it has its real ID. */
             after: {
                 [key: string]: unknown;
             } | null;

@@ -200,6 +200,8 @@ export interface NestedOperation {
 export interface NestedRequest {
   method: string;
   path: string;
+  /** Without the question mark. */
+  query?: string;
   body?: unknown;
   /** An ETag. */
   ifMatch?: string | undefined;

@@ -39,6 +39,8 @@ export interface StoredOperation {
   pins: Pin[];
   /** A digest of which items succeeded in the trial; null for examples, which had none. */
   result: string | null;
+  /** The ID that its trial created; absent if it created nothing. Not for readers. */
+  triedId?: string | undefined;
   before: Record<string, unknown> | null;
   after: Record<string, unknown> | null;
   status: 'pending' | 'applied' | 'failed' | 'skipped';

@@ -97,7 +97,7 @@ export class NestedCalls {
    */
   async #run(
     outer: OuterCall,
-    { method, path, body, ifMatch, problems, caller: by }: NestedRequest,
+    { method, path, query = '', body, ifMatch, problems, caller: by }: NestedRequest,
     workspace: () => Promise<Workspace> | undefined,
   ): Promise<NestedOutcome> {
     const route = this.#route(method, path);
@@ -119,7 +119,15 @@ export class NestedCalls {
     try {
       const caller = { ...by };
       if (operation.requirements.length > 0) authorize(operation, caller, route.path, this.#parts.getModuleState);
-      const call = this.#prepare(outer, operation, route.path, { body, ifMatch, problems }, caller, trace, workspace);
+      const call = this.#prepare(
+        outer,
+        operation,
+        route.path,
+        { query, body, ifMatch, problems },
+        caller,
+        trace,
+        workspace,
+      );
       const handler = this.#parts.handlers[operation.id];
       if (!handler) throw new Error(`no handler for ${operation.id}`);
       const result = (await handler(call as never)) as { status: number; data?: unknown; etag?: string };
@@ -152,13 +160,13 @@ export class NestedCalls {
     outer: OuterCall,
     operation: Operation,
     path: Record<string, string>,
-    { body, ifMatch, problems: known }: Pick<NestedRequest, 'body' | 'ifMatch' | 'problems'>,
+    { query, body, ifMatch, problems: known }: Pick<NestedRequest, 'body' | 'ifMatch' | 'problems'> & { query: string },
     caller: Caller,
     trace: Trace,
     workspace: () => Promise<Workspace> | undefined,
   ): CallState {
     const headers = ifMatch === undefined ? {} : { 'if-match': ifMatch };
-    const parameters = checkParameters(operation, path, '', headers);
+    const parameters = checkParameters(operation, path, query, headers);
     const given = operation.takesBody ? structuredClone(body) : undefined;
     const isMissing = given === undefined && !operation.bodyRequired;
     const problems = known ?? (operation.takesBody && !isMissing ? checkBody(operation, given) : []);

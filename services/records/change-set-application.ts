@@ -1,6 +1,7 @@
 // Applies change sets that a person has approved.
 import type { ChangeSetFailure, ChangeSetRow, ChangeSetStatus, StoredOperation } from '../../db/records/change-sets.ts';
 import { lockRecords } from '../../db/records/records.ts';
+import { pairCreatedIds, replaceIds } from '../../domain/records/change-set-refs.ts';
 import type { Change, NestedOutcome } from '../../runtime/handler.ts';
 import {
   type Caller,
@@ -9,6 +10,7 @@ import {
   fillIn,
   findId,
   noOperation,
+  type Succeeded,
   type Working,
 } from './change-set-operations.ts';
 import { findStale, groupByObject, stale } from './change-set-versions.ts';
@@ -83,11 +85,23 @@ async function lockTargets(
 }
 
 /**
- * Returns the data after an operation that was applied. If it created something, that is its own
- * response: the IDs in the data of the trial were rolled back with it.
+ * Returns an operation that was applied. Its data has real IDs in place of those of the trial, which
+ * were rolled back. If it created something, `after` is its own response.
+ * @param realIds by those of the trial; gets the IDs of what the operation created
  */
-const readApplied = ({ before, after }: StoredOperation, data: unknown): StoredOperation['after'] =>
-  before === null && after !== null ? (data as StoredOperation['after']) : after;
+function toApplied(stored: StoredOperation, outcome: Succeeded, realIds: Map<string, string>): StoredOperation {
+  const { before, after, triedId } = stored;
+  const createdId = findId(outcome);
+  if (triedId !== undefined && createdId !== undefined) realIds.set(triedId, createdId);
+  pairCreatedIds(after, outcome.data, realIds);
+  const isCreation = before === null && after !== null;
+  return {
+    ...stored,
+    before: replaceIds(before, realIds) as StoredOperation['before'],
+    after: (isCreation ? outcome.data : replaceIds(after, realIds)) as StoredOperation['after'],
+    status: 'applied',
+  };
+}
 
 interface Applied {
   operations: StoredOperation[];
@@ -100,6 +114,7 @@ interface Applied {
 async function runApproved(call: Working, approver: Caller, row: ChangeSetRow): Promise<Applied> {
   const { nested } = call.services;
   const ids = new Map<string, string>();
+  const realIds = new Map<string, string>();
   const touched = new Set<string>();
   const applied: Applied = { operations: [], changes: [], callbacks: [], error: null };
   for (const [index, stored] of row.operations.entries()) {
@@ -124,7 +139,7 @@ async function runApproved(call: Working, approver: Caller, row: ChangeSetRow): 
     for (const { recordId } of outcome.changes) if (recordId !== undefined) touched.add(recordId.toLowerCase());
     applied.changes.push(...outcome.changes);
     applied.callbacks.push(...outcome.callbacks);
-    applied.operations.push({ ...stored, after: readApplied(stored, outcome.data), status: 'applied' });
+    applied.operations.push(toApplied(stored, outcome, realIds));
   }
   return applied;
 

@@ -4,7 +4,7 @@ import { getScopeModule } from '../../domain/access/scopes.ts';
 import { toUuid } from '../../domain/objects/field-values.ts';
 import { readRefs } from '../../domain/records/change-set-refs.ts';
 import { ApiError } from '../../runtime/errors.ts';
-import type { Proposal } from '../../runtime/handler.ts';
+import type { NestedOperation, Proposal } from '../../runtime/handler.ts';
 import {
   type Caller,
   canChangeConfiguration,
@@ -156,7 +156,10 @@ async function tryOne(
     return { error: passwordInSet() };
   if (operation.takesDryRun && body && 'dry_run' in body && body.dry_run === true) return { error: dryRunInSet() };
   const targetPath = findTargetPath(call, { method, ...made });
-  const read = async () => (targetPath === undefined ? undefined : (await readTarget(call, caller, targetPath))?.data);
+  const read = async () =>
+    targetPath === undefined
+      ? undefined
+      : (await readTarget(call, caller, targetPath, hasTags.test(targetPath) ? 'expand=tags' : ''))?.data;
   const before = await read();
   const outcome = await nested.run({
     method,
@@ -173,7 +176,7 @@ async function tryOne(
   const isNew = outcome.status === 201;
   const isShown = method !== 'DELETE' && !operation.hasSecret;
   // A restored record was not there, and the path of a record in the trash does not read it.
-  const after = isNew || !isShown ? undefined : await read();
+  const after = isNew || !isShown ? undefined : addResults(operation, await read(), outcome);
   return {
     operation: {
       method,
@@ -185,6 +188,7 @@ async function tryOne(
       scopes: [...outcome.scopes],
       pins: [],
       result: digestResult(outcome),
+      ...(isNew && createdId !== undefined ? { triedId: createdId } : {}),
       before: isNew ? null : (before ?? null),
       after: isShown ? (after ?? (outcome.data as Record<string, unknown> | undefined) ?? null) : null,
       status: 'pending',
@@ -193,6 +197,20 @@ async function tryOne(
     touched: listTouched(outcome),
     modules: [...operation.modules, ...outcome.scopes.map(getScopeModule)],
   };
+}
+
+/** The paths of records with tags, which only an expansion returns. */
+const hasTags = /^\/v1\/objects\/(leads|customers)\/records\//;
+
+/** Adds the customer, account and deal of a conversion to the data of the lead. */
+function addResults(
+  { operationId }: NestedOperation,
+  read: Record<string, unknown> | undefined,
+  { data }: Succeeded,
+): Record<string, unknown> | undefined {
+  if (operationId !== 'convertLead' || read === undefined) return read;
+  const { lead: _, ...results } = data as Record<string, unknown>;
+  return { ...read, ...results };
 }
 
 /** Reads the targets that exist before the set, by the index of the operation. */

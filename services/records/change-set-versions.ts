@@ -38,8 +38,9 @@ export async function readTarget(
   { services: { nested } }: Working,
   caller: Caller,
   path: string,
+  query = '',
 ): Promise<Target | undefined> {
-  const outcome = await nested.run({ method: 'GET', path, caller });
+  const outcome = await nested.run({ method: 'GET', path, query, caller });
   if ('error' in outcome) return undefined;
   const data = outcome.data as Record<string, unknown>;
   return { path, data, version: outcome.etag ?? hashJson(data, unversioned) };

@@ -141,6 +141,108 @@ describe('a set', () => {
     expect(text).toContain('<code>PATCH /v1/objects/leads/records/');
   });
 
+  test('shows everything that is requested, also what the fields before and after do not have', async () => {
+    const { key } = tenant;
+    const tag = `Tag ${randomUUID().slice(0, 8)}`;
+    await expectStatus(201, 'POST', '/v1/settings/tags/customers', { key, body: { name: tag, fields: [] } });
+    const customer = await createRecord(key, 'customers', { first_name: 'Ada', last_name: 'Lane', tags: [tag] });
+    const [converted, moved] = await Promise.all(
+      [1, 2].map(() =>
+        createRecord(key, 'leads', { first_name: 'Eve', email: `${randomUUID()}@x.example`, company_name: unique() }),
+      ),
+    );
+    const address = `/v1/objects/customers/records/${customer.id}`;
+    const set = await propose([
+      { method: 'PATCH', path: address, body: { city: 'Oslo', tags: [] } },
+      { method: 'PATCH', path: address, body: { city: 'Rome', tags: [], last_name: 'Lane' } },
+      {
+        method: 'POST',
+        path: `/v1/leads/${converted?.id}/convert`,
+        body: { deal: { name: 'Big deal', amount_minor: 1_250_000, currency_code: 'EUR' } },
+      },
+      {
+        method: 'POST',
+        path: `/v1/leads/${moved?.id}/status`,
+        body: { lead_status: 'Contacted', reason: 'They called' },
+      },
+    ]);
+    const [, ...articles] = (await admin.ask(`${home}/${set.id}`)).text.split('<article');
+    expect(readRows(articles[0] ?? '')).toEqual([
+      ['City', 'empty', 'Oslo'],
+      ['Tags', tag, 'empty'],
+    ]);
+    expect(readRows(articles[1] ?? '')).toEqual([
+      ['City', 'Oslo', 'Rome'],
+      ['Tags', 'empty'],
+      ['Last name', 'Lane'],
+    ]);
+    expect(readRows(articles[2] ?? '')).toEqual(
+      expect.arrayContaining([
+        ['Customer › Created', 'yes'],
+        ['Account › Created', 'yes'],
+        ['Deal › Name', 'Big deal'],
+        ['Deal › Amount', '12500.00 EUR'],
+        ['Deal › Customer', 'Eve'],
+      ]),
+    );
+    expect(readRows(articles[3] ?? '')).toEqual(expect.arrayContaining([['Reason', 'They called']]));
+  });
+
+  test('shows names of records and users, labels of fields, and amounts with their currency', async () => {
+    const own = await newTenant();
+    const { key } = own;
+    const visitor = new Visitor();
+    await visitor.signIn(own.admin.email);
+    const [first, second] = [
+      await createRecord(key, 'accounts', { name: 'East' }),
+      await createRecord(key, 'accounts', { name: 'West' }),
+    ];
+    const customer = await createRecord(key, 'customers', {
+      first_name: 'Ada',
+      last_name: 'Lane',
+      account_id: first.id,
+    });
+    const fields = '/v1/objects/customers/fields';
+    await expectStatus(201, 'POST', fields, {
+      key,
+      body: { name: 'cf_size', label: 'Size of the team', type: 'number' },
+    });
+    const set = await propose(
+      [
+        {
+          method: 'PATCH',
+          path: `/v1/objects/customers/records/${customer.id}`,
+          body: { account_id: second.id, cf_size: 3, assigned_to: own.admin.id },
+        },
+        {
+          method: 'POST',
+          path: '/v1/objects/deals/records',
+          body: { name: 'Big deal', amount_minor: 1_250_050, currency_code: 'USD', customer_id: customer.id },
+        },
+        { method: 'POST', path: `${records}:batch-update`, body: [{ id: second.id, city: 'Oslo' }] },
+        { method: 'POST', path: `${records}:batch-delete`, body: { ids: [first.id, second.id] } },
+      ],
+      {},
+      key,
+    );
+    const { text } = await visitor.ask(`${home}/${set.id}`);
+    const [, ...articles] = text.split('<article').map((each) => each.replace(/<details>.*?<\/details>/gs, ''));
+    expect(readRows(articles[0] ?? '').sort()).toEqual([
+      ['Account', 'East', 'West'],
+      ['Assigned to', 'empty', 'Ada Admin'],
+      ['Size of the team', 'empty', '3'],
+    ]);
+    expect(readRows(articles[1] ?? '')).toEqual(
+      expect.arrayContaining([
+        ['Amount', '12500.50 USD'],
+        ['Customer', 'Ada Lane'],
+      ]),
+    );
+    expect(readRows(articles[2] ?? '')).toEqual([['Items', 'Record: WestCity: Oslo']]);
+    expect(readRows(articles[3] ?? '')).toEqual([['Records', 'EastWest']]);
+    expect(JSON.stringify(articles.map(readRows))).not.toMatch(/[0-9a-f]{8}-[0-9a-f]{4}-/);
+  });
+
   test('escapes what the proposer wrote', async () => {
     const name = `<script>alert(1)</script>${unique()}`;
     const set = await proposeName(name, { title: '<b>bold</b>', reason: '<i>why</i>' });

@@ -71,6 +71,43 @@ test('a proposal changes nothing, and its approval applies operations that refer
     });
 });
 
+test('the data of an applied set has the IDs of what it created, not those of its trial', async () => {
+  const lead = await createRecord(key, 'leads', {
+    ...{ first_name: 'Ada', email: `${randomUUID()}@example.com`, company_name: unique() },
+  });
+  const customer = await createRecord(key, 'customers', { first_name: 'Eve' });
+  const customers = '/v1/objects/customers/records';
+  const set = await propose([
+    { method: 'POST', path: records, body: { name: unique() }, ref: 'acme' },
+    { method: 'PATCH', path: `${customers}/${customer.id}`, body: { account_id: '$ref.acme.id' } },
+    { method: 'PATCH', path: `${records}/$ref.acme.id`, body: { city: 'Oslo' } },
+    { method: 'POST', path: `/v1/leads/${lead.id}/convert`, body: { deal: { name: 'Big deal' } } },
+    { method: 'PATCH', path: `/v1/objects/leads/records/${lead.id}`, body: { last_name: 'Lane' } },
+  ]);
+  expect(set.operations[3]).toMatchObject({
+    before: { record: { id: lead.id, converted_customer_id: null } },
+    after: { record: { id: lead.id }, customer: { created: true }, deal: { name: 'Big deal' } },
+  });
+  const { operations } = (await approve(set)).body.data.change_set;
+  expect(await read(set.id)).toMatchObject({ status: 'applied', operations });
+  const [added, linked, changed, converted, later] = operations;
+  const account = (await expectStatus(200, 'GET', `${records}/${added.after.record.id}`, { key })).body.data.record;
+  const changedCustomer = (await expectStatus(200, 'GET', `${customers}/${customer.id}`, { key })).body.data.record;
+  expect([account.id, changedCustomer.account_id]).toEqual([changed.after.record.id, linked.after.record.account_id]);
+  expect([account.id, changed.before.record.id]).toEqual([changedCustomer.account_id, account.id]);
+  const { record: lastLead } = (await expectStatus(200, 'GET', `/v1/objects/leads/records/${lead.id}`, { key })).body
+    .data;
+  expect(converted.after.record.converted_customer_id).toBe(lastLead.converted_customer_id);
+  expect(converted.after.customer).toEqual({ id: lastLead.converted_customer_id, created: true });
+  expect(later.before.record.converted_customer_id).toBe(lastLead.converted_customer_id);
+  expect(later.after.record.converted_customer_id).toBe(lastLead.converted_customer_id);
+  const deal = (await expectStatus(200, 'GET', `/v1/objects/deals/records/${converted.after.deal.id}`, { key })).body
+    .data.record;
+  const { customer_id: customerId, account_id: accountId } = converted.after.deal;
+  expect(deal).toMatchObject({ name: 'Big deal', customer_id: customerId, account_id: accountId });
+  expect(converted.after.account.id).toBe(accountId);
+});
+
 test('operations that fail are all named, and nothing is proposed', async () => {
   const body = {
     title: 'Changes',

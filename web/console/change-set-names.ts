@@ -3,19 +3,16 @@ import { ApiError } from '../../runtime/errors.ts';
 import { type Html, html, isolateText } from '../../runtime/pages/html.ts';
 import { isThing, type Thing } from '../pages/changes.ts';
 import { ask, type ConsoleParts, type Data, type PersonalRequest } from '../pages/requests.ts';
+import { buildKey, listReferences, nestedObjects, users, type ValueNames } from './change-set-values.ts';
 
 export type ChangeSet = Data<'getChangeSet'>['change_set'];
 export type Operation = ChangeSet['operations'][number];
 
-/** What the descriptions of a set's operations need. */
-export interface Names {
+/** What the descriptions and values of a set's operations need. */
+export interface Names extends ValueNames {
   findOperation: ConsoleParts['findOperation'];
   /** The objects that the person can view, by their names. */
   objects: ReadonlyMap<string, { label: string; plural: string }>;
-  /** Names of records, by object and ID. */
-  records: ReadonlyMap<string, string>;
-  /** Names of the records that operations create, by their `ref`. */
-  refs: ReadonlyMap<string, string>;
 }
 
 /** A record in the path of an operation. It has no ID before it is created. */
@@ -30,7 +27,31 @@ export function unwrapData(data: Thing | null): Thing | null {
   const [thing, ...others] = members.map(([, value]) => value).filter(isThing);
   if (thing === undefined || others.length > 0) return data;
   const lists = members.filter(([, value]) => Array.isArray(value));
-  return { ...thing, ...Object.fromEntries(lists) };
+  return nameTags({ ...thing, ...Object.fromEntries(lists) });
+}
+
+/** Returns a record with the names of its tags as a field. */
+function nameTags({ expanded, ...record }: Thing): Thing {
+  if (!isThing(expanded)) return expanded === undefined ? record : { ...record, expanded };
+  const { tags, ...others } = expanded;
+  const named = Array.isArray(tags) ? { tags: tags.map((tag) => (isThing(tag) ? tag.name : tag)) } : {};
+  return { ...record, ...named, ...(Object.keys(others).length > 0 ? { expanded: others } : {}) };
+}
+
+/**
+ * Returns the data of an operation's target after it, and other things that the answer names, such as
+ * the customer of a converted lead.
+ */
+export function splitAfter({ before, after }: Operation): { after: Thing | null; others: Thing } {
+  const members = Object.entries(after ?? {});
+  const isOther = ([name, value]: [string, unknown]): boolean => isThing(value) && !isThing(before?.[name]);
+  const others = members.filter(isOther);
+  if (others.length === 0 || others.length === members.filter(([, value]) => isThing(value)).length)
+    return { after: unwrapData(after), others: {} };
+  return {
+    after: unwrapData(Object.fromEntries(members.filter((member) => !isOther(member)))),
+    others: Object.fromEntries(others),
+  };
 }
 
 const maxNameLength = 80;
@@ -53,7 +74,10 @@ function findOwnName({ before, after, body }: Operation): string | undefined {
 }
 
 /** Returns the record in the path of an operation; undefined if it is about something else. */
-function findTarget(findOperation: ConsoleParts['findOperation'], { method, path }: Operation): Target | undefined {
+export function findTarget(
+  findOperation: ConsoleParts['findOperation'],
+  { method, path }: Operation,
+): Target | undefined {
   const found = findOperation(method, path);
   const { object, id } = found?.parameters ?? {};
   const [, noun] = /^\/v1\/(leads|deals|activities)(?:\/|$)/.exec(path) ?? [];
@@ -62,8 +86,6 @@ function findTarget(findOperation: ConsoleParts['findOperation'], { method, path
     ? { object, id }
     : undefined;
 }
-
-const buildKey = (object: string, id: string): string => `${object}/${id.toLowerCase()}`;
 
 /** Finds the names of a set's records: in its data, and otherwise by looking them up. */
 export async function loadNames(
@@ -76,33 +98,102 @@ export async function loadNames(
   const records = new Map<string, string>();
   const refs = new Map<string, string>();
   const wanted = new Map<string, Set<string>>();
+  const shown = new Set<string>();
   for (const operation of operations) {
+    const { before, after, body, ref } = operation;
     const target = findTarget(findOperation, operation);
     const own = findOwnName(operation);
-    if (operation.ref !== null && own !== undefined) refs.set(operation.ref, own);
+    if (ref !== null && own !== undefined) refs.set(ref, own);
+    const references = [before, after, body].flatMap((data) => listReferences(data, target?.object));
+    if (target?.id !== undefined) references.push(...listReferences({ id: target.id }, target.object));
+    for (const { object, id } of references) wanted.set(object, (wanted.get(object) ?? new Set()).add(id));
     if (!target) continue;
-    const { into_id: into } = isThing(operation.body) ? operation.body : {};
-    const ids = [target.id, into].filter((id): id is string => typeof id === 'string' && isUuid.test(id));
-    for (const id of ids) wanted.set(target.object, (wanted.get(target.object) ?? new Set()).add(id.toLowerCase()));
-    for (const data of [operation.after, operation.before])
-      for (const thing of Object.values(data ?? {})) {
-        const name = findName(thing);
-        const { id } = isThing(thing) ? thing : {};
-        if (name !== undefined && typeof id === 'string') records.set(buildKey(target.object, id), name);
+    shown.add(target.object);
+    for (const data of [after, before])
+      for (const [member, thing] of Object.entries(data ?? {})) {
+        const object = nestedObjects[member] ?? target.object;
+        if (!isThing(thing)) continue;
+        if (object !== target.object) shown.add(object);
+        const name = findName(thing) ?? (thing.created === true ? findPartyName(operation, member) : undefined);
+        if (name !== undefined && typeof thing.id === 'string') records.set(buildKey(object, thing.id), name);
       }
   }
   for (const [object, ids] of wanted) {
     const unnamed = [...ids].filter((id) => !records.has(buildKey(object, id)));
-    for (let from = 0; from < unnamed.length; from += maxListed)
-      for (const record of await listRecords(parts, request, object, unnamed.slice(from, from + maxListed))) {
-        const name = findName(record);
-        if (name !== undefined) records.set(buildKey(object, record.id), name);
-      }
+    const found = object === users ? listUsers(parts, request, unnamed) : listAll(parts, request, object, unnamed);
+    for (const thing of await found) {
+      const name = findName(thing);
+      if (name !== undefined) records.set(buildKey(object, thing.id), name);
+    }
   }
-  return { findOperation, objects: new Map(objects.map((each) => [each.object, each])), records, refs };
+  const fields = new Map(
+    await Promise.all([...shown].map(async (object) => [object, await loadFields(parts, request, object)] as const)),
+  );
+  return { findOperation, objects: new Map(objects.map((each) => [each.object, each])), records, refs, fields };
 }
 
-const isUuid = /^[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}$/i;
+/** Returns the name of the customer or account that a conversion creates from its lead. */
+function findPartyName({ before }: Operation, member: string): string | undefined {
+  const lead = isThing(before?.record) ? before.record : {};
+  if (member === 'customer') return findName(lead);
+  return member === 'account' && typeof lead.company_name === 'string' ? lead.company_name : undefined;
+}
+
+/** Returns the fields of an object by name; none if the person cannot view it. */
+async function loadFields(
+  parts: ConsoleParts,
+  request: PersonalRequest,
+  object: string,
+): Promise<Map<string, { label: string; type: string }>> {
+  const { schema } = await askIfAllowed(() => ask(parts, request, 'getObjectSchema', { path: { object } }), {
+    schema: undefined,
+  });
+  return new Map(schema?.fields.map((field) => [field.name, field]));
+}
+
+/** Users of more than these are shown with their IDs. */
+const maxUsers = 20;
+
+/** Returns users, who have no mode. */
+async function listUsers(
+  parts: ConsoleParts,
+  request: PersonalRequest,
+  ids: readonly string[],
+): Promise<({ id: string } & Thing)[]> {
+  const found: ({ id: string } & Thing)[] = [];
+  for (const id of ids.slice(0, maxUsers)) {
+    const ofUser = () => ask(parts, { ...request, testMode: false }, 'getUser', { path: { id } });
+    const { user } = await askIfAllowed(ofUser, { user: undefined });
+    if (user) found.push(user);
+  }
+  return found;
+}
+
+async function listAll(
+  parts: ConsoleParts,
+  request: PersonalRequest,
+  object: string,
+  ids: readonly string[],
+): Promise<({ id: string } & Thing)[]> {
+  const found: ({ id: string } & Thing)[] = [];
+  for (let from = 0; from < ids.length; from += maxListed)
+    found.push(...(await listRecords(parts, request, object, ids.slice(from, from + maxListed))));
+  return found;
+}
+
+/** Returns an answer, or something else if the person may not have it. */
+async function askIfAllowed<Answer, Otherwise>(
+  question: () => Promise<Answer>,
+  otherwise: Otherwise,
+): Promise<Answer | Otherwise> {
+  try {
+    return await question();
+  } catch (error) {
+    if (error instanceof ApiError && error.status < 500) return otherwise;
+    throw error;
+  }
+}
+
 /** The most values of a condition. */
 const maxListed = 100;
 
@@ -114,13 +205,11 @@ async function listRecords(
   ids: readonly string[],
 ): Promise<readonly ({ id: string } & Thing)[]> {
   const filter = JSON.stringify({ field: 'id', op: 'in', value: ids });
-  try {
-    const query = { filter, limit: String(maxListed) };
-    return (await ask(parts, request, 'listRecords', { path: { object }, query })).records;
-  } catch (error) {
-    if (error instanceof ApiError && error.status < 500) return [];
-    throw error;
-  }
+  const query = { filter, limit: String(maxListed) };
+  const listed = await askIfAllowed(() => ask(parts, request, 'listRecords', { path: { object }, query }), {
+    records: [],
+  });
+  return listed.records;
 }
 
 /** Returns what an operation does, such as "Update lead Ada Lovelace". */

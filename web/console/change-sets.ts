@@ -12,8 +12,8 @@ import {
   table,
   tabs,
 } from '../pages/components.ts';
-import { field, form, submitOrShowAgain } from '../pages/forms.ts';
-import { consolePage } from '../pages/layout.ts';
+import { field, form, submitOrShowAgain, type Typed } from '../pages/forms.ts';
+import { consolePage, seesWholeWorkspace } from '../pages/layout.ts';
 import { ask, buildAddress, type ConsoleParts, type Data, type PersonalRequest, type Show } from '../pages/requests.ts';
 import { type ChangeSet, loadNames } from './change-set-names.ts';
 import { showOperations } from './change-set-operations.ts';
@@ -21,6 +21,7 @@ import { showOperations } from './change-set-operations.ts';
 type Summary = Data<'listChangeSets'>['change_sets'][number];
 
 const home = '/console/change-sets';
+const viewScopes = ['change_sets:view'];
 /** By status, in the order of the tabs. */
 const statuses = {
   pending: 'Waiting',
@@ -42,7 +43,7 @@ const statusBadge = (status: Summary['status']): Html => badge(statuses[status],
 const actors = { user: 'A user', api_key: 'An API key', oauth_client: 'An app', system: 'The system' } as const;
 
 export const showChangeSets: Show = async (parts, request) => {
-  const { query, testMode } = request;
+  const { query, testMode, person } = request;
   const given = query.get('status') ?? 'pending';
   const status = given === 'all' ? '' : given;
   const cursor = query.get('cursor') ?? '';
@@ -59,7 +60,11 @@ export const showChangeSets: Show = async (parts, request) => {
   ]);
   const columns = ['Title', 'Proposed by', 'Changes', 'Status', 'Proposed', 'Expires'];
   const nothing = given === 'pending' ? 'No change sets are waiting for a decision.' : 'No change sets.';
+  const why = seesWholeWorkspace(person.caller, viewScopes)
+    ? null
+    : html`<p>This page is empty for you, because your role does not see the whole workspace. Only people who do can decide about change sets.</p>`;
   const body = html`<p>API keys and apps propose changes. They take effect after a person approves them.</p>
+${why}
 ${tabs(request, { path: home, parameter: 'status', shown: { ...statuses, all: 'All' }, current: given })}
 ${sets.length === 0 ? emptyState(nothing) : table('Change sets', columns, rows)}
 ${nextPageLink(buildAddress(home, testMode, { status: given, cursor: next ?? '' }), next)}`;
@@ -77,7 +82,9 @@ export async function countWaiting(
   parts: ConsoleParts,
   request: PersonalRequest,
 ): Promise<{ count: number; hasMore: boolean }> {
-  if (!request.person.caller.grants.allows('change_sets:view')) return { count: 0, hasMore: false };
+  const { caller } = request.person;
+  if (!caller.grants.allows('change_sets:view') || !seesWholeWorkspace(caller, viewScopes))
+    return { count: 0, hasMore: false };
   const query = { status: 'pending', limit: '100' };
   const { change_sets: sets, has_more: hasMore } = await ask(parts, request, 'listChangeSets', { query });
   return { count: sets.length, hasMore };
@@ -91,24 +98,32 @@ const doneMessages = {
   rejected: 'Rejected. Nothing was changed.',
 };
 
+/** Returns the message of a decision; none for a failure, which the page of the set explains. */
+function findDone({ status, error }: ChangeSet): keyof typeof doneMessages | '' {
+  if (status === 'applied') return error === null ? 'approved' : 'partly';
+  return status === 'rejected' ? 'rejected' : '';
+}
+
 async function changeSetPage(
   parts: ConsoleParts,
   request: PersonalRequest,
   status: number,
-  refused?: ApiError,
+  typed: Typed = {},
 ): Promise<PageResponse> {
   const { id = '' } = request.path;
+  const { refused } = typed;
   const { change_set: set } = await ask(parts, request, 'getChangeSet', { path: { id } });
   const names = await loadNames(parts, request, set.operations);
   const stale = refused?.details?.reason === 'stale' ? (refused.details.operations as number[]) : [];
   const count = set.operations.length;
-  const body = html`${doneMessage(request, doneMessages)}
+  const done = findDone(set);
+  const body = html`${done === '' ? null : doneMessage(request, { [done]: doneMessages[done] })}
 ${refused ? html`<div role="alert"><p>${explainRefusal(refused)}</p></div>` : null}
 ${set.status === 'failed' ? explainFailure(set) : null}
 ${renderFacts(set, request)}
 <h2>${count === 1 ? '1 change' : `${count} changes`}</h2>
 ${showOperations(set, names, new Set(stale))}
-${set.status === 'pending' ? decisionForms(set, request) : null}`;
+${set.status === 'pending' ? showDecision(parts, set, request, typed, stale.length > 0) : null}`;
   return consolePage(request, status, isolateText(set.title), body);
 }
 
@@ -123,7 +138,7 @@ function renderFacts(set: ChangeSet, { testMode, person }: PersonalRequest): Htm
     Expires: set.status === 'pending' ? formatTime(set.expires_at) : null,
     Decided: by === null ? null : html`${formatTime(set.decided_at)} by ${nameActor(by)}`,
     'Reason for rejection': set.rejection_reason === null ? null : isolateText(set.rejection_reason),
-    Application: set.atomic ? 'All changes or none' : 'Each change for itself; those that fail are left out',
+    Application: set.atomic ? 'All changes or none' : 'Each change on its own. Changes that fail are skipped.',
     Effects: seesLog
       ? html`<a href="${buildAddress('/console/audit-log', testMode, { request_id: call })}">Audit log of the approval</a>`
       : null,
@@ -135,51 +150,81 @@ function explainFailure({ error }: ChangeSet): Html {
   return html`<p class="problem">Approved, but nothing was applied.${why}</p>`;
 }
 
-function decisionForms({ id, digest }: ChangeSet, request: PersonalRequest): Html {
+/** @param isStale true if an approval has just failed because of changed records */
+function showDecision(
+  parts: ConsoleParts,
+  set: ChangeSet,
+  request: PersonalRequest,
+  typed: Typed,
+  isStale: boolean,
+): Html {
+  if (!canDecide(parts, set, request))
+    return html`<p>Waiting for a decision by someone who may make these changes.</p>`;
+  const { id, digest } = set;
   const hidden = html`<input type="hidden" name="digest" value="${digest}">`;
   const approve = html`${hidden}<button name="action" value="approve">Approve and apply</button>`;
-  const reject = html`${hidden}${field('reason', 'Reason (optional)', {}, { maxlength: maxReasonLength })}
+  const reject = html`${hidden}${field('reason', 'Reason (optional)', typed, { maxlength: maxReasonLength })}
 <button class="danger" name="action" value="reject">Reject</button>`;
-  return html`<h2>Approve</h2>
+  const approval = html`<h2>Approve</h2>
 <p>The changes take effect immediately, and the audit log names you. You need the permission for each of them.</p>
-${form(request, `${home}/${id}`, approve)}
+${form(request, `${home}/${id}`, approve)}`;
+  return html`${isStale ? null : approval}
 <h2>Reject</h2>
 <p>Nothing is changed, and the change set cannot be approved afterwards.</p>
 ${form(request, `${home}/${id}`, reject)}`;
 }
+
+/**
+ * Returns true if a person has the scopes that the operations declare. A decision also requires
+ * those that the trial of an operation needed in addition.
+ */
+const canDecide = (
+  { findOperation }: ConsoleParts,
+  { operations }: ChangeSet,
+  { person: { caller } }: PersonalRequest,
+): boolean =>
+  operations.every(({ method, path }) =>
+    (findOperation(method, path)?.scopes ?? []).every((scope) => caller.grants.allows(scope)),
+  );
 
 /** Characters. */
 const maxReasonLength = 2000;
 
 export const decideChangeSet: Show = (parts, request) => {
   const given = request.form as URLSearchParams;
+  const { id = '' } = request.path;
+  const showDecided = (set: ChangeSet) => ({
+    redirect: buildAddress(`${home}/${id}`, request.testMode, { done: findDone(set) }),
+  });
   return submitOrShowAgain(
-    async () => {
-      const done = given.get('action') === 'approve' ? await approve(parts, request) : await reject(parts, request);
-      return { redirect: buildAddress(`${home}/${request.path.id}`, request.testMode, { done }) };
+    async () =>
+      showDecided(given.get('action') === 'approve' ? await approve(parts, request) : await reject(parts, request)),
+    async (refused) => {
+      if (refused.details?.reason === 'already_decided') {
+        const { change_set: set } = await ask(parts, request, 'getChangeSet', { path: { id } });
+        // A second click, for instance.
+        if (set.decided_by?.id === request.person.caller.actor.id) return showDecided(set);
+      }
+      return changeSetPage(parts, request, refused.status, { form: given, refused });
     },
-    (refused) => changeSetPage(parts, request, refused.status, refused),
   );
 };
 
-/** @returns the message to show; that of a failure is on the page of the set */
-async function approve(parts: ConsoleParts, request: PersonalRequest): Promise<string> {
+async function approve(parts: ConsoleParts, request: PersonalRequest): Promise<ChangeSet> {
   const { id = '' } = request.path;
   const body = { digest: request.form?.get('digest') ?? '' };
-  const { change_set: set } = await ask(parts, request, 'approveChangeSet', { path: { id }, body });
-  if (set.status !== 'applied') return '';
-  return set.error === null ? 'approved' : 'partly';
+  return (await ask(parts, request, 'approveChangeSet', { path: { id }, body })).change_set;
 }
 
 /** @throws ApiError 409 if the page showed another set */
-async function reject(parts: ConsoleParts, request: PersonalRequest): Promise<string> {
+async function reject(parts: ConsoleParts, request: PersonalRequest): Promise<ChangeSet> {
   const { id = '' } = request.path;
   const { change_set: set } = await ask(parts, request, 'getChangeSet', { path: { id } });
   if (set.digest !== request.form?.get('digest'))
     throw new ApiError('CONFLICT', 'The digest is not that of this change set.', { reason: 'digest_mismatch' });
   const reason = request.form?.get('reason')?.trim() ?? '';
-  await ask(parts, request, 'rejectChangeSet', { path: { id }, body: reason === '' ? {} : { reason } });
-  return 'rejected';
+  const body = reason === '' ? {} : { reason };
+  return (await ask(parts, request, 'rejectChangeSet', { path: { id }, body })).change_set;
 }
 
 /** Returns why a decision had no effect, and what to do. */

@@ -174,7 +174,7 @@ function listItems({ attention, decidesRuns }: Figures, { grants, scopes: roles 
 
 function listChangeSetItem({ count, hasMore }: { count: number; hasMore: boolean }, testMode: boolean): Html[] {
   if (count === 0) return [];
-  const text = 'Waiting for your decision. Nothing is changed until then.';
+  const text = 'Waiting for a decision. Nothing is changed until then.';
   return [
     item(
       buildAddress('/console/change-sets', testMode),

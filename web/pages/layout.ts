@@ -17,6 +17,8 @@ export interface Place {
   /** Scopes of which the person needs at least one. Absent: no scope is needed. */
   scopes?: readonly string[];
   role?: string;
+  /** True if the page has content only for people who see the whole workspace with these scopes. */
+  isOfWholeWorkspace?: true;
   /** An additional path prefix of pages that belong to this entry. */
   further?: string;
   /** True if live and test mode show different content. */
@@ -41,6 +43,7 @@ const places: readonly Place[] = [
     group: 'Review',
     hasModes: true,
     scopes: ['change_sets:view'],
+    isOfWholeWorkspace: true,
   },
   { path: '/console/imports', name: 'Imports', group: 'Review', hasModes: true, scopes: ['imports:view'] },
   {
@@ -89,12 +92,17 @@ const places: readonly Place[] = [
 ];
 
 /** Returns the entries that the caller can open. */
-export const listPlaces = ({ grants, scopes: roles }: Caller): Place[] =>
+export const listPlaces = (caller: Caller): Place[] =>
   places.filter(
-    ({ scopes, role }) =>
-      (scopes === undefined || scopes.some((scope) => grants.allows(scope))) &&
-      (role === undefined || roles.includes(role)),
+    ({ scopes, role, isOfWholeWorkspace }) =>
+      (scopes === undefined || scopes.some((scope) => caller.grants.allows(scope))) &&
+      (role === undefined || caller.scopes.includes(role)) &&
+      (!isOfWholeWorkspace || seesWholeWorkspace(caller, scopes)),
   );
+
+/** Returns true if a person sees all records for scopes, not only those of a branch, a team or their own. */
+export const seesWholeWorkspace = ({ computeReach, reach }: Caller, scopes: readonly string[] = []): boolean =>
+  (computeReach?.(scopes) ?? reach).kind === 'company';
 
 /** Builds a page with the menu, the signed-in person, the mode and the sign-out button. */
 export function consolePage(

@@ -41,11 +41,11 @@ export interface ConsoleParts {
   /** undefined if another OAuth issuer is used. */
   consents: Consents | undefined;
   perform: Perform;
-  /** Finds an operation of the API. @param path without a query */
+  /** Finds an operation of the API, with the scopes that it declares. @param path without a query */
   findOperation: (
     method: string,
     path: string,
-  ) => { summary: string; template: string; parameters: Record<string, string> } | undefined;
+  ) => { summary: string; template: string; parameters: Record<string, string>; scopes: string[] } | undefined;
   /** The public address of the server. With https, cookies are `Secure`. */
   baseUrl: () => string;
   /** False if the server sends no email. */

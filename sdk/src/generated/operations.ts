@@ -3031,8 +3031,8 @@ export interface Operations {
   /**
    * List change sets
    *
-   * Returns change sets in the mode of the credential, newest first. Session tokens name it in `environment`. They have no `operations`, because a set can have 100 of
-   * them with the data before and after: read [the whole set](#operation/getChangeSet) before you decide about it.
+   * Returns change sets in the mode of the credential, newest first. Session tokens name it in `environment`. The sets in the list have no `operations`, because a set can have 100
+   * of them with the data before and after: read [the whole set](#operation/getChangeSet) before you decide about it.
    * Sets are deleted 90 days after `expires_at`; the audit log keeps who decided about them.
    *
    * Requires `change_sets:view`, which a session token has through the roles of its user. The list has the sets that the same
