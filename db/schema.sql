@@ -4049,13 +4049,18 @@ CREATE OR REPLACE FUNCTION make_audit_partitions(day date)
 AS $function$
 declare
   month date;
+  name text;
 begin
   foreach month in array array[date_trunc('month', day)::date, (date_trunc('month', day) + interval '1 month')::date] loop
-    if to_regclass('audit_logs_' || to_char(month, 'YYYY_MM')) is null then
-      execute format('create table %I partition of audit_logs for values from (%L) to (%L)',
-        'audit_logs_' || to_char(month, 'YYYY_MM'), month, (month + interval '1 month')::date);
-      execute format('alter table %I enable row level security', 'audit_logs_' || to_char(month, 'YYYY_MM'));
-      execute format('alter table %I force row level security', 'audit_logs_' || to_char(month, 'YYYY_MM'));
+    name := 'audit_logs_' || to_char(month, 'YYYY_MM');
+    if to_regclass(name) is null then
+      begin
+        execute format('create table %I partition of audit_logs for values from (%L) to (%L)',
+          name, month, (month + interval '1 month')::date);
+        execute format('alter table %I enable row level security, force row level security', name);
+      exception when check_violation or duplicate_table then
+        null;
+      end;
     end if;
   end loop;
 end $function$;

@@ -132,8 +132,16 @@ describe('the clock', () => {
     const { id } = await createRecord(own.testKey, 'leads', lead());
     await createRecords(own.testKey, 'leads', [lead()]);
     await resetClock(own.testKey);
+    // The times of the record itself stay in the future, and those of its changes follow them.
+    for (const first_name of ['Ada', 'Bea', 'Cleo'])
+      await expectStatus(200, 'PATCH', recordsPath('leads', id), { key: own.testKey, body: { first_name } });
+    isAhead((await readRecord(own.testKey, 'leads', id)).updated_at, day);
     const rows = await database()`
-      select action, record_id, metadata, occurred_at from audit_logs where company_id = ${own.companyId} and test_mode order by occurred_at`;
+      select action, record_id, metadata, occurred_at, changes from audit_logs where company_id = ${own.companyId} and test_mode order by occurred_at, id`;
+    const names = rows.flatMap(({ record_id, changes }) =>
+      record_id === id && changes?.first_name?.to ? [changes.first_name.to] : [],
+    );
+    expect(names.slice(-3)).toEqual(['Ada', 'Bea', 'Cleo']);
     expect(rows.map(({ action }) => action)).toEqual(
       expect.arrayContaining(['test_clock.advance', 'test_clock.reset']),
     );
