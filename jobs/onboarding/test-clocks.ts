@@ -5,21 +5,47 @@ import type { TenantJobContext } from '../runner.ts';
 /** The jobs that do the work, which see only the rows of one test mode. */
 export type ClockedJobs = Readonly<Record<ClockedWork, (context: TenantJobContext) => Promise<unknown>>>;
 
+/** Milliseconds for one kind of work of one clock. What is left has to wait for the other clocks. */
+const turnMs = 1000;
+/** Milliseconds after which a run ends. The next one continues with the clocks behind it. */
+const runMs = 5000;
+
 /**
- * Runs each job for each test mode in which it has something to do, at the time of its clock. The
- * jobs leave these test modes out of their own runs.
+ * Returns the run of a job that does some kinds of work for each test mode in which they have
+ * something to do, at the time of its clock. The jobs leave these test modes out of their own runs.
  */
-export async function runTestClocks(context: TenantJobContext, jobs: ClockedJobs): Promise<void> {
-  for (const clock of await context.platform.use((sql) => findDueClocks(sql, context.now()))) {
-    const own = buildClockContext(context, clock);
-    for (const name of clock.work) {
-      if (context.signal.aborted) return;
-      try {
-        await jobs[name](own);
-      } catch (error) {
-        const err = { message: (error as Error).message };
-        context.log.warn({ company: clock.companyId, work: name, err }, 'failed to handle a test clock; will retry');
+export function createClockRun(
+  works: readonly ClockedWork[],
+): (context: TenantJobContext, jobs: ClockedJobs) => Promise<void> {
+  /** The company of the clock that was handled last; undefined: all had their turn. */
+  let last: string | undefined;
+  return async (context, jobs) => {
+    const { platform, batchSize, signal } = context;
+    const end = performance.now() + runMs;
+    for (let found = batchSize; found === batchSize; ) {
+      const clocks = await platform.use((sql) => findDueClocks(sql, works, last, batchSize, context.now()));
+      for (const clock of clocks) {
+        await takeTurn(context, clock, jobs);
+        if (signal.aborted) return;
+        last = clock.companyId;
+        if (performance.now() >= end) return;
       }
+      found = clocks.length;
+    }
+    last = undefined;
+  };
+}
+
+/** Does the due work of one clock, for a limited time. */
+async function takeTurn(context: TenantJobContext, clock: DueClock, jobs: ClockedJobs): Promise<void> {
+  for (const name of clock.work) {
+    if (context.signal.aborted) return;
+    const signal = AbortSignal.any([context.signal, AbortSignal.timeout(turnMs)]);
+    try {
+      await jobs[name](buildClockContext({ ...context, signal }, clock));
+    } catch (error) {
+      const err = { message: (error as Error).message };
+      context.log.warn({ company: clock.companyId, work: name, err }, 'failed to handle a test clock; will retry');
     }
   }
 }
