@@ -25,7 +25,7 @@ import type { TenantQueue } from './records/tenant-queue.ts';
 import { emptyTrash, restorePendingReferences } from './records/trash.ts';
 import type { SearchIndexer } from './reports/search.ts';
 import type { Job } from './runner.ts';
-import { completePastBookings } from './scheduling/bookings.ts';
+import { completeBookingsOfClock, completePastBookings } from './scheduling/bookings.ts';
 import {
   type CalendarServices,
   lookAtCalendars,
@@ -76,7 +76,7 @@ const buildClockedJobs = ({ billing, messages, webhookSender }: BackgroundServic
   'change-sets': expireChangeSets,
   billing: (context) => runBilling(context, billing),
   sla: handleSlaClocks,
-  bookings: completePastBookings,
+  bookings: completeBookingsOfClock,
   'expiring-keys': announceExpiringKeys,
   messages: (context) => sendMessages(context, messages, ['email', 'sms', 'whatsapp']),
   'run-decisions': applyRunDecisions,

@@ -1,9 +1,10 @@
 // Handles what is due in test modes whose clock is ahead of the real time.
+import { holdClock } from '../../db/client/test-clocks.ts';
 import { type ClockedWork, type DueClock, findDueClocks } from '../../db/onboarding/test-clock.ts';
-import type { TenantJobContext } from '../runner.ts';
+import type { ClockContext, TenantJobContext } from '../runner.ts';
 
 /** The jobs that do the work, which see only the rows of one test mode. */
-export type ClockedJobs = Readonly<Record<ClockedWork, (context: TenantJobContext) => Promise<unknown>>>;
+export type ClockedJobs = Readonly<Record<ClockedWork, (context: ClockContext) => Promise<unknown>>>;
 
 /** Milliseconds for one kind of work of one clock. What is left has to wait for the other clocks. */
 const turnMs = 1000;
@@ -40,25 +41,41 @@ export function createClockRun(
 async function takeTurn(context: TenantJobContext, clock: DueClock, jobs: ClockedJobs): Promise<void> {
   for (const name of clock.work) {
     if (context.signal.aborted) return;
-    const signal = AbortSignal.any([context.signal, AbortSignal.timeout(turnMs)]);
+    const removed = new AbortController();
     try {
-      await jobs[name](buildClockContext({ ...context, signal }, clock));
+      await jobs[name](buildClockContext(context, clock, removed));
     } catch (error) {
+      if (removed.signal.aborted) return;
       const err = { message: (error as Error).message };
       context.log.warn({ company: clock.companyId, work: name, err }, 'failed to handle a test clock; will retry');
     }
   }
 }
 
-/** Returns a context at the time of a clock. Audit rows stay on the real time, as everywhere. */
-function buildClockContext(context: TenantJobContext, { companyId, aheadSeconds }: DueClock): TenantJobContext {
+/**
+ * Returns a context at the time of a clock. Audit rows stay on the real time, as everywhere. If the
+ * clock is removed, no further transaction begins, because rows that are due by it no longer are.
+ * @param removed aborted if the clock was removed
+ */
+function buildClockContext(
+  context: TenantJobContext,
+  { companyId, aheadSeconds }: DueClock,
+  removed: AbortController,
+): ClockContext {
   return {
     ...context,
     clockOf: companyId,
+    real: context,
+    signal: AbortSignal.any([context.signal, AbortSignal.timeout(turnMs), removed.signal]),
     now: () => new Date(context.now().getTime() + aheadSeconds * 1000),
     transaction: (scope, work) =>
-      context.transaction(scope, (sql, emit, audit) =>
-        work(sql, emit, (row) => audit({ ...row, occurredAt: context.now() })),
-      ),
+      context.transaction(scope, async (sql, emit, audit) => {
+        // It may have been removed and advanced again.
+        if ((await holdClock(sql, scope)) < aheadSeconds) {
+          removed.abort();
+          throw new Error('the test clock was removed');
+        }
+        return work(sql, emit, (row) => audit({ ...row, occurredAt: context.now() }));
+      }),
   };
 }
