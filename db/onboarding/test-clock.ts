@@ -39,7 +39,7 @@ export async function removeClock(sql: Sql, companyId: string, now: Date): Promi
       failing_since = least(failing_since, ${now}), warned_at = least(warned_at, ${now}), probing_since = least(probing_since, ${now})
     where company_id = ${companyId} and test_mode`;
   await sql`
-    update webhook_deliveries set next_attempt_at = least(next_attempt_at, ${now}), leased_until = null
+    update webhook_deliveries set next_attempt_at = least(next_attempt_at, ${now})
     where company_id = ${companyId} and test_mode and status in ('pending', 'retrying')`;
   return row.aheadSeconds;
 }
