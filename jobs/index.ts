@@ -4,6 +4,7 @@
 // work: a job finds due rows across tenants, and locks or leases them in a transaction of one
 // tenant. If a server crashes, its leased rows become due again.
 
+import type { ClockedWork } from '../db/onboarding/test-clock.ts';
 import { announceExpiringKeys } from './access/expiring-keys.ts';
 import type { WebhookSender } from './automation/webhook-sender.ts';
 import { runWorkforces, type WorkforceServices } from './automation/workforces.ts';
@@ -12,7 +13,7 @@ import { runCampaigns } from './messaging/campaigns.ts';
 import { deliverMails, type MailServices } from './messaging/mail.ts';
 import { type MessageServices, sendMessages } from './messaging/message-sending.ts';
 import { applyRunDecisions } from './messaging/run-decisions.ts';
-import { type ClockedJobs, runTestClocks } from './onboarding/test-clocks.ts';
+import { type ClockedJobs, createClockRun } from './onboarding/test-clocks.ts';
 import { expireChangeSets } from './records/change-sets.ts';
 import type { Exporter } from './records/exports.ts';
 import { type ImportServices, runImports } from './records/imports.ts';
@@ -24,7 +25,7 @@ import type { TenantQueue } from './records/tenant-queue.ts';
 import { emptyTrash, restorePendingReferences } from './records/trash.ts';
 import type { SearchIndexer } from './reports/search.ts';
 import type { Job } from './runner.ts';
-import { completePastBookings } from './scheduling/bookings.ts';
+import { completeBookingsOfClock, completePastBookings } from './scheduling/bookings.ts';
 import {
   type CalendarServices,
   lookAtCalendars,
@@ -75,7 +76,7 @@ const buildClockedJobs = ({ billing, messages, webhookSender }: BackgroundServic
   'change-sets': expireChangeSets,
   billing: (context) => runBilling(context, billing),
   sla: handleSlaClocks,
-  bookings: completePastBookings,
+  bookings: completeBookingsOfClock,
   'expiring-keys': announceExpiringKeys,
   messages: (context) => sendMessages(context, messages, ['email', 'sms', 'whatsapp']),
   'run-decisions': applyRunDecisions,
@@ -83,6 +84,36 @@ const buildClockedJobs = ({ billing, messages, webhookSender }: BackgroundServic
   trash: emptyTrash,
   webhooks: (context) => webhookSender.run(context),
 });
+
+/** The pool of each kind of this work: that of its job, so that test clocks delay only work of the same kind. */
+const clockedPools: Readonly<Record<ClockedWork, BackgroundPool>> = {
+  'change-sets': 'background',
+  billing: 'payments',
+  sla: 'background',
+  bookings: 'background',
+  'expiring-keys': 'background',
+  messages: 'messages',
+  'run-decisions': 'messages',
+  campaigns: 'background',
+  trash: 'background',
+  webhooks: 'webhooks',
+};
+
+/** Returns a job for each pool that handles what is due in test modes whose clock is ahead. */
+function buildTestClockJobs(): Job<BackgroundServices, BackgroundPool>[] {
+  const works = Object.keys(clockedPools) as ClockedWork[];
+  return [...Map.groupBy(works, (name) => clockedPools[name])].map(([pool, ofPool]) => {
+    const run = createClockRun(ofPool);
+    return {
+      name: 'test-clocks',
+      pool,
+      intervalMs: second,
+      batchSize: 100,
+      timeoutMs: 5 * second,
+      run: (context, services) => run(context, buildClockedJobs(services)),
+    };
+  });
+}
 
 /** Jobs that run once per server, in its first process. */
 export const backgroundJobs: readonly Job<BackgroundServices, BackgroundPool>[] = [
@@ -313,16 +344,9 @@ export const backgroundJobs: readonly Job<BackgroundServices, BackgroundPool>[] 
     timeoutMs: 3 * second,
     run: announceExpiringKeys,
   },
-  // Handles what is due in test modes whose clock is ahead of the real time, with the work of other
-  // jobs.
-  {
-    name: 'test-clocks',
-    pool: 'background',
-    intervalMs: second,
-    batchSize: 100,
-    timeoutMs: 5 * second,
-    run: (context, services) => runTestClocks(context, buildClockedJobs(services)),
-  },
+  // Handle what is due in test modes whose clock is ahead of the real time, with the work of other
+  // jobs. A batch consists of clocks, and of items of that work.
+  ...buildTestClockJobs(),
   // Deletes expired rows. A batch consists of the rows of one statement, few enough for its timeout
   // across any number of tenants.
   {

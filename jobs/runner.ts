@@ -71,7 +71,18 @@ export interface TenantJobContext extends JobContext {
    * @returns the result of the work after the commit
    */
   transaction<Result>(scope: TenantScope, work: TransactionWork<Result>): Promise<Result>;
+  /**
+   * In runs of a test clock: the context on the real time, for leases and for work that outlasts the
+   * run, because the clock can be advanced or removed meanwhile.
+   */
+  real?: TenantJobContext | undefined;
 }
+
+/** The context of a run that handles the test mode of one company by its clock. */
+export type ClockContext = TenantJobContext & { clockOf: string };
+
+/** Returns the context on the real time. */
+export const getRealContext = (context: TenantJobContext): TenantJobContext => context.real ?? context;
 
 /** Returns the time by which a run looks for due rows. */
 export const getDueTime = ({ now, clockOf }: JobContext): DueTime => ({ now: now(), clockOf });

@@ -48,11 +48,13 @@ export interface SendingWebhook {
 /**
  * Locks a subscription until the transaction ends; undefined if another sender has it, or if
  * nothing is due any longer.
+ * @param realNow for leases, which are on the real time also if the clock of test mode is ahead
  */
 export async function lockDueWebhook(
   sql: Sql,
   { companyId, testMode, id }: DueWebhook,
   now: Date,
+  realNow: Date,
 ): Promise<SendingWebhook | undefined> {
   const locked = sql<Omit<SendingWebhook, 'inFlight' | 'firstLeaseEnds'>[]>`
     select url, sealed_secret, sealed_previous_secret,
@@ -64,7 +66,7 @@ export async function lockDueWebhook(
   // Runs after the lock, so that it counts what the previous sender took.
   const counted = sql<Pick<SendingWebhook, 'inFlight' | 'firstLeaseEnds'>[]>`
     select count(*)::int as in_flight, min(leased_until) as first_lease_ends from webhook_deliveries
-    where company_id = ${companyId} and test_mode = ${testMode} and subscription_id = ${id} and leased_until > ${now}`.execute();
+    where company_id = ${companyId} and test_mode = ${testMode} and subscription_id = ${id} and leased_until > ${realNow}`.execute();
   const [[row], [underway]] = await Promise.all([locked, counted]);
   return row && { inFlight: 0, firstLeaseEnds: null, ...underway, ...row };
 }
@@ -84,6 +86,7 @@ export interface TakenDelivery {
 
 /** How long a delivery stays with its sender, and when it is due again if the sender dies. */
 export interface Claim {
+  /** On the real time, so that advancing the clock of test mode does not end the lease. */
   leasedUntil: Date;
   /**
    * When the next attempt is due, by the number of the attempt that is lost with the sender. Not
@@ -97,6 +100,7 @@ export interface Claim {
  * counts as failed: the next one follows the schedule, and after the last one the delivery has
  * failed. So a delivery that kills its sender does so at most as often as it has attempts.
  *
+ * @param realNow the real time, for leases
  * @returns the deliveries to send
  */
 export async function takeDeliveries(
@@ -105,12 +109,13 @@ export async function takeDeliveries(
   limit: number,
   { leasedUntil, retryAt }: Claim,
   now: Date,
+  realNow: Date,
 ): Promise<TakenDelivery[]> {
   const rows = await sql<(TakenDelivery & { status: DeliveryStatus })[]>`
     with due as materialized (
       select id from webhook_deliveries
       where company_id = ${companyId} and test_mode = ${testMode} and subscription_id = ${id}
-        and status in ('pending', 'retrying') and next_attempt_at <= ${now}
+        and status in ('pending', 'retrying') and next_attempt_at <= ${now} and (leased_until is null or leased_until <= ${realNow})
       order by next_attempt_at, id
       limit ${limit}
       for update skip locked

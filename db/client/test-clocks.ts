@@ -44,6 +44,17 @@ export async function findClockAhead(sql: Sql, { companyId, testMode }: TenantSc
   return clock?.aheadSeconds ?? 0;
 }
 
+/**
+ * Returns the same seconds, and keeps the clock until the transaction ends. It can be advanced
+ * meanwhile, but not be removed.
+ */
+export async function holdClock(sql: Sql, { companyId, testMode }: TenantScope): Promise<number> {
+  if (!testMode) return 0;
+  const [clock] = await sql<{ aheadSeconds: number }[]>`
+    select ahead_seconds from test_clocks where company_id = ${companyId} for key share`;
+  return clock?.aheadSeconds ?? 0;
+}
+
 /** Returns the time now by the clock of a tenant. */
 export async function readTenantTime(sql: Sql, scope: TenantScope): Promise<Date> {
   const ahead = await findClockAhead(sql, scope);

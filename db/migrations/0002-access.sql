@@ -213,17 +213,23 @@ create policy removed on audit_logs_other for delete to crm_platform using (true
 create policy swept on audit_logs_other for select to crm_platform using (true);
 grant select (company_id, id, occurred_at), delete on audit_logs_other to crm_platform;
 
--- Creates the partitions of this month and the next. Called at every start and daily.
+-- Creates the partitions of a month and the next. Called at every start and by the sweeps. A month whose first rows are
+-- already in audit_logs_other stays there, so that such rows stop neither a start nor the sweeps.
 create function make_audit_partitions(day date) returns void language plpgsql security definer set search_path = public as $$
 declare
   month date;
+  name text;
 begin
   foreach month in array array[date_trunc('month', day)::date, (date_trunc('month', day) + interval '1 month')::date] loop
-    if to_regclass('audit_logs_' || to_char(month, 'YYYY_MM')) is null then
-      execute format('create table %I partition of audit_logs for values from (%L) to (%L)',
-        'audit_logs_' || to_char(month, 'YYYY_MM'), month, (month + interval '1 month')::date);
-      execute format('alter table %I enable row level security', 'audit_logs_' || to_char(month, 'YYYY_MM'));
-      execute format('alter table %I force row level security', 'audit_logs_' || to_char(month, 'YYYY_MM'));
+    name := 'audit_logs_' || to_char(month, 'YYYY_MM');
+    if to_regclass(name) is null then
+      begin
+        execute format('create table %I partition of audit_logs for values from (%L) to (%L)',
+          name, month, (month + interval '1 month')::date);
+        execute format('alter table %I enable row level security, force row level security', name);
+      exception when check_violation or duplicate_table then
+        null;
+      end;
     end if;
   end loop;
 end $$;

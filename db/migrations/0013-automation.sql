@@ -72,7 +72,7 @@ create table webhook_deliveries (
   max_attempts int not null,
   -- When the next attempt is due. Of a delivery in flight: when its sender is considered dead.
   next_attempt_at timestamptz(3),
-  -- Until when one sender has it.
+  -- Until when one sender has it, on the real time.
   leased_until timestamptz(3),
   last_response_code int,
   last_response_snippet text,

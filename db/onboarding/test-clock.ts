@@ -39,7 +39,7 @@ export async function removeClock(sql: Sql, companyId: string, now: Date): Promi
       failing_since = least(failing_since, ${now}), warned_at = least(warned_at, ${now}), probing_since = least(probing_since, ${now})
     where company_id = ${companyId} and test_mode`;
   await sql`
-    update webhook_deliveries set next_attempt_at = least(next_attempt_at, ${now}), leased_until = null
+    update webhook_deliveries set next_attempt_at = least(next_attempt_at, ${now})
     where company_id = ${companyId} and test_mode and status in ('pending', 'retrying')`;
   return row.aheadSeconds;
 }
@@ -79,7 +79,8 @@ function selectDueWork(sql: Sql, company: Fragment, now: Fragment): Record<Clock
       select from api_keys t
       where t.company_id = ${company} and t.environment = 'test' and t.revoked_at is null and t.expires_at > ${now}
         and t.expires_at <= ${now} + interval '7 days' and t.expiry_notified_for is distinct from t.expires_at)`,
-    messages: dueIn('message_drafts', sql`t.due_at <= ${now}`),
+    // The index of due drafts has their channel before their time.
+    messages: dueIn('message_drafts', sql`t.channel = any('{email,sms,whatsapp}') and t.due_at <= ${now}`),
     'run-decisions': dueIn('campaign_runs', sql`t.decision_due_at <= ${now}`),
     campaigns: dueIn('campaigns', sql`t.due_at <= ${now}`),
     trash: dueIn('deleted_records', sql`t.purge_at <= ${now} and not t.is_restored`),
@@ -93,19 +94,31 @@ export interface DueClock {
   work: ClockedWork[];
 }
 
-/** Finds clocks that are ahead and by which work is due, for the platform role. */
-export async function findDueClocks(sql: Sql, now: Date): Promise<DueClock[]> {
+/**
+ * Returns a page of clocks by the ids of their companies, each with its due work, for the platform
+ * role. Clocks without due work are included, so that the last one tells where the next page begins.
+ * @param works the kinds of work to look for
+ * @param after the company of the last clock of the previous page; undefined for the first page
+ */
+export async function findDueClocks(
+  sql: Sql,
+  works: readonly ClockedWork[],
+  after: string | undefined,
+  limit: number,
+  now: Date,
+): Promise<DueClock[]> {
   const time = sql`(${now}::timestamptz + c.ahead_seconds * interval '1 second')`;
-  const work = Object.entries(selectDueWork(sql, sql`c.company_id`, time)).map(
-    ([name, condition]) => sql`case when ${condition} then ${name} end`,
-  );
+  const conditions = selectDueWork(sql, sql`c.company_id`, time);
+  const work = works.map((name) => sql`case when ${conditions[name]} then ${name} end`);
   return sql<DueClock[]>`
-    select company_id, ahead_seconds, work
+    select company_id, ahead_seconds, array_remove(array[${joinFragments(sql, work, sql`, `)}]::text[], null) as work
     from (
-      select c.company_id, c.ahead_seconds, array_remove(array[${joinFragments(sql, work, sql`, `)}]::text[], null) as work
-      from test_clocks c
-    ) clocks
-    where work <> '{}'`;
+      select company_id, ahead_seconds from test_clocks
+      ${after === undefined ? sql`` : sql`where company_id > ${after}`}
+      order by company_id
+      limit ${limit}
+    ) c
+    order by company_id`;
 }
 
 /** Returns true if work of the company's test mode is due at a time of its clock. */

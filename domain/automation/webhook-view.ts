@@ -24,9 +24,13 @@ export interface StoredDelivery {
   completedAt: Date | null;
 }
 
-/** The time of the next attempt is unknown while an attempt is under way. */
-export function toDeliveryResponse(row: StoredDelivery, now: Date) {
-  const isUnderway = row.leasedUntil !== null && row.leasedUntil > now;
+/**
+ * Returns a delivery for a response. The time of the next attempt is unknown while an attempt is
+ * under way.
+ * @param realNow the real time, which leases are on
+ */
+export function toDeliveryResponse(row: StoredDelivery, realNow: Date) {
+  const isUnderway = row.leasedUntil !== null && row.leasedUntil > realNow;
   return {
     id: row.id,
     subscription_id: row.subscriptionId,

@@ -13,7 +13,7 @@ const maxRecovered = 10_000;
 const maxReplayed = 1000;
 
 export const listWebhookDeliveries: Handler<'listWebhookDeliveries'> = async (call) => {
-  const { caller, now } = call;
+  const { caller } = call;
   const { path, query } = call.request;
   const { sql } = call.db;
   const { status, event, from, to } = query;
@@ -31,16 +31,16 @@ export const listWebhookDeliveries: Handler<'listWebhookDeliveries'> = async (ca
     !(await db.hasDeliveries(sql, caller, path.id))
   )
     throw notFound();
-  return { status: 200, data: { deliveries: rows.map((row) => toDeliveryResponse(row, now)), ...rest } };
+  return { status: 200, data: { deliveries: rows.map((row) => toDeliveryResponse(row, call.arrivedAt)), ...rest } };
 };
 
 export const getWebhookDelivery: Handler<'getWebhookDelivery'> = async (call) => {
-  const { caller, now } = call;
+  const { caller, arrivedAt } = call;
   const { path } = call.request;
   const { sql } = call.db;
   const row = orNotFound(await db.findDelivery(sql, caller, path.deliveryId));
   if (row.subscriptionId !== path.id) throw notFound();
-  return { status: 200, data: { delivery: { ...toDeliveryResponse(row, now), request_body: row.body } } };
+  return { status: 200, data: { delivery: { ...toDeliveryResponse(row, arrivedAt), request_body: row.body } } };
 };
 
 export const replayWebhookDelivery: Handler<'replayWebhookDelivery'> = async (call) => {

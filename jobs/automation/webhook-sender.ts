@@ -4,6 +4,7 @@ import * as db from '../../db/automation/webhook-sending.ts';
 import { removeWebhook } from '../../db/automation/webhooks.ts';
 import { type AuditRow, buildSystemAuditRow, type EventRow } from '../../db/client/change-log.ts';
 import type { Sql } from '../../db/client/pool.ts';
+import { holdClock } from '../../db/client/test-clocks.ts';
 import { insertMail } from '../../db/messaging/mails.ts';
 import { findAdmins } from '../../db/people/users.ts';
 import {
@@ -23,7 +24,7 @@ import { toEventId } from '../../domain/automation/webhook-bodies.ts';
 import type { OutgoingClient } from '../../runtime/outbound/client.ts';
 import { type PostOutcome, postSigned } from '../../runtime/outbound/signed-posts.ts';
 import type { LoadShedder } from '../load-shedder.ts';
-import { getDueTime, type TenantJobContext } from '../runner.ts';
+import { getDueTime, getRealContext, type TenantJobContext } from '../runner.ts';
 
 export interface WebhookSenderServices {
   client: OutgoingClient;
@@ -145,7 +146,8 @@ export class WebhookSender {
       const isUnderLoad = await this.#services.loadShedder.waitForTurn(signal);
       const most = isUnderLoad ? Math.min(share - own, smallBatch) : share - own;
       if (signal.aborted) return false;
-      const taken = await transaction(webhook, (sql) => this.#take(sql, webhook, most, now()));
+      const realNow = getRealContext(context).now;
+      const taken = await transaction(webhook, (sql) => this.#take(sql, webhook, most, now(), realNow()));
       for (const delivery of taken.deliveries) this.#begin(context, webhook, taken.subscription, delivery);
       return taken.deliveries.length > 0 || taken.isProgress;
     } catch (error) {
@@ -154,8 +156,9 @@ export class WebhookSender {
     }
   }
 
-  async #take(sql: Sql, webhook: db.DueWebhook, most: number, now: Date) {
-    const subscription = await db.lockDueWebhook(sql, webhook, now);
+  /** @param realNow the real time, which leases are on */
+  async #take(sql: Sql, webhook: db.DueWebhook, most: number, now: Date, realNow: Date) {
+    const subscription = await db.lockDueWebhook(sql, webhook, now, realNow);
     if (!subscription) return { deliveries: [], subscription, isProgress: false };
     if (subscription.isDeleted) {
       this.#prompt.delete(webhook.id);
@@ -171,15 +174,16 @@ export class WebhookSender {
     const limit = selectRate(consecutiveFailures);
     const { free, until } = computeAllowance(limit, recentAttempts, inFlight, now);
     const count = Math.max(Math.min(free, most), 0);
-    const leasedUntil = new Date(now.getTime() + leaseMs);
+    const leasedUntil = new Date(realNow.getTime() + leaseMs);
     const claim = { leasedUntil, retryAt: computeRetriesAfterLoss(webhook.testMode, now) };
-    const deliveries = count > 0 ? await db.takeDeliveries(sql, webhook, count, claim, now) : [];
+    const deliveries = count > 0 ? await db.takeDeliveries(sql, webhook, count, claim, now, realNow) : [];
     const attempts = addAttempts(recentAttempts, deliveries.length, now);
     const after = computeAllowance(limit, attempts, inFlight + deliveries.length, now);
     const isFull = after.free === 0;
     // If the subscription is at its limit, the next ended attempt triggers another pass. Otherwise
     // the first lease to expire does.
-    const notBefore = after.until ?? until ?? (isFull ? (firstLeaseEnds ?? leasedUntil) : null);
+    const leaseLeft = (firstLeaseEnds ?? leasedUntil).getTime() - realNow.getTime();
+    const notBefore = after.until ?? until ?? (isFull ? new Date(now.getTime() + leaseLeft) : null);
     await db.noteLook(sql, webhook, { recentAttempts: attempts, notBefore }, now);
     return { deliveries, subscription, isProgress: false };
   }
@@ -233,7 +237,8 @@ export class WebhookSender {
     });
     if (outcome.durationMs < promptMs) this.#prompt.add(webhook.id);
     else this.#prompt.delete(webhook.id);
-    await this.#noteTogether(context, webhook, { delivery, outcome: { ...outcome, startedAt } });
+    // The clock of test mode may have been advanced or removed during the attempt.
+    await this.#noteTogether(getRealContext(context), webhook, { delivery, outcome: { ...outcome, startedAt } });
     const kind = outcome.error === 'blocked_address' ? 'blocked' : 'failed';
     onAttempt?.(outcome.error === null ? 'succeeded' : kind);
   }
@@ -274,7 +279,8 @@ export class WebhookSender {
     ended: readonly EndedAttempt[],
     changeLog: ChangeLog,
   ): Promise<void> {
-    const now = context.now();
+    const ahead = await holdClock(sql, webhook);
+    const now = new Date(context.now().getTime() + ahead * 1000);
     const results = ended.map((attempt) => this.#toOutcome(attempt, webhook.testMode, now));
     // The subscription is locked first, in the same order as everywhere, to avoid deadlocks.
     const before = await db.lockHealth(sql, webhook);
@@ -354,7 +360,9 @@ function judge(
 ): { health: Health; consequence: Consequence } {
   // A receiver that responds is reachable, even if it rejects this delivery.
   if (status === 'succeeded' || status === 'cancelled') return { health: healthy, consequence: 'none' };
-  return applyFailure(before, { startedAt, isExhausted: status === 'failed' }, now);
+  // It began in the future if the clock of test mode was removed meanwhile.
+  const begin = startedAt < now ? startedAt : now;
+  return applyFailure(before, { startedAt: begin, isExhausted: status === 'failed' }, now);
 }
 
 interface ChangeLog {

@@ -24,25 +24,29 @@ import { type SweptFiles, sweepFiles, sweepUploads } from '../records/stored-fil
 import type { JobContext } from '../runner.ts';
 
 /**
- * Creates the next partitions of the request log. Requests of days without one go to the default
- * partition. After a pause of several days that partition can be too large to create others in time.
- * This must not stop the sweeps, which empty it.
+ * Creates the next partitions of a log. Rows without one go to the default partition. After a pause,
+ * that partition can be too large to create others in time. This must not stop the sweeps, which
+ * empty it.
  */
-async function createRequestPartitions({ platform, log }: JobContext): Promise<void> {
+async function createPartitions({ platform, log }: JobContext, name: 'audit log' | 'request log'): Promise<void> {
   await platform
-    .use((sql) => sql`select make_request_partitions(current_date)`)
+    .use((sql) =>
+      name === 'audit log'
+        ? sql`select make_audit_partitions(current_date)`
+        : sql`select make_request_partitions(current_date)`,
+    )
     .catch((error: unknown) =>
-      log.warn({ err: { message: String(error) } }, 'partitions of the request log were not created'),
+      log.error({ err: { message: String(error) } }, `partitions of the ${name} were not created`),
     );
 }
 
 /** Deletes expired rows. A started sweep always completes. */
 export async function sweepAll(context: JobContext, files: SweptFiles): Promise<void> {
   const { platform, log, now } = context;
-  await platform.use((sql) => sql`select make_audit_partitions(current_date)`);
+  await createPartitions(context, 'audit log');
   const months = await platform.use((sql) => dropAuditMonths(sql, now()));
   const days = await platform.use((sql) => dropRequestDays(sql, now()));
-  await createRequestPartitions(context);
+  await createPartitions(context, 'request log');
   const removed = {
     answers: await removeAll(context, sweep),
     blocks: await removeAll(context, sweepLeases),

@@ -166,6 +166,22 @@ describe('months beyond the retention', () => {
     expect(await months()).toEqual([]);
   });
 
+  test('keep their rows without a partition if they have one before it is created', async () => {
+    const { companyId } = await newTenant();
+    const sql = database();
+    await sql`
+      insert into audit_logs (company_id, id, occurred_at, actor_kind, actor_id, request_id, ip, action, test_mode)
+      values (${companyId}, gen_random_uuid(), '2022-04-30', 'system', 'x', gen_random_uuid(), '::1', 'early', false)`;
+    await sql`select make_audit_partitions('2022-04-10')`;
+    const made = await sql`select relname from pg_class where relname like 'audit_logs_2022_%' and relkind = 'r'`;
+    expect(made.map(({ relname }) => relname)).toEqual(['audit_logs_2022_05']);
+    const [row] =
+      await sql`select tableoid::regclass::text as name from audit_logs where company_id = ${companyId} and action = 'early'`;
+    expect(row).toEqual({ name: 'audit_logs_other' });
+    await sql`delete from audit_logs_other where company_id = ${companyId} and action = 'early'`;
+    await sql`drop table audit_logs_2022_05`;
+  });
+
   test('deletes rows of a month without a partition one by one after their retention', async () => {
     const { companyId } = await newTenant();
     const now = new Date();

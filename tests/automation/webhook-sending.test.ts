@@ -477,7 +477,7 @@ describe('a crashed sender', () => {
     const { tenant, receiver, id } = await subscribed();
     await world.addEvents(tenant, 'live');
     const scope = { companyId: tenant.companyId, testMode: false, id };
-    expect(await takeDeliveries(rowDatabase(), scope, 10, claim(), world.now)).toHaveLength(1);
+    expect(await takeDeliveries(rowDatabase(), scope, 10, claim(), world.now, world.now)).toHaveLength(1);
     world.later(30 * second - 1);
     await world.send();
     expect(receiver.requests).toHaveLength(0);
@@ -491,7 +491,7 @@ describe('a crashed sender', () => {
     await world.addEvents(tenant, 'live', 15);
     const scope = { companyId: tenant.companyId, testMode: false, id };
     const taken = claim();
-    expect(await takeDeliveries(rowDatabase(), scope, 10, taken, world.now)).toHaveLength(10);
+    expect(await takeDeliveries(rowDatabase(), scope, 10, taken, world.now, world.now)).toHaveLength(10);
     world.later(20 * second);
     await world.send();
     expect((await readWebhook(id)).due_at).toEqual(taken.leasedUntil);
@@ -514,7 +514,7 @@ describe('a crashed sender', () => {
         world.now = next.next_attempt_at;
         // Each attempt starts and its outcome is never recorded.
         const retryAt = computeRetriesAfterLoss(scope.testMode, world.now);
-        const taken = await takeDeliveries(rowDatabase(), scope, 10, { ...claim(), retryAt }, world.now);
+        const taken = await takeDeliveries(rowDatabase(), scope, 10, { ...claim(), retryAt }, world.now, world.now);
         if (taken.length > 0) began.push(world.now.getTime() - start);
       }
       expect(began).toHaveLength(most);

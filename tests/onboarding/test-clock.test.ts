@@ -1,4 +1,5 @@
 // The clock of test mode: everything that depends on time follows it, and live mode does not.
+import type { ServerResponse } from 'node:http';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { storedSubscription, subscribed } from '../support/billing.ts';
 import { proposeAccount } from '../support/change-sets.ts';
@@ -132,8 +133,16 @@ describe('the clock', () => {
     const { id } = await createRecord(own.testKey, 'leads', lead());
     await createRecords(own.testKey, 'leads', [lead()]);
     await resetClock(own.testKey);
+    // The times of the record itself stay in the future, and those of its changes follow them.
+    for (const first_name of ['Ada', 'Bea', 'Cleo'])
+      await expectStatus(200, 'PATCH', recordsPath('leads', id), { key: own.testKey, body: { first_name } });
+    isAhead((await readRecord(own.testKey, 'leads', id)).updated_at, day);
     const rows = await database()`
-      select action, record_id, metadata, occurred_at from audit_logs where company_id = ${own.companyId} and test_mode order by occurred_at`;
+      select action, record_id, metadata, occurred_at, changes from audit_logs where company_id = ${own.companyId} and test_mode order by occurred_at, id`;
+    const names = rows.flatMap(({ record_id, changes }) =>
+      record_id === id && changes?.first_name?.to ? [changes.first_name.to] : [],
+    );
+    expect(names.slice(-3)).toEqual(['Ada', 'Bea', 'Cleo']);
     expect(rows.map(({ action }) => action)).toEqual(
       expect.arrayContaining(['test_clock.advance', 'test_clock.reset']),
     );
@@ -372,13 +381,52 @@ describe('webhooks of test mode', () => {
     await vi.waitFor(() => expect(receiver.requests.length).toBe(before + 2), soon);
   });
 
+  test('are sent once if the clock is advanced or reset during an attempt', async () => {
+    const own = await newTenant();
+    const { testKey: key } = own;
+    const held: ServerResponse[] = [];
+    receiver.behave = ({ path: to }, response) => void (to === '/hook/slow' ? held.push(response) : response.end());
+    const sentTo = (to: string) => receiver.requests.filter(({ path: each }) => each === to);
+    const subscribe = async (to: string): Promise<string> => {
+      const body = { url: `${receiver.url}/${to}`, events: ['record.created'] };
+      return (await expectStatus(201, 'POST', '/v1/webhooks', { key, body })).body.data.subscription.id;
+    };
+    const slow = await subscribe('slow');
+    await subscribe('prompt');
+    const steps = [async () => {}, () => advance(key, hour), () => resetClock(key)];
+    for (const [index, step] of steps.entries()) {
+      await step();
+      await createRecord(key, 'leads', lead());
+      // The sender has processed what is due after the step.
+      await vi.waitFor(() => expect(sentTo('/hook/prompt')).toHaveLength(index + 1), soon);
+      await vi.waitFor(() => expect(held.length).toBeGreaterThan(index), soon);
+    }
+    for (const response of held) response.end();
+    receiver.behave = (_, response) => void response.end();
+    await vi.waitFor(async () => {
+      const { body } = await expectStatus(200, 'GET', `/v1/webhooks/${slow}/deliveries`, { key });
+      expect(body.data.deliveries).toEqual(
+        steps.map(() => expect.objectContaining({ status: 'succeeded', attempts: 1 })),
+      );
+    }, soon);
+    const ids = sentTo('/hook/slow').map(({ headers }) => headers['service-delivery-id']);
+    expect(new Set(ids).size).toBe(ids.length);
+  });
+
   test('wait for their retry if only the clock of another workspace is advanced', async () => {
     const own = await newTenant();
     const at = new Date(Date.now() + hour * 1000);
     const { id } = await newWebhook(own, 'test', { due_at: at, url: receiver.url });
-    await advanceAndWait((await newTenant()).testKey, day);
-    const [row] = await database()`select due_at from webhook_subscriptions where id = ${id}`;
-    expect(row?.due_at).toEqual(at);
+    // A webhook of the other workspace, which is due at the same time and is processed.
+    const other = await newTenant();
+    const processed = await newWebhook(other, 'test', { due_at: at, url: receiver.url });
+    await advance(other.testKey, day);
+    const readDueTime = async (webhook: string) => {
+      const [row] = await database()`select due_at from webhook_subscriptions where id = ${webhook}`;
+      return row?.due_at;
+    };
+    await vi.waitFor(async () => expect(await readDueTime(processed.id)).toBeNull(), soon);
+    expect(await readDueTime(id)).toEqual(at);
   });
 });
 
