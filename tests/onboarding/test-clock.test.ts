@@ -41,6 +41,22 @@ const findEvents = async ({ companyId }: Tenant, event: string): Promise<Json[]>
   ...(await database()`select * from ${recordedEvents(database())} where company_id = ${companyId} and event = ${event}`),
 ];
 
+/**
+ * Imports an account in test mode, and waits for its end. The import itself is on the real time.
+ * @returns its id
+ */
+async function importAccount(key: string, name: string): Promise<string> {
+  const { body } = await expectStatus(201, 'POST', '/v1/imports', { key, body: { object: 'accounts' } });
+  const { id, created_at } = body.data.import;
+  isAhead(created_at, 0);
+  const part = { rawBody: Buffer.from(`name\n${name}\n`), headers: { 'content-type': 'text/csv' } };
+  await expectStatus(200, 'POST', `/v1/imports/${id}/parts?number=1`, { key, ...part });
+  await expectStatus(202, 'POST', `/v1/imports/${id}/start`, { key });
+  const status = async () => (await expectStatus(200, 'GET', `/v1/imports/${id}`, { key })).body.data.import.status;
+  await vi.waitFor(async () => expect(await status()).toBe('completed'), soon);
+  return id;
+}
+
 let tenant: Tenant;
 
 beforeAll(async () => {
@@ -187,19 +203,7 @@ describe('data of test mode', () => {
     const { testKey: key } = await newTenant();
     await advance(key, 40 * day);
     const name = `Imported ${Math.random()}`;
-    const { body } = await expectStatus(201, 'POST', '/v1/imports', { key, body: { object: 'accounts' } });
-    const { id, created_at } = body.data.import;
-    isAhead(created_at, 0);
-    const part = { rawBody: Buffer.from(`name\n${name}\n`), headers: { 'content-type': 'text/csv' } };
-    await expectStatus(200, 'POST', `/v1/imports/${id}/parts?number=1`, { key, ...part });
-    await expectStatus(202, 'POST', `/v1/imports/${id}/start`, { key });
-    await vi.waitFor(
-      async () =>
-        expect((await expectStatus(200, 'GET', `/v1/imports/${id}`, { key })).body.data.import.status).toBe(
-          'completed',
-        ),
-      soon,
-    );
+    await importAccount(key, name);
     const [row] = await database()`select created_at from accounts where name = ${name} and test_mode`;
     isAhead(row?.created_at, 40 * day);
   });
@@ -370,6 +374,28 @@ describe('webhooks of test mode', () => {
     const before = receiver.requests.length;
     await createRecord(key, 'leads', lead());
     await vi.waitFor(() => expect(receiver.requests.length).toBe(before + 2), soon);
+  });
+
+  test('receive events of imports if they were created at a time of the clock', async () => {
+    const own = await newTenant();
+    const { testKey: key } = own;
+    await advance(key, 40 * day);
+    receiver.behave = (_, response) => void response.end('ok');
+    const body = { url: receiver.url, events: ['import.completed', 'import.undone'] };
+    const { subscription } = (await expectStatus(201, 'POST', '/v1/webhooks', { key, body })).body.data;
+    const events = async (): Promise<string[]> =>
+      (await expectStatus(200, 'GET', `/v1/webhooks/${subscription.id}/deliveries`, { key })).body.data.deliveries.map(
+        (each: Json) => each.event,
+      );
+    const id = await importAccount(key, `Imported ${Math.random()}`);
+    await vi.waitFor(async () => expect(await events()).toEqual(['import.completed']), soon);
+    await expectStatus(202, 'POST', `/v1/imports/${id}/undo`, { key });
+    await vi.waitFor(async () => expect(await events()).toContain('import.undone'), soon);
+    for (const name of ['import.completed', 'import.undone']) {
+      const [event] = await findEvents(own, name);
+      isAhead(event?.occurred_at, 40 * day);
+      expect(event?.data.occurred_at).toBe(event?.occurred_at.toISOString());
+    }
   });
 
   test('wait for their retry if only the clock of another workspace is advanced', async () => {
