@@ -340,7 +340,7 @@ export async function submitOperation(
     if (isScheduled(change)) {
       if (!isDue(change, subscription, now)) return { kind: 'closed' };
     } else {
-      if ('checkout_session' in change && !(await isCheckoutOpen(sql, scope, change.checkout_session, now)))
+      if ('checkout_session' in change && !(await isCheckoutOpen(sql, scope, change.checkout_session)))
         return { kind: 'closed' };
       const refusal = await findChangeRejection(sql, scope, change, subscription, now);
       if (refusal) return { kind: 'refused', refusal };
@@ -403,10 +403,13 @@ function isDue({ action }: Change, subscription: Subscription, now: Date): boole
   return next?.kind === 'operation' && next.action === action;
 }
 
-/** Also checked under the lock, so that a page submitted twice pays once. */
-async function isCheckoutOpen(sql: Sql, scope: TenantScope, id: string, now: Date): Promise<boolean> {
+/**
+ * Also checked under the lock, so that a page submitted twice pays once. The page has checked the
+ * expiry, which is on the real time.
+ */
+async function isCheckoutOpen(sql: Sql, scope: TenantScope, id: string): Promise<boolean> {
   const session = await findCheckout(sql, scope, id);
-  return session !== undefined && session.completedAt === null && session.expiresAt > now;
+  return session !== undefined && session.completedAt === null;
 }
 
 function auditRow(
