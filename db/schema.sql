@@ -281,6 +281,7 @@ create table api_keys (
   revoked_by text,
   revoke_reason text,
   is_legacy boolean not null default false,
+  is_replaced boolean not null default false,
   expiry_notified_for timestamptz(3),
   primary key (company_id, id),
   unique (company_id, key_hash)

@@ -147,6 +147,19 @@ export async function updateApiKey(
     where company_id = ${companyId} and id = ${id}`;
 }
 
+/** Lets a key that is replaced by another expire after an overlap. */
+export async function endReplacedKey(
+  sql: Sql,
+  companyId: string,
+  id: string,
+  expiresAt: Date,
+  now: Date,
+): Promise<void> {
+  await sql`
+    update api_keys set expires_at = ${expiresAt}, is_replaced = true, updated_at = ${now}
+    where company_id = ${companyId} and id = ${id}`;
+}
+
 /**
  * Revokes a key.
  * @returns false if it was already revoked, or does not exist

@@ -164,7 +164,7 @@ export const rotateApiKey: Handler<'rotateApiKey'> = async (call) => {
   }
   const end = new Date(readKeyTime(call, row.environment).getTime() + (body?.overlap_hours ?? 24) * hourMilliseconds);
   const expiresAt = row.expiresAt && row.expiresAt < end ? row.expiresAt : end;
-  await db.updateApiKey(sql, caller.companyId, row.id, { ...row, expiresAt }, now);
+  await db.endReplacedKey(sql, caller.companyId, row.id, expiresAt, now);
   await assertBelowLimit(call);
   const made = newApiKey(row.environment);
   const key = { ...row, id: uuidv7(), prefix: made.prefix, last4: made.last4, ...createdBy(caller, now) };

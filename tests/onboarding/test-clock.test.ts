@@ -1,4 +1,5 @@
 // The clock of test mode: everything that depends on time follows it, and live mode does not.
+import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { storedSubscription, subscribed } from '../support/billing.ts';
 import { proposeAccount } from '../support/change-sets.ts';
@@ -10,7 +11,7 @@ import { createRecord, createRecords, lead, readRecord, recordsPath, walk } from
 import { sharedToken } from '../support/requests.ts';
 import { book, hold, newPool, search } from '../support/scheduling.ts';
 import { database, newKey, newTenant, newUser, type Tenant } from '../support/tenants.ts';
-import { newWebhook } from '../support/webhooks.ts';
+import { newDelivery, newWebhook } from '../support/webhooks.ts';
 
 const path = '/v1/test-mode/clock';
 const hour = 3600;
@@ -409,18 +410,89 @@ describe('webhooks of test mode', () => {
 });
 
 describe('the end of the clock', () => {
+  const findResets = (companyId: string) => database()`
+    select from audit_logs where company_id = ${companyId} and test_mode and action = 'test_clock.reset'`;
+
   test('keeps all data with its times, and can be repeated', async () => {
-    const { testKey: key } = await newTenant();
+    const { testKey: key, companyId } = await newTenant();
     await advance(key, day);
     const { id } = await createRecord(key, 'leads', lead());
     expect(await resetClock(key)).toMatchObject({ offset_seconds: 0 });
     expect(await resetClock(key)).toMatchObject({ offset_seconds: 0 });
+    expect(await findResets(companyId)).toHaveLength(1);
     isAhead((await getClock(key)).now, 0);
     isAhead((await readRecord(key, 'leads', id)).created_at, day);
   });
 
+  test('continues what was begun: deliveries, approved messages and campaigns', async () => {
+    const own = await newTenant();
+    const { testKey: key, companyId } = own;
+    await advance(key, 400 * day);
+    const sql = database();
+    const later = new Date(Date.now() + (400 * day + hour) * 1000);
+    // Disabled, so that no sender takes the delivery.
+    const { id: webhook } = await newWebhook(own, 'test', { disabled_at: new Date(), disabled_reason: 'manual' });
+    const waiting = { status: 'retrying', next_attempt_at: later, completed_at: null };
+    const delivery = await newDelivery(own, 'test', webhook, waiting);
+    const [draft, running, scheduled] = [randomUUID(), randomUUID(), randomUUID()];
+    await sql`
+      insert into message_drafts (company_id, test_mode, id, channel, status, recipient, body, due_at, created_by_kind, created_by_id, created_at,
+        updated_at)
+      values (${companyId}, true, ${draft}, 'sms', 'approved', '+15555550100', 'Hi', ${later}, 'api_key', 'x', now(), now())`;
+    for (const [id, status] of [
+      [running, 'running'],
+      [scheduled, 'scheduled'],
+    ] as const)
+      await sql`
+        insert into campaigns (company_id, test_mode, id, name, object, channels, status, due_at, created_by_kind, created_by_id, created_at,
+          updated_at)
+        values (${companyId}, true, ${id}, 'C', 'leads', '[]', ${status}, ${later}, 'api_key', 'x', now(), now())`;
+    await resetClock(key);
+    /** Jobs may have taken it already. */
+    const isDue = async (table: string, column: string, id: string): Promise<boolean> => {
+      const [row] =
+        await sql`select coalesce(${sql(column)} <= now(), true) as is_due from ${sql(table)} where id = ${id}`;
+      return row?.is_due;
+    };
+    expect(await isDue('webhook_deliveries', 'next_attempt_at', delivery)).toBe(true);
+    expect(await isDue('message_drafts', 'due_at', draft)).toBe(true);
+    expect(await isDue('campaigns', 'due_at', running)).toBe(true);
+    expect(await isDue('campaigns', 'due_at', scheduled)).toBe(false);
+  });
+
+  test('ends the overlap of rotated keys and secrets after the time that it had left', async () => {
+    const own = await newTenant();
+    const { testKey: key } = own;
+    await advance(key, 40 * day);
+    const rotated = await newKey(own, { environment: 'test' });
+    const unlimited = new Date(Date.now() + 300 * day * 1000);
+    const other = await newKey(own, { environment: 'test', expiresAt: unlimited });
+    const token = await sharedToken(own);
+    const { api_keys } = (await expectStatus(200, 'GET', '/v1/api-keys', { token })).body.data;
+    const find = (of: string): Json => api_keys.find((each: Json) => of.endsWith(each.last4));
+    await expectStatus(201, 'POST', `/v1/api-keys/${find(rotated).id}/rotate`, { token });
+    const { subscription } = (
+      await expectStatus(201, 'POST', '/v1/webhooks', {
+        key,
+        body: { url: 'https://hooks.example.com/crm', events: ['record.created'] },
+      })
+    ).body.data;
+    const path = `/v1/webhooks/${subscription.id}/rotate-secret`;
+    const { previous_secret_expires_at } = (await expectStatus(200, 'POST', path, { key })).body.data;
+    isAhead(previous_secret_expires_at, 41 * day);
+    const readExpiry = async (of: string): Promise<string> =>
+      (await expectStatus(200, 'GET', `/v1/api-keys/${find(of).id}`, { token })).body.data.api_key.expires_at;
+    isAhead(await readExpiry(rotated), 41 * day);
+    await resetClock(key);
+    isAhead(await readExpiry(rotated), day);
+    expect(await readExpiry(other)).toBe(unlimited.toISOString());
+    const [row] = await database()`
+      select previous_secret_expires_at as until from webhook_subscriptions where id = ${subscription.id}`;
+    isAhead(row?.until, day);
+  });
+
   test('comes with the reset of all test data, but not with that of some objects', async () => {
-    const { testKey: key } = await newTenant();
+    const { testKey: key, companyId } = await newTenant();
     await advance(key, day);
     await createRecord(key, 'leads', lead());
     await expectStatus(200, 'POST', '/v1/test-mode/reset', { key, body: { objects: ['tasks'] } });
@@ -429,5 +501,6 @@ describe('the end of the clock', () => {
     expect(deleted).toMatchObject({ leads: 1 });
     expect(await getClock(key)).toMatchObject({ offset_seconds: 0, status: 'ready' });
     expect((await readFeed(key)).changes).toEqual([]);
+    expect(await findResets(companyId)).toHaveLength(1);
   });
 });

@@ -7469,8 +7469,10 @@ export interface paths {
          * Return test mode to the real time
          * @description Sets the clock of test mode to the real time. No data is deleted, so test data keeps its times, which may be in the
          *     future: what is scheduled by the clock stays scheduled for these times, and newer records are listed behind older ones.
-         *     Only waiting deliveries of webhooks are sent without delay. To start afresh, [delete all test
-         *     data](#operation/resetTestMode), which also resets the clock. It can be called again; without a clock, nothing happens.
+         *     Only what was already begun continues without delay: waiting deliveries of webhooks, approved messages, and running
+         *     campaigns. The overlap of a rotated key or secret ends after the time that it had left by the clock. To start afresh,
+         *     [delete all test data](#operation/resetTestMode), which also resets the clock. It can be called again; without a clock,
+         *     nothing happens.
          *
          *     Requires the scope settings:configure, and a test key. **403** FORBIDDEN_SCOPE, `details.reason: test_key_required`: the
          *     key is a live key.
