@@ -1,6 +1,8 @@
 // The clock of test mode: everything that depends on time follows it, and live mode does not.
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
+import { lockActiveKeyCount } from '../../db/access/api-keys.ts';
+import { findKeyAccess, isCredentialValid } from '../../db/access/current-access.ts';
 import { storedSubscription, subscribed } from '../support/billing.ts';
 import { proposeAccount } from '../support/change-sets.ts';
 import { type CallOptions, expectStatus, type Json } from '../support/client.ts';
@@ -10,7 +12,7 @@ import { Receiver } from '../support/receivers.ts';
 import { createRecord, createRecords, lead, readRecord, recordsPath, walk } from '../support/records.ts';
 import { sharedToken } from '../support/requests.ts';
 import { book, hold, newPool, search } from '../support/scheduling.ts';
-import { database, newKey, newTenant, newUser, type Tenant } from '../support/tenants.ts';
+import { database, newKey, newTenant, newUser, rowDatabase, type Tenant } from '../support/tenants.ts';
 import { newDelivery, newWebhook } from '../support/webhooks.ts';
 
 const path = '/v1/test-mode/clock';
@@ -312,14 +314,31 @@ describe('what becomes due by the clock', () => {
     const expiresAt = new Date(Date.now() + 30 * day * 1000);
     const key = await newKey(own, { environment: 'test', expiresAt });
     const live = await newKey(own, { expiresAt });
+    const sql = rowDatabase();
+    const { companyId } = own;
+    const findIds = () => database()<{ id: string; environment: string }[]>`
+      select id, environment from api_keys where company_id = ${companyId} and expires_at is not null order by environment`;
+    const [liveId, testId] = (await findIds()).map(({ id }) => id) as [string, string];
+    /** By jobs and by calls that waited. */
+    const readValidity = async (id: string): Promise<boolean[]> => [
+      (await findKeyAccess(sql, companyId, id)) !== undefined,
+      await isCredentialValid(sql, { companyId, actor: { kind: 'api_key', id, name: null }, userId: null }, ''),
+    ];
+    const active = await lockActiveKeyCount(sql, companyId, new Date());
     await advance(own.testKey, 25 * day);
     await expectStatus(200, 'GET', recordsPath('leads'), { key });
+    expect(await readValidity(testId)).toEqual([true, true]);
     await vi.waitFor(async () => {
       expect(await findEvents(own, 'api_key.expiring')).toMatchObject([{ test_mode: true }]);
     }, soon);
     await advance(own.testKey, 6 * day);
     const { error } = (await expectStatus(401, 'GET', recordsPath('leads'), { key })).body;
     expect(error.code).toBe('API_KEY_EXPIRED');
+    expect([await readValidity(testId), await readValidity(liveId)]).toEqual([
+      [false, false],
+      [true, true],
+    ]);
+    expect(await lockActiveKeyCount(sql, companyId, new Date())).toBe(active - 1);
     const token = await sharedToken(own);
     const { body } = await expectStatus(200, 'GET', '/v1/api-keys', { token, query: { status: 'expired' } });
     expect(body.data.api_keys).toMatchObject([{ environment: 'test', status: 'expired' }]);
