@@ -1405,7 +1405,7 @@ create policy purge on feed_events to crm_purge
   using (company_id = current_company())
   with check (company_id = current_company());
 grant select, insert, delete on feed_events to crm_app;
-grant select (company_id, test_mode, position, occurred_at), delete on feed_events to crm_platform;
+grant select (company_id, test_mode, position, id), delete on feed_events to crm_platform;
 grant select, insert, update, delete on feed_events to crm_purge;
 
 create table feeds (
