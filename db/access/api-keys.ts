@@ -1,6 +1,7 @@
 // API keys as their owners see them. The key itself is never here, and its digest never leaves.
 import type { WriteMode } from '../../domain/access/api-keys.ts';
 import type { Sql } from '../client/pool.ts';
+import { isUnexpiredKey } from '../client/test-clocks.ts';
 import { lockValues } from '../client/value-locks.ts';
 import { insertKeyPlace } from './places.ts';
 
@@ -52,7 +53,7 @@ const columns = (sql: Sql) => sql`
   k.is_legacy, u.last_used_at, u.last_used_ip, coalesce(u.total_requests, 0) as total_requests`;
 
 /**
- * Counts the active keys. Until the transaction ends, no other can add one, so the count stays
+ * Counts the active keys at a real time. Until the transaction ends, no other can add one, so the count stays
  * correct.
  */
 export async function lockActiveKeyCount(sql: Sql, companyId: string, now: Date): Promise<number> {
@@ -60,7 +61,7 @@ export async function lockActiveKeyCount(sql: Sql, companyId: string, now: Date)
   // A separate statement: it must see what the lock's last holder committed.
   const counted = sql<{ active: number }[]>`
     select count(*)::int as active from api_keys
-    where company_id = ${companyId} and revoked_at is null and (expires_at is null or expires_at > ${now})`.execute();
+    where company_id = ${companyId} and revoked_at is null and ${isUnexpiredKey(sql, companyId, now)}`.execute();
   const [, [row]] = await Promise.all([locked, counted]);
   return row?.active ?? 0;
 }
@@ -144,6 +145,19 @@ export async function updateApiKey(
     set name = ${settings.name}, description = ${settings.description}, scopes = ${settings.scopes},
       rate_limit_per_minute = ${settings.perMinute}, rate_limit_per_hour = ${settings.perHour}, rate_limit_per_day = ${settings.perDay},
       ip_allowlist = ${settings.ipAllowlist}, write_mode = ${settings.writeMode}, expires_at = ${settings.expiresAt}, updated_at = ${now}
+    where company_id = ${companyId} and id = ${id}`;
+}
+
+/** Lets a key that is replaced by another expire after an overlap. */
+export async function endReplacedKey(
+  sql: Sql,
+  companyId: string,
+  id: string,
+  expiresAt: Date,
+  now: Date,
+): Promise<void> {
+  await sql`
+    update api_keys set expires_at = ${expiresAt}, is_replaced = true, updated_at = ${now}
     where company_id = ${companyId} and id = ${id}`;
 }
 

@@ -2,6 +2,7 @@
 
 import type { Actor } from '../client/created-by.ts';
 import type { Sql } from '../client/pool.ts';
+import { isUnexpiredKey } from '../client/test-clocks.ts';
 
 /** The caller. */
 interface Caller {
@@ -24,7 +25,7 @@ export async function isCredentialValid(
     actor.kind === 'api_key'
       ? await sql`
           select from api_keys
-          where company_id = ${companyId} and id = ${actor.id} and revoked_at is null and (expires_at is null or expires_at > now())`
+          where company_id = ${companyId} and id = ${actor.id} and revoked_at is null and ${isUnexpiredKey(sql, companyId, new Date())}`
       : await sql`
           select from oauth_grants g
           join users u on u.company_id = ${companyId} and u.id = g.user_id and u.status = 'active'
@@ -43,7 +44,7 @@ export interface KeyAccess {
 export async function findKeyAccess(sql: Sql, companyId: string, id: string): Promise<KeyAccess | undefined> {
   const [key] = await sql<KeyAccess[]>`
     select scopes, reach_kind, reach_id from api_keys
-    where company_id = ${companyId} and id = ${id} and revoked_at is null and (expires_at is null or expires_at > now())`;
+    where company_id = ${companyId} and id = ${id} and revoked_at is null and ${isUnexpiredKey(sql, companyId, new Date())}`;
   return key;
 }
 

@@ -68,18 +68,19 @@ export async function findPendingOperation(
 /**
  * Returns the last operation of a call that is retried. One that was declined does not count: the
  * retry creates a new one.
+ * @param firstId the lowest id of an operation of the same call. Ids contain their time
  */
 export async function findOperationOfKey(
   sql: Sql,
   { companyId, testMode }: TenantScope,
   retryKey: string,
-  since: Date,
+  firstId: string,
 ): Promise<OperationRow | undefined> {
   const [row] = await sql<OperationRow[]>`
     select ${columns(sql)} from billing_operations
-    where company_id = ${companyId} and test_mode = ${testMode} and retry_key = ${retryKey} and created_at >= ${since}
+    where company_id = ${companyId} and test_mode = ${testMode} and retry_key = ${retryKey} and id >= ${firstId}
       and status <> 'declined'
-    order by created_at desc, id desc
+    order by id desc
     limit 1`;
   return row && withDates(row);
 }

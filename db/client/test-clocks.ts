@@ -55,6 +55,15 @@ export async function holdClock(sql: Sql, { companyId, testMode }: TenantScope):
   return clock?.aheadSeconds ?? 0;
 }
 
+/**
+ * Returns the condition that a row of `api_keys` has not expired. Test keys expire by the clock of
+ * test mode.
+ */
+export const isUnexpiredKey = (sql: Sql, companyId: string, now: Date): Fragment => sql`
+  (expires_at is null or expires_at > ${now}::timestamptz + case environment when 'test' then coalesce((
+    select ahead_seconds from test_clocks where test_clocks.company_id = ${companyId}
+  ), 0) else 0 end * interval '1 second')`;
+
 /** Returns the time now by the clock of a tenant. */
 export async function readTenantTime(sql: Sql, scope: TenantScope): Promise<Date> {
   const ahead = await findClockAhead(sql, scope);

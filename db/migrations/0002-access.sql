@@ -99,6 +99,8 @@ create table api_keys (
   revoked_by text,
   revoke_reason text,
   is_legacy boolean not null default false,
+  -- Rotated: it expires after an overlap.
+  is_replaced boolean not null default false,
   -- The expiry that was last announced. It is announced again if the expiry moves.
   expiry_notified_for timestamptz(3),
   primary key (company_id, id),

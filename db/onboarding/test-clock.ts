@@ -26,22 +26,59 @@ export async function advanceClock(
 
 /**
  * Returns the clock to the real time. Webhooks of test mode continue from there: otherwise, they
- * would wait for times of the clock, and ignore events before they were created by it.
+ * would wait for times of the clock, and ignore events before they were created by it. So do
+ * campaigns that were begun, and decisions about them. Keys and secrets that were rotated stay valid
+ * for as long as they had left by the clock.
  * @returns the seconds by which it was ahead
  */
 export async function removeClock(sql: Sql, companyId: string, now: Date): Promise<number> {
   const [row] = await sql<{ aheadSeconds: number }[]>`
     delete from test_clocks where company_id = ${companyId} returning ahead_seconds`;
   if (!row) return 0;
+  const ahead = sql`${row.aheadSeconds}::int * interval '1 second'`;
   await sql`
     update webhook_subscriptions
     set created_at = least(created_at, ${now}), due_at = case when disabled_at is null then ${now}::timestamptz end, recent_attempts = '{}',
-      failing_since = least(failing_since, ${now}), warned_at = least(warned_at, ${now}), probing_since = least(probing_since, ${now})
+      failing_since = least(failing_since, ${now}), warned_at = least(warned_at, ${now}), probing_since = least(probing_since, ${now}),
+      previous_secret_expires_at = previous_secret_expires_at - ${ahead}
     where company_id = ${companyId} and test_mode`;
   await sql`
-    update webhook_deliveries set next_attempt_at = least(next_attempt_at, ${now})
-    where company_id = ${companyId} and test_mode and status in ('pending', 'retrying')`;
+    update api_keys set expires_at = expires_at - ${ahead}
+    where company_id = ${companyId} and environment = 'test' and is_replaced and expires_at > ${now}`;
+  await sql`
+    update campaigns set due_at = ${now}
+    where company_id = ${companyId} and test_mode and due_at > ${now} and status <> 'scheduled'`;
+  await sql`
+    update campaign_runs set decision_due_at = ${now}
+    where company_id = ${companyId} and test_mode and decision_due_at > ${now}`;
   return row.aheadSeconds;
+}
+
+/**
+ * Makes some deliveries of webhooks and some messages of test mode due immediately, of those that
+ * wait for a later time. Those that are being sent wait until the lease of their sender ends.
+ * @returns how many
+ */
+export async function resumeSomeSending(sql: Sql, companyId: string, now: Date, limit: number): Promise<number> {
+  const deliveries = await sql`
+    with waiting as materialized (
+      select id from webhook_deliveries
+      where company_id = ${companyId} and test_mode and status in ('pending', 'retrying') and next_attempt_at > greatest(${now}, leased_until)
+      limit ${limit}
+      for no key update skip locked
+    )
+    update webhook_deliveries set next_attempt_at = greatest(${now}, leased_until)
+    where company_id = ${companyId} and test_mode and id = any(array(select id from waiting))`;
+  const drafts = await sql`
+    with waiting as materialized (
+      select id from message_drafts
+      where company_id = ${companyId} and test_mode and due_at > greatest(${now}, leased_until)
+      limit ${limit}
+      for no key update skip locked
+    )
+    update message_drafts set due_at = greatest(${now}, leased_until)
+    where company_id = ${companyId} and test_mode and id = any(array(select id from waiting))`;
+  return deliveries.count + drafts.count;
 }
 
 /** The jobs that a test clock concerns, by the names that the job of test clocks uses. */

@@ -1,4 +1,4 @@
-// Times in request ids, which are UUIDs of version 7.
+// Times in ids of requests, and in others that are UUIDs of version 7.
 
 /** Returns the time of a request in milliseconds. */
 export function toRequestTime(id: string): number {

@@ -164,7 +164,7 @@ export const rotateApiKey: Handler<'rotateApiKey'> = async (call) => {
   }
   const end = new Date(readKeyTime(call, row.environment).getTime() + (body?.overlap_hours ?? 24) * hourMilliseconds);
   const expiresAt = row.expiresAt && row.expiresAt < end ? row.expiresAt : end;
-  await db.updateApiKey(sql, caller.companyId, row.id, { ...row, expiresAt }, now);
+  await db.endReplacedKey(sql, caller.companyId, row.id, expiresAt, now);
   await assertBelowLimit(call);
   const made = newApiKey(row.environment);
   const key = { ...row, id: uuidv7(), prefix: made.prefix, last4: made.last4, ...createdBy(caller, now) };
@@ -184,8 +184,8 @@ const alreadyRevoked = () =>
   conflict('key_revoked', 'This API key was revoked, which cannot be undone. Create a new one.');
 
 /** @throws ApiError 409 if the workspace has the maximum number of active keys */
-async function assertBelowLimit({ caller, now, db: { sql } }: Call): Promise<void> {
-  const active = await db.lockActiveKeyCount(sql, caller.companyId, now);
+async function assertBelowLimit({ caller, arrivedAt, db: { sql } }: Call): Promise<void> {
+  const active = await db.lockActiveKeyCount(sql, caller.companyId, arrivedAt);
   if (active < configurationLimits.activeApiKeys) return;
   const message = `A workspace can have at most ${configurationLimits.activeApiKeys} active API keys. Revoke one first.`;
   throw conflict('key_limit', message, { limit: configurationLimits.activeApiKeys });

@@ -1,6 +1,6 @@
 // The clock of test mode: read, advanced, and returned to the real time.
 import { findClockAhead } from '../../db/client/test-clocks.ts';
-import { advanceClock, hasDueWork, removeClock } from '../../db/onboarding/test-clock.ts';
+import { advanceClock, hasDueWork, removeClock, resumeSomeSending } from '../../db/onboarding/test-clock.ts';
 import { buildFieldProblem } from '../../domain/objects/field-values.ts';
 import type { components } from '../../generated/api.ts';
 import { conflict, validationFailed } from '../../runtime/errors.ts';
@@ -10,6 +10,9 @@ type ClockCall = Pick<Call, 'caller' | 'arrivedAt' | 'db'>;
 
 /** The seconds by which a clock may be ahead: two years. */
 const maxAheadSeconds = 2 * 365 * 86_400;
+
+/** Deliveries and messages that are resumed in one transaction. */
+const resumedAtOnce = 2000;
 
 export const getTestClock: Handler<'getTestClock'> = async (call) => {
   const ahead = await findClockAhead(call.db.sql, call.caller);
@@ -35,9 +38,16 @@ export const advanceTestClock: Handler<'advanceTestClock'> = async (call) => {
 };
 
 export const resetTestClock: Handler<'resetTestClock'> = async (call) => {
-  const { caller, arrivedAt } = call;
-  const before = await removeClock(call.db.sql, caller.companyId, arrivedAt);
-  call.db.record({ action: 'test_clock.reset', metadata: { offset_seconds: before } });
+  const { caller, arrivedAt, db } = call;
+  const resume = (sql: typeof db.sql) => resumeSomeSending(sql, caller.companyId, arrivedAt, resumedAtOnce);
+  if ((await findClockAhead(db.sql, caller)) > 0) {
+    // Before the clock is removed, so that a call that is interrupted can be repeated.
+    for (let last = resumedAtOnce; last >= resumedAtOnce; ) last = await db.inSeparateTransaction(resume);
+    const before = await removeClock(db.sql, caller.companyId, arrivedAt);
+    // Those that were postponed meanwhile.
+    await resume(db.sql);
+    if (before > 0) db.record({ action: 'test_clock.reset', metadata: { offset_seconds: before } });
+  }
   return { status: 200, data: { clock: await toTestClock(call, 0) } };
 };
 

@@ -90,7 +90,11 @@ async function deleteAll(call: ResetCall, objects: readonly string[]): Promise<D
   });
   add({ events: await untilNone((sql) => deleteSomeEvents(sql, caller, until, steps.rows)) });
   // Last, so that nothing that is deleted becomes due or waits because of it.
-  if (isWhole) await call.db.inSeparateTransaction((sql) => removeClock(sql, caller.companyId, arrivedAt));
+  if (isWhole)
+    await call.db.inSeparateTransaction(async (sql, note) => {
+      const before = await removeClock(sql, caller.companyId, arrivedAt);
+      if (before > 0) note({ action: 'test_clock.reset', metadata: { offset_seconds: before } });
+    });
   return deleted;
 
   /** Repeats a step and adds up its deletions, until there is nothing left. */

@@ -6,7 +6,7 @@ import type { AuditRow, EventRow } from '../../db/client/change-log.ts';
 import { buildSystemAuditRow } from '../../db/client/change-log.ts';
 import type { Sql } from '../../db/client/pool.ts';
 import type { TenantScope } from '../../db/client/tenant.ts';
-import { findClockAhead } from '../../db/client/test-clocks.ts';
+import { findClockAhead, readTenantTime } from '../../db/client/test-clocks.ts';
 import { loadWorkspaceRows } from '../../db/objects/workspace.ts';
 import * as imports from '../../db/records/imports.ts';
 import { buildWorkspace } from '../../domain/objects/workspace.ts';
@@ -268,13 +268,14 @@ class ImportRun {
           now,
         ),
       );
+      const occurredAt = await readTenantTime(sql, scope);
       emit({
         ...scope,
         event: `import.${status}`,
-        occurredAt: now,
+        occurredAt,
         actor: { kind: 'system', id: 'imports', name: null },
         requestId: null,
-        data: { object: row.object, ...metadata, occurred_at: now.toISOString() },
+        data: { object: row.object, ...metadata, occurred_at: occurredAt.toISOString() },
       });
     });
     this.#services.onEvents();

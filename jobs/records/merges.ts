@@ -2,6 +2,7 @@
 import type { AuditRow, EventRow } from '../../db/client/change-log.ts';
 import type { Sql } from '../../db/client/pool.ts';
 import type { TenantScope } from '../../db/client/tenant.ts';
+import { readTenantTime } from '../../db/client/test-clocks.ts';
 import { loadWorkspaceRows } from '../../db/objects/workspace.ts';
 import { retag } from '../../db/records/applied-tags.ts';
 import { groupMoved, moveItems, type Pair, pickItems, trashLinks } from '../../db/records/merge-moves.ts';
@@ -42,7 +43,8 @@ async function runTenantMerges(context: TenantJobContext, scope: TenantScope): P
         if (!merge) return false;
         // Smaller after a failure, which can be the timeout.
         const limit = Math.ceil(batchSize / 4 ** Math.min(merge.attempts, 4));
-        await new MergeChunk(sql, scope, merge, limit, context.now(), emit, audit).move();
+        const now = await readTenantTime(sql, scope);
+        await new MergeChunk(sql, scope, merge, limit, now, emit, audit).move();
         return true;
       });
   } catch (error) {

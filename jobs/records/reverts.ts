@@ -5,7 +5,7 @@
 import { type AuditRow, buildSystemAuditRow, type EventRow } from '../../db/client/change-log.ts';
 import type { Sql } from '../../db/client/pool.ts';
 import type { TenantScope } from '../../db/client/tenant.ts';
-import { findClockAhead } from '../../db/client/test-clocks.ts';
+import { findClockAhead, readTenantTime } from '../../db/client/test-clocks.ts';
 import { loadWorkspaceRows } from '../../db/objects/workspace.ts';
 import { lockImport, updateImport } from '../../db/records/imports.ts';
 import * as reverts from '../../db/records/reverts.ts';
@@ -296,13 +296,14 @@ class RevertRun {
           now,
         ),
       );
+      const occurredAt = await readTenantTime(sql, scope);
       emit({
         ...scope,
         event: 'import.undone',
-        occurredAt: now,
+        occurredAt,
         actor: { kind: 'system', id: 'imports', name: null },
         requestId: null,
-        data: { object: undone.object, ...ofImport, occurred_at: now.toISOString() },
+        data: { object: undone.object, ...ofImport, occurred_at: occurredAt.toISOString() },
       });
     });
     this.#services.onEvents();

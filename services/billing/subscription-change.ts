@@ -19,6 +19,7 @@ import type { TransactionWork } from '../../db/client/in-transaction.ts';
 import type { Sql } from '../../db/client/pool.ts';
 import type { TenantScope } from '../../db/client/tenant.ts';
 import { findSeats } from '../../db/people/users.ts';
+import { toLowestId } from '../../domain/access/request-ids.ts';
 import { type ChangeRejection, computeConsequence, findRejection } from '../../domain/billing/changes.ts';
 import { findNextStep } from '../../domain/billing/life-cycle.ts';
 import type { BillingOperation, OperationResult, PaymentProvider, Settlement } from '../../domain/billing/provider.ts';
@@ -119,7 +120,7 @@ async function carryOut(phases: Phases, started: Started, now: Date): Promise<Op
 
 // Calls: the caller waits for the outcome.
 
-type BillingCall = Pick<Call, 'db' | 'caller' | 'now' | 'request' | 'services'>;
+type BillingCall = Pick<Call, 'db' | 'caller' | 'now' | 'arrivedAt' | 'request' | 'services'>;
 
 /** The response to the caller. */
 export type ChangeResponse = operations.ChangeResult<AskedChange['action']>;
@@ -207,13 +208,14 @@ async function begin(
 async function lockWithOperation(
   call: BillingCall,
 ): Promise<{ subscription: Subscription; known: operations.OperationRow | undefined }> {
-  const { now } = call;
+  const { now, arrivedAt } = call;
   const { sql } = call.db;
   const { retryKey } = call.request;
   const subscription = orNotFound(await lock(sql, toTenantScope(call), now));
   if (retryKey === null) return { subscription, known: undefined };
-  const since = new Date(now.getTime() - retryWindowMs);
-  return { subscription, known: await operations.findOperationOfKey(sql, toTenantScope(call), retryKey, since) };
+  // By ids, which contain the real time: the clock of test mode does not shorten the window.
+  const firstId = toLowestId(arrivedAt.getTime() - retryWindowMs);
+  return { subscription, known: await operations.findOperationOfKey(sql, toTenantScope(call), retryKey, firstId) };
 }
 
 /**
@@ -340,7 +342,7 @@ export async function submitOperation(
     if (isScheduled(change)) {
       if (!isDue(change, subscription, now)) return { kind: 'closed' };
     } else {
-      if ('checkout_session' in change && !(await isCheckoutOpen(sql, scope, change.checkout_session, now)))
+      if ('checkout_session' in change && !(await isCheckoutOpen(sql, scope, change.checkout_session)))
         return { kind: 'closed' };
       const refusal = await findChangeRejection(sql, scope, change, subscription, now);
       if (refusal) return { kind: 'refused', refusal };
@@ -403,10 +405,13 @@ function isDue({ action }: Change, subscription: Subscription, now: Date): boole
   return next?.kind === 'operation' && next.action === action;
 }
 
-/** Also checked under the lock, so that a page submitted twice pays once. */
-async function isCheckoutOpen(sql: Sql, scope: TenantScope, id: string, now: Date): Promise<boolean> {
+/**
+ * Also checked under the lock, so that a page submitted twice pays once. The page has checked the
+ * expiry, which is on the real time.
+ */
+async function isCheckoutOpen(sql: Sql, scope: TenantScope, id: string): Promise<boolean> {
   const session = await findCheckout(sql, scope, id);
-  return session !== undefined && session.completedAt === null && session.expiresAt > now;
+  return session !== undefined && session.completedAt === null;
 }
 
 function auditRow(

@@ -35,6 +35,33 @@ const pay = (url: string, number = goodNumber, action = 'pay'): Promise<Response
   });
 
 describe('a checkout', () => {
+  test('starts a period of test mode at the time of its clock, and is itself on the real time', async () => {
+    const tenant = await newTenant();
+    const { testKey: key, companyId } = tenant;
+    const ahead = 100 * 86_400;
+    await expectStatus(200, 'POST', '/v1/test-mode/clock', { key, body: { advance_seconds: ahead } });
+    await subscribed(tenant, 'test', { status: 'canceled', ended_at: new Date(), due_at: null });
+    const id = `cs_${'a'.repeat(24)}`;
+    await database()`
+      insert into checkout_sessions (company_id, test_mode, id, kind, package_code, billing_cycle, currency, url, created_at, expires_at)
+      values (${companyId}, true, ${id}, 'subscribe', 'growth', 'monthly', 'USD', '', now(), now() + interval '1 day')`;
+    const since = Date.now();
+    expect((await pay(`${inject('baseUrl')}/checkout/test/${companyId}/${id}`)).status).toBe(200);
+    const { status, period_start } = await storedSubscription(tenant, 'test');
+    expect(status).toBe('active');
+    expect(period_start.getTime()).toBeGreaterThanOrEqual(since + ahead * 1000);
+    // Not renewed for the periods until the time of the clock.
+    expect(await charged(tenant)).toHaveLength(1);
+    const portal = (await expectStatus(200, 'POST', '/v1/billing/portal-session', { key, body: {} })).body.data;
+    expect(await (await pay(portal.url)).text()).toContain('The card was changed.');
+    const { updated_at } = await storedSubscription(tenant, 'test');
+    expect(updated_at.getTime()).toBeGreaterThanOrEqual(since + ahead * 1000);
+    const rows = await database()`
+      select occurred_at <= now() as is_past from audit_logs
+      where company_id = ${companyId} and test_mode and action = 'subscription.subscribe'`;
+    expect(rows).toEqual([{ is_past: true }]);
+  });
+
   test('opens a checkout page of this server for a day', async () => {
     const tenant = await newTenant();
     const session = await subscribe(tenant, { billing_cycle: 'yearly' });

@@ -437,6 +437,19 @@ describe('exactly-once changes', () => {
     expect(await charged(tenant)).toEqual([3500]);
   });
 
+  test('charges once for a retry after the clock of test mode was advanced', async () => {
+    const { testKey: key, companyId } = await newTenant();
+    await subscribed({ companyId }, 'test');
+    const idempotencyKey = randomUUID();
+    const upgrade = () => change(key, 'upgrade', { package_code: 'growth' }, { idempotencyKey });
+    const first = await upgrade();
+    await expectStatus(200, 'POST', '/v1/test-mode/clock', { key, body: { advance_seconds: 2 * 86_400 } });
+    await database()`delete from idempotency_records where company_id = ${companyId}`;
+    const again = await upgrade();
+    expect({ status: again.status, data: again.body.data }).toEqual({ status: 200, data: first.body.data });
+    expect(await charged({ companyId })).toHaveLength(1);
+  });
+
   test('holds no transaction open while the provider is asked, and reserves the key', async () => {
     const tenant = await newSubscriber();
     const idempotencyKey = randomUUID();

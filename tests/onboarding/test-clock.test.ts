@@ -1,6 +1,9 @@
 // The clock of test mode: everything that depends on time follows it, and live mode does not.
+import { randomUUID } from 'node:crypto';
 import type { ServerResponse } from 'node:http';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
+import { lockActiveKeyCount } from '../../db/access/api-keys.ts';
+import { findKeyAccess, isCredentialValid } from '../../db/access/current-access.ts';
 import { storedSubscription, subscribed } from '../support/billing.ts';
 import { proposeAccount } from '../support/change-sets.ts';
 import { type CallOptions, expectStatus, type Json } from '../support/client.ts';
@@ -10,8 +13,8 @@ import { Receiver } from '../support/receivers.ts';
 import { createRecord, createRecords, lead, readRecord, recordsPath, walk } from '../support/records.ts';
 import { sharedToken } from '../support/requests.ts';
 import { book, hold, newPool, search } from '../support/scheduling.ts';
-import { database, newKey, newTenant, newUser, type Tenant } from '../support/tenants.ts';
-import { newWebhook } from '../support/webhooks.ts';
+import { database, newKey, newTenant, newUser, rowDatabase, type Tenant } from '../support/tenants.ts';
+import { newDelivery, newWebhook } from '../support/webhooks.ts';
 
 const path = '/v1/test-mode/clock';
 const hour = 3600;
@@ -41,6 +44,22 @@ const isAhead = (time: string, seconds: number): void => {
 const findEvents = async ({ companyId }: Tenant, event: string): Promise<Json[]> => [
   ...(await database()`select * from ${recordedEvents(database())} where company_id = ${companyId} and event = ${event}`),
 ];
+
+/**
+ * Imports an account in test mode, and waits for its end. The import itself is on the real time.
+ * @returns its id
+ */
+async function importAccount(key: string, name: string): Promise<string> {
+  const { body } = await expectStatus(201, 'POST', '/v1/imports', { key, body: { object: 'accounts' } });
+  const { id, created_at } = body.data.import;
+  isAhead(created_at, 0);
+  const part = { rawBody: Buffer.from(`name\n${name}\n`), headers: { 'content-type': 'text/csv' } };
+  await expectStatus(200, 'POST', `/v1/imports/${id}/parts?number=1`, { key, ...part });
+  await expectStatus(202, 'POST', `/v1/imports/${id}/start`, { key });
+  const status = async () => (await expectStatus(200, 'GET', `/v1/imports/${id}`, { key })).body.data.import.status;
+  await vi.waitFor(async () => expect(await status()).toBe('completed'), soon);
+  return id;
+}
 
 let tenant: Tenant;
 
@@ -196,19 +215,7 @@ describe('data of test mode', () => {
     const { testKey: key } = await newTenant();
     await advance(key, 40 * day);
     const name = `Imported ${Math.random()}`;
-    const { body } = await expectStatus(201, 'POST', '/v1/imports', { key, body: { object: 'accounts' } });
-    const { id, created_at } = body.data.import;
-    isAhead(created_at, 0);
-    const part = { rawBody: Buffer.from(`name\n${name}\n`), headers: { 'content-type': 'text/csv' } };
-    await expectStatus(200, 'POST', `/v1/imports/${id}/parts?number=1`, { key, ...part });
-    await expectStatus(202, 'POST', `/v1/imports/${id}/start`, { key });
-    await vi.waitFor(
-      async () =>
-        expect((await expectStatus(200, 'GET', `/v1/imports/${id}`, { key })).body.data.import.status).toBe(
-          'completed',
-        ),
-      soon,
-    );
+    await importAccount(key, name);
     const [row] = await database()`select created_at from accounts where name = ${name} and test_mode`;
     isAhead(row?.created_at, 40 * day);
   });
@@ -316,14 +323,31 @@ describe('what becomes due by the clock', () => {
     const expiresAt = new Date(Date.now() + 30 * day * 1000);
     const key = await newKey(own, { environment: 'test', expiresAt });
     const live = await newKey(own, { expiresAt });
+    const sql = rowDatabase();
+    const { companyId } = own;
+    const findIds = () => database()<{ id: string; environment: string }[]>`
+      select id, environment from api_keys where company_id = ${companyId} and expires_at is not null order by environment`;
+    const [liveId, testId] = (await findIds()).map(({ id }) => id) as [string, string];
+    /** By jobs and by calls that waited. */
+    const readValidity = async (id: string): Promise<boolean[]> => [
+      (await findKeyAccess(sql, companyId, id)) !== undefined,
+      await isCredentialValid(sql, { companyId, actor: { kind: 'api_key', id, name: null }, userId: null }, ''),
+    ];
+    const active = await lockActiveKeyCount(sql, companyId, new Date());
     await advance(own.testKey, 25 * day);
     await expectStatus(200, 'GET', recordsPath('leads'), { key });
+    expect(await readValidity(testId)).toEqual([true, true]);
     await vi.waitFor(async () => {
       expect(await findEvents(own, 'api_key.expiring')).toMatchObject([{ test_mode: true }]);
     }, soon);
     await advance(own.testKey, 6 * day);
     const { error } = (await expectStatus(401, 'GET', recordsPath('leads'), { key })).body;
     expect(error.code).toBe('API_KEY_EXPIRED');
+    expect([await readValidity(testId), await readValidity(liveId)]).toEqual([
+      [false, false],
+      [true, true],
+    ]);
+    expect(await lockActiveKeyCount(sql, companyId, new Date())).toBe(active - 1);
     const token = await sharedToken(own);
     const { body } = await expectStatus(200, 'GET', '/v1/api-keys', { token, query: { status: 'expired' } });
     expect(body.data.api_keys).toMatchObject([{ environment: 'test', status: 'expired' }]);
@@ -413,6 +437,28 @@ describe('webhooks of test mode', () => {
     expect(new Set(ids).size).toBe(ids.length);
   });
 
+  test('receive events of imports if they were created at a time of the clock', async () => {
+    const own = await newTenant();
+    const { testKey: key } = own;
+    await advance(key, 40 * day);
+    receiver.behave = (_, response) => void response.end('ok');
+    const body = { url: receiver.url, events: ['import.completed', 'import.undone'] };
+    const { subscription } = (await expectStatus(201, 'POST', '/v1/webhooks', { key, body })).body.data;
+    const events = async (): Promise<string[]> =>
+      (await expectStatus(200, 'GET', `/v1/webhooks/${subscription.id}/deliveries`, { key })).body.data.deliveries.map(
+        (each: Json) => each.event,
+      );
+    const id = await importAccount(key, `Imported ${Math.random()}`);
+    await vi.waitFor(async () => expect(await events()).toEqual(['import.completed']), soon);
+    await expectStatus(202, 'POST', `/v1/imports/${id}/undo`, { key });
+    await vi.waitFor(async () => expect(await events()).toContain('import.undone'), soon);
+    for (const name of ['import.completed', 'import.undone']) {
+      const [event] = await findEvents(own, name);
+      isAhead(event?.occurred_at, 40 * day);
+      expect(event?.data.occurred_at).toBe(event?.occurred_at.toISOString());
+    }
+  });
+
   test('wait for their retry if only the clock of another workspace is advanced', async () => {
     const own = await newTenant();
     const at = new Date(Date.now() + hour * 1000);
@@ -431,18 +477,89 @@ describe('webhooks of test mode', () => {
 });
 
 describe('the end of the clock', () => {
+  const findResets = (companyId: string) => database()`
+    select from audit_logs where company_id = ${companyId} and test_mode and action = 'test_clock.reset'`;
+
   test('keeps all data with its times, and can be repeated', async () => {
-    const { testKey: key } = await newTenant();
+    const { testKey: key, companyId } = await newTenant();
     await advance(key, day);
     const { id } = await createRecord(key, 'leads', lead());
     expect(await resetClock(key)).toMatchObject({ offset_seconds: 0 });
     expect(await resetClock(key)).toMatchObject({ offset_seconds: 0 });
+    expect(await findResets(companyId)).toHaveLength(1);
     isAhead((await getClock(key)).now, 0);
     isAhead((await readRecord(key, 'leads', id)).created_at, day);
   });
 
+  test('continues what was begun: deliveries, approved messages and campaigns', async () => {
+    const own = await newTenant();
+    const { testKey: key, companyId } = own;
+    await advance(key, 400 * day);
+    const sql = database();
+    const later = new Date(Date.now() + (400 * day + hour) * 1000);
+    // Disabled, so that no sender takes the delivery.
+    const { id: webhook } = await newWebhook(own, 'test', { disabled_at: new Date(), disabled_reason: 'manual' });
+    const waiting = { status: 'retrying', next_attempt_at: later, completed_at: null };
+    const delivery = await newDelivery(own, 'test', webhook, waiting);
+    const [draft, running, scheduled] = [randomUUID(), randomUUID(), randomUUID()];
+    await sql`
+      insert into message_drafts (company_id, test_mode, id, channel, status, recipient, body, due_at, created_by_kind, created_by_id, created_at,
+        updated_at)
+      values (${companyId}, true, ${draft}, 'sms', 'approved', '+15555550100', 'Hi', ${later}, 'api_key', 'x', now(), now())`;
+    for (const [id, status] of [
+      [running, 'running'],
+      [scheduled, 'scheduled'],
+    ] as const)
+      await sql`
+        insert into campaigns (company_id, test_mode, id, name, object, channels, status, due_at, created_by_kind, created_by_id, created_at,
+          updated_at)
+        values (${companyId}, true, ${id}, 'C', 'leads', '[]', ${status}, ${later}, 'api_key', 'x', now(), now())`;
+    await resetClock(key);
+    /** Jobs may have taken it already. */
+    const isDue = async (table: string, column: string, id: string): Promise<boolean> => {
+      const [row] =
+        await sql`select coalesce(${sql(column)} <= now(), true) as is_due from ${sql(table)} where id = ${id}`;
+      return row?.is_due;
+    };
+    expect(await isDue('webhook_deliveries', 'next_attempt_at', delivery)).toBe(true);
+    expect(await isDue('message_drafts', 'due_at', draft)).toBe(true);
+    expect(await isDue('campaigns', 'due_at', running)).toBe(true);
+    expect(await isDue('campaigns', 'due_at', scheduled)).toBe(false);
+  });
+
+  test('ends the overlap of rotated keys and secrets after the time that it had left', async () => {
+    const own = await newTenant();
+    const { testKey: key } = own;
+    await advance(key, 40 * day);
+    const rotated = await newKey(own, { environment: 'test' });
+    const unlimited = new Date(Date.now() + 300 * day * 1000);
+    const other = await newKey(own, { environment: 'test', expiresAt: unlimited });
+    const token = await sharedToken(own);
+    const { api_keys } = (await expectStatus(200, 'GET', '/v1/api-keys', { token })).body.data;
+    const find = (of: string): Json => api_keys.find((each: Json) => of.endsWith(each.last4));
+    await expectStatus(201, 'POST', `/v1/api-keys/${find(rotated).id}/rotate`, { token });
+    const { subscription } = (
+      await expectStatus(201, 'POST', '/v1/webhooks', {
+        key,
+        body: { url: 'https://hooks.example.com/crm', events: ['record.created'] },
+      })
+    ).body.data;
+    const path = `/v1/webhooks/${subscription.id}/rotate-secret`;
+    const { previous_secret_expires_at } = (await expectStatus(200, 'POST', path, { key })).body.data;
+    isAhead(previous_secret_expires_at, 41 * day);
+    const readExpiry = async (of: string): Promise<string> =>
+      (await expectStatus(200, 'GET', `/v1/api-keys/${find(of).id}`, { token })).body.data.api_key.expires_at;
+    isAhead(await readExpiry(rotated), 41 * day);
+    await resetClock(key);
+    isAhead(await readExpiry(rotated), day);
+    expect(await readExpiry(other)).toBe(unlimited.toISOString());
+    const [row] = await database()`
+      select previous_secret_expires_at as until from webhook_subscriptions where id = ${subscription.id}`;
+    isAhead(row?.until, day);
+  });
+
   test('comes with the reset of all test data, but not with that of some objects', async () => {
-    const { testKey: key } = await newTenant();
+    const { testKey: key, companyId } = await newTenant();
     await advance(key, day);
     await createRecord(key, 'leads', lead());
     await expectStatus(200, 'POST', '/v1/test-mode/reset', { key, body: { objects: ['tasks'] } });
@@ -451,5 +568,6 @@ describe('the end of the clock', () => {
     expect(deleted).toMatchObject({ leads: 1 });
     expect(await getClock(key)).toMatchObject({ offset_seconds: 0, status: 'ready' });
     expect((await readFeed(key)).changes).toEqual([]);
+    expect(await findResets(companyId)).toHaveLength(1);
   });
 });

@@ -344,3 +344,21 @@ test('a reset of test mode removes a merge that is running, and what hangs on bo
       (select count(*)::int from deals where company_id = ${companyId} and test_mode and lead_id is not null) as deals`;
   expect(left).toEqual({ notes: 0, merges: 0, items: 0, deals: 0 });
 });
+
+test('moves rows of test mode at the time of its clock', async () => {
+  const { testKey, companyId } = await newTenant();
+  const ahead = 40 * 86_400;
+  await expectStatus(200, 'POST', '/v1/test-mode/clock', { key: testKey, body: { advance_seconds: ahead } });
+  const [source, target] = await createRecords(testKey, 'leads', [lead(), lead()]);
+  const { id } = await createRecord(testKey, 'deals', { name: 'D', lead_id: source.id });
+  await addManyItems({ companyId }, source.id, { notes, deals: 0 }, true);
+  await expectStatus(202, 'POST', mergePath(source.id), { key: testKey, body: { into_id: target.id } });
+  const before = await readRecord(testKey, 'deals', id);
+  expect(before.lead_id).toBe(source.id);
+  await moveChunk();
+  const after = await readRecord(testKey, 'deals', id);
+  expect(after.lead_id).toBe(target.id);
+  // A later time than before is also what any change gets: it must be that of the clock.
+  expect(new Date(after.updated_at).getTime()).toBeGreaterThan(new Date(before.updated_at).getTime() + 1);
+  expect(new Date(after.updated_at).getTime()).toBeGreaterThan(Date.now() + (ahead - 60) * 1000);
+});

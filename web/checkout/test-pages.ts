@@ -7,6 +7,7 @@ import { openSubscription, savePaymentMethod } from '../../db/billing/subscripti
 import { inTransaction } from '../../db/client/in-transaction.ts';
 import type { Pool } from '../../db/client/pool.ts';
 import type { TenantScope } from '../../db/client/tenant.ts';
+import { readTenantTime } from '../../db/client/test-clocks.ts';
 import { type CardForm, readCard } from '../../domain/billing/cards.ts';
 import { addOns, plans } from '../../domain/billing/catalogue.ts';
 import { formatMoney } from '../../domain/billing/money.ts';
@@ -82,8 +83,14 @@ async function showCheckout(services: TestPageServices, request: PageRequest): P
   const { card, problems } = readCard(readCardForm(form), now);
   if (!card) return checkoutForm(session, 400, problems);
   const { tenants, provider } = services;
-  const transaction: OperationServices['transaction'] = (of, work) => inTransaction(tenants, of, timeoutMs, work);
-  const submitted = await submitOperation({ transaction, provider }, scope, uuidv7(), toChange(session, card), now);
+  // Subscriptions of test mode live at the time of its clock. The page itself and the audit log are
+  // on the real time.
+  const at = await inTransaction(tenants, scope, timeoutMs, (sql) => readTenantTime(sql, scope));
+  const transaction: OperationServices['transaction'] = (of, work) =>
+    inTransaction(tenants, of, timeoutMs, (sql, emit, audit) =>
+      work(sql, emit, (row) => audit({ ...row, occurredAt: now })),
+    );
+  const submitted = await submitOperation({ transaction, provider }, scope, uuidv7(), toChange(session, card), at);
   if (submitted.kind === 'done' || submitted.kind === 'closed')
     return session.successUrl ? { redirect: session.successUrl } : completed(session);
   return checkoutForm(session, submitted.kind === 'declined' ? 402 : 409, [whyNot(submitted)]);
@@ -166,8 +173,9 @@ async function showPortal(services: TestPageServices, request: PageRequest): Pro
   const found = await inTransaction(services.tenants, scope, timeoutMs, async (sql) => {
     const session = await findPortalSession(sql, scope, path.id ?? '');
     if (!session || session.expiresAt <= now) return undefined;
-    const subscription = await openSubscription(sql, scope, (since) => buildShadowSubscription(since, now), now);
-    if (card) await savePaymentMethod(sql, scope, card, now);
+    const at = await readTenantTime(sql, scope);
+    const subscription = await openSubscription(sql, scope, (since) => buildShadowSubscription(since, at), at);
+    if (card) await savePaymentMethod(sql, scope, card, at);
     return { session, subscription, invoices: await listInvoices(sql, scope, 24) };
   });
   if (!found) return notFound;
