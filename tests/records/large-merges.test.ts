@@ -326,21 +326,26 @@ test('a revert undoes a large merge, and a job moves the rows back', async () =>
   ]);
 });
 
-test('a reset of test mode removes a merge that is running, and what hangs on both records', async () => {
-  const { companyId, testKey } = tenant;
-  const create = async (): Promise<string> => (await createRecord(testKey, 'leads', lead())).id;
-  const [source, target] = [await create(), await create()];
-  await createRecord(testKey, 'deals', { name: 'D', lead_id: source });
-  await addManyItems(tenant, source, { notes, deals: 0 }, true);
-  await expectStatus(202, 'POST', mergePath(source), { key: testKey, body: { into_id: target } });
-  await moveChunk();
-  await moveChunk();
-  await expectStatus(200, 'POST', '/v1/test-mode/reset', { key: testKey, body: { objects: ['leads'] } });
-  await moveAll();
-  const [left] = await database()`
-    select (select count(*)::int from notes where company_id = ${companyId} and test_mode) as notes,
-      (select count(*)::int from merges where company_id = ${companyId} and test_mode) as merges,
-      (select count(*)::int from deleted_items where company_id = ${companyId} and test_mode) as items,
-      (select count(*)::int from deals where company_id = ${companyId} and test_mode and lead_id is not null) as deals`;
-  expect(left).toEqual({ notes: 0, merges: 0, items: 0, deals: 0 });
+describe.each([
+  ['of one object', { objects: ['leads'] }],
+  ['of everything', {}],
+])('a reset of test mode %s', (_, body) => {
+  test('removes a merge that is running, and what hangs on both records', async () => {
+    const { companyId, testKey } = tenant;
+    const create = async (): Promise<string> => (await createRecord(testKey, 'leads', lead())).id;
+    const [source, target] = [await create(), await create()];
+    await createRecord(testKey, 'deals', { name: 'D', lead_id: source });
+    await addManyItems(tenant, source, { notes, deals: 0 }, true);
+    await expectStatus(202, 'POST', mergePath(source), { key: testKey, body: { into_id: target } });
+    await moveChunk();
+    await moveChunk();
+    await expectStatus(200, 'POST', '/v1/test-mode/reset', { key: testKey, body });
+    await moveAll();
+    const [left] = await database()`
+      select (select count(*)::int from notes where company_id = ${companyId} and test_mode) as notes,
+        (select count(*)::int from merges where company_id = ${companyId} and test_mode) as merges,
+        (select count(*)::int from deleted_items where company_id = ${companyId} and test_mode) as items,
+        (select count(*)::int from deals where company_id = ${companyId} and test_mode and lead_id is not null) as deals`;
+    expect(left).toEqual({ notes: 0, merges: 0, items: 0, deals: 0 });
+  });
 });
