@@ -945,6 +945,8 @@ export interface paths {
          *       concurrent calls also get this error. `customer_id`, `account_id`, `deal_id` and `converted_at` describe the result;
          *       values that do not exist or that you cannot see are null. A lead that was moved back to an open status is converted
          *       again, to the same customer. `no_converted_status`: the workspace has no active status with that outcome.
+         *       `merge_running`: the lead is part of a [merge](#operation/mergeRecord), or of its undo, that is still running, so
+         *       that not all of its items are on it yet.
          *       `ALREADY_EXISTS`: the workspace checks deals for duplicates, or another customer or deal has a value in a unique
          *       field. `details.matched_fields` lists the fields.
          *     - **422**: a field is unknown or has the wrong JSON type; problems of the deal are listed as `deal.<name>`;
@@ -3140,7 +3142,8 @@ export interface paths {
          *     the items and the references, some at a time, so each belongs to one of the two records and moves once. Until an item
          *     has moved, it is not listed with the target, and a record that has not moved still names the source. `remaining` counts
          *     what has to move, up to 100,000 of each kind, and [GET](#operation/getMerge) shows the progress. Until `status` is
-         *     `completed`, the merge cannot be undone, and its records can be neither deleted nor merged: 409 `merge_running`.
+         *     `completed`, the merge cannot be undone, and its records can be neither deleted, merged nor converted: 409
+         *     `merge_running`.
          *
          *     `dry_run: true` in the body is the same as the header `Dry-Run: true`: the whole merge runs and is rolled back. The
          *     response is the same, with `id` null, and nothing changes. Of a large merge, it counts what would move.
