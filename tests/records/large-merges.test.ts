@@ -1,17 +1,20 @@
 // Merges of records with very many items: merged immediately, and moved by a job.
-import { createHash } from 'node:crypto';
+import { createHash, randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { Pool } from '../../db/client/pool.ts';
 import { runMerges } from '../../jobs/records/merges.ts';
 import type { JobPools, TenantJobContext } from '../../jobs/runner.ts';
 import { call, expectStatus, type Json } from '../support/client.ts';
 import { changesAfter, now } from '../support/feeds.ts';
+import { inboundSecret } from '../support/inbound.ts';
 import { buildJobContext } from '../support/job-runs.ts';
 import { addManyItems, fillLead, prepareFilling, snapshotRecords } from '../support/merges.ts';
 import { PausedJobs } from '../support/paused-jobs.ts';
 import { addNote } from '../support/record-children.ts';
 import { createRecord, createRecords, lead, patchRecord, readRecord, recordsPath } from '../support/records.ts';
-import { database, newTenant, type Tenant } from '../support/tenants.ts';
+import { newWideTenant } from '../support/requests.ts';
+import { database, type Tenant } from '../support/tenants.ts';
+import { enroll, newWorkforce, passWait, runThatIs } from '../support/workforces.ts';
 
 let paused: PausedJobs;
 let tenant: Tenant;
@@ -21,7 +24,7 @@ let servers: JobPools[];
 
 beforeAll(async () => {
   paused = await PausedJobs.of('merges');
-  tenant = await newTenant();
+  tenant = await newWideTenant();
   key = tenant.key;
   await prepareFilling(tenant);
   const shared = { url: paused.url, prepare: true, spread: false, wait: 10_000, statementTimeout: 10_000 };
@@ -236,6 +239,45 @@ test('what others write meanwhile stays', async () => {
   await moveAll();
   expect([await countRows('notes', pair.target), await countRows('notes', pair.source)]).toEqual([1, notes + 1]);
   expect(await readRecord(key, 'deals', deal?.id)).toMatchObject({ lead_id: other });
+});
+
+test('the workforces of the target wait for replies that have not moved', async () => {
+  const pair = await createPair();
+  const steps = [
+    { kind: 'wait', minutes: 1 },
+    { kind: 'add_note', content: 'Never' },
+  ];
+  const workforce = await newWorkforce(key, { steps, stop_when_replied: true });
+  const runId = await enroll(key, workforce, pair.source);
+  await runThatIs(/waiting/, key, workforce, runId);
+  await database()`
+    insert into messages (company_id, test_mode, id, object, record_id, channel, direction, body, occurred_at, created_at)
+    values (${tenant.companyId}, false, ${randomUUID()}, 'leads', ${pair.source}, 'email', 'inbound', 'Yes', now() + interval '1 second', now())`;
+  await mergeLarge(pair);
+  await passWait(runId);
+  const readRow = async () =>
+    (await database()`select status, due_at > next_step_at as is_postponed from workforce_runs where id = ${runId}`)[0];
+  await expect.poll(readRow).toEqual({ status: 'waiting', is_postponed: true });
+  await moveAll();
+  await passWait(runId);
+  expect(await runThatIs(/stopped|completed/, key, workforce, runId)).toMatchObject({ status: 'stopped' });
+});
+
+test('a report about a message that has not moved belongs to the target', async () => {
+  const pair = await createPair();
+  const [message] = await database()`
+    select id from messages where company_id = ${tenant.companyId} and record_id = ${pair.source}`;
+  const report = async (): Promise<Json> => {
+    const to = `${randomUUID()}@x.example`;
+    const about = { to, engagement: 'open', message_id: message?.id };
+    const body = { type: 'email_engagement', external_id: randomUUID(), ...about };
+    const query = { company_id: tenant.companyId, environment: 'live' };
+    const signedWith = await inboundSecret(tenant, 'live');
+    return (await expectStatus(200, 'POST', '/v1/inbound/generic', { body, signedWith, query })).body.data;
+  };
+  expect(await report()).toMatchObject({ object: 'leads', record_id: pair.source });
+  await mergeLarge(pair);
+  expect(await report()).toMatchObject({ object: 'leads', record_id: pair.target });
 });
 
 test('leaves links with the source that the target has, and they come back', async () => {
