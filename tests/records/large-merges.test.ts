@@ -280,6 +280,40 @@ test('a report about a message that has not moved belongs to the target', async 
   expect(await report()).toMatchObject({ object: 'leads', record_id: pair.target });
 });
 
+test('a customer can be merged although very many leads were converted to it, one of which is locked', async () => {
+  const { companyId } = tenant;
+  const [source, target] = await createRecords(key, 'customers', [lead(), lead()]);
+  const sql = database();
+  await sql`
+    insert into leads (company_id, test_mode, id, converted_customer_id, created_by_kind, created_by_id, created_at, updated_at)
+    select ${companyId}, false, gen_random_uuid(), ${source.id}, 'system', 'tests', now(), now() from generate_series(1, 1100)`;
+  const countLeads = async (id: string) =>
+    (
+      await sql`
+        select count(*)::int as count from leads where company_id = ${companyId} and converted_customer_id = ${id}`
+    )[0]?.count;
+  const block = await sql.reserve();
+  const whileLocked = async (send: () => Promise<{ status: number; body: Json }>): Promise<Json> => {
+    await block`begin`;
+    await block`
+      select from leads where company_id = ${companyId} and converted_customer_id = any(${[source.id, target.id]})
+      limit 1 for update`;
+    const { status, body } = await send();
+    await block`rollback`;
+    expect([status, body.error]).toEqual([202, undefined]);
+    return body.data.merge;
+  };
+  const path = `${recordsPath('customers', source.id)}/merge`;
+  const { id } = await whileLocked(() => call('POST', path, { key, body: { into_id: target.id } }));
+  await moveAll();
+  expect(await readMerge(id)).toMatchObject({ status: 'completed', moved: { references: 1100 } });
+  expect(await countLeads(target.id)).toBe(1100);
+  await whileLocked(() => tryUndo(id));
+  block.release();
+  await moveAll();
+  expect([await countLeads(source.id), await countLeads(target.id)]).toEqual([1100, 0]);
+});
+
 test('leaves links with the source that the target has, and they come back', async () => {
   const pair = await createPair();
   const [link] = await database()`
