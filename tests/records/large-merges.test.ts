@@ -280,6 +280,33 @@ test('a report about a message that has not moved belongs to the target', async 
   expect(await report()).toMatchObject({ object: 'leads', record_id: pair.target });
 });
 
+test('changes of an activity that has not moved apply to the target', async () => {
+  const pair = await createPair();
+  await mergeLarge(pair);
+  const [activity] = await database()`
+    select id from activities where company_id = ${tenant.companyId} and entity_id = ${pair.source}`;
+  const readTimes = async () => {
+    const { last_contacted_at, next_followup_at } = await readRecord(key, 'leads', pair.target);
+    return [last_contacted_at, next_followup_at];
+  };
+  const [contactedAt, later, earlier] = [
+    '2026-11-20T09:00:00.000Z',
+    '2040-01-01T09:00:00.000Z',
+    '2039-01-01T09:00:00.000Z',
+  ];
+  await patchRecord(key, 'activities', activity?.id, { performed_at: contactedAt, followup_at: later });
+  expect(await readTimes()).toEqual([contactedAt, later]);
+  const { id: own } = await createRecord(key, 'activities', {
+    ...{ entity_type: 'lead', entity_id: pair.target, activity_type: 'Note', summary: 'Noted' },
+    ...{ performed_at: contactedAt, followup_at: earlier },
+  });
+  expect(await readTimes()).toEqual([contactedAt, earlier]);
+  await expectStatus(200, 'DELETE', recordsPath('activities', own), { key });
+  expect(await readTimes()).toEqual([contactedAt, later]);
+  await expectStatus(200, 'DELETE', recordsPath('activities', activity?.id), { key });
+  expect(await readTimes()).toEqual([contactedAt, null]);
+});
+
 test('a customer can be merged although very many leads were converted to it, one of which is locked', async () => {
   const { companyId } = tenant;
   const [source, target] = await createRecords(key, 'customers', [lead(), lead()]);
