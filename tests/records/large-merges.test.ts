@@ -3,6 +3,7 @@ import { createHash, randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { Pool } from '../../db/client/pool.ts';
 import { runMerges } from '../../jobs/records/merges.ts';
+import { emptyTrash } from '../../jobs/records/trash.ts';
 import type { JobPools, TenantJobContext } from '../../jobs/runner.ts';
 import { call, expectStatus, type Json } from '../support/client.ts';
 import { changesAfter, now } from '../support/feeds.ts';
@@ -278,6 +279,7 @@ test('a report about a message that has not moved belongs to the target', async 
   expect(await report()).toMatchObject({ object: 'leads', record_id: pair.source });
   await mergeLarge(pair);
   expect(await report()).toMatchObject({ object: 'leads', record_id: pair.target });
+  await moveAll();
 });
 
 test('changes of an activity that has not moved apply to the target', async () => {
@@ -305,6 +307,7 @@ test('changes of an activity that has not moved apply to the target', async () =
   expect(await readTimes()).toEqual([contactedAt, later]);
   await expectStatus(200, 'DELETE', recordsPath('activities', activity?.id), { key });
   expect(await readTimes()).toEqual([contactedAt, null]);
+  await moveAll();
 });
 
 test('a customer can be merged although very many leads were converted to it, one of which is locked', async () => {
@@ -375,6 +378,26 @@ test('nothing is left of it once the source is removed from the trash', async ()
   expect(await countRows('notes', pair.target)).toBe(notes + 1);
 });
 
+test('the source stays in the trash until everything has moved', async () => {
+  const pair = await createPair();
+  await mergeLarge(pair);
+  await moveChunk();
+  const { companyId } = tenant;
+  const sql = database();
+  await sql`update deleted_records set purge_at = now() where company_id = ${companyId} and id = ${pair.source}`;
+  const emptyAndFind = async () => {
+    await emptyTrash(buildJobContext('trash', servers[0] as JobPools));
+    return (await sql`select id from deleted_records where company_id = ${companyId} and id = ${pair.source}`).length;
+  };
+  expect(await emptyAndFind()).toBe(1);
+  await moveAll();
+  expect(await emptyAndFind()).toBe(0);
+  expect([await countRows('notes', pair.target), await countRows('deals', pair.target)]).toEqual([
+    notes + 1,
+    deals + 1,
+  ]);
+});
+
 describe('a chunk that fails', () => {
   test('is tried again, and changes nothing until then', async () => {
     const pair = await createPair();
@@ -393,11 +416,12 @@ describe('a chunk that fails', () => {
           return work(statement, ...rest);
         }),
     };
+    const [start] = await sql`select now() as at`;
     await runMerges(failing);
     await block`rollback`;
     block.release();
     const [row] = await sql`
-      select attempts, due_at > now() as is_later from merges where company_id = ${tenant.companyId} and id = ${merge.id}`;
+      select attempts, due_at >= ${start?.at}::timestamptz + interval '1 second' as is_later from merges where company_id = ${tenant.companyId} and id = ${merge.id}`;
     expect(row).toEqual({ attempts: 1, is_later: true });
     expect(await countBoth(pair)).toEqual({ notes: notes + 1, deals: deals + 1 });
     await moveAll();
