@@ -14,7 +14,7 @@ import { PausedJobs } from '../support/paused-jobs.ts';
 import { addNote } from '../support/record-children.ts';
 import { createRecord, createRecords, lead, patchRecord, readRecord, recordsPath } from '../support/records.ts';
 import { newWideTenant } from '../support/requests.ts';
-import { database, type Tenant } from '../support/tenants.ts';
+import { database, newTenant, type Tenant } from '../support/tenants.ts';
 import { enroll, newWorkforce, passWait, runThatIs } from '../support/workforces.ts';
 
 let paused: PausedJobs;
@@ -376,6 +376,65 @@ test('nothing is left of it once the source is removed from the trash', async ()
   // The rest is removed by the job that empties the trash.
   expect(await countKept()).toBeLessThan(notes + deals - 4000);
   expect(await countRows('notes', pair.target)).toBe(notes + 1);
+});
+
+test('counts as moved only what moved', async () => {
+  const pair = await createPair();
+  const { merge } = await mergeLarge(pair);
+  const { companyId } = tenant;
+  const sql = database();
+  const block = await sql.reserve();
+  await block`begin`;
+  await block`
+    update deals set lead_id = null
+    where company_id = ${companyId} and id = (select id from deals where company_id = ${companyId} and lead_id = ${pair.source} limit 1)`;
+  const controller = new AbortController();
+  const context = buildJobContext('merges', servers[0] as JobPools, { signal: controller.signal });
+  const running = runMerges({ ...context, batchSize: 2 * deals });
+  await expect
+    .poll(() => block`select from pg_locks where not granted and pg_backend_pid() = any(pg_blocking_pids(pid))`)
+    .not.toHaveLength(0);
+  controller.abort();
+  await block`commit`;
+  block.release();
+  await running;
+  expect(await readMerge(merge.id)).toMatchObject({ moved: { references: deals }, remaining: { references: 0 } });
+  await moveAll();
+  expect((await readMerge(merge.id)).moved.references).toBe(deals);
+});
+
+test('a merge does not delay those of other tenants until it is completed', async () => {
+  await mergeLarge(await createPair());
+  const other = await newTenant();
+  const [source, target] = await createRecords(other.key, 'leads', [lead(), lead()]);
+  await addManyItems(other, source.id, { notes, deals: 0 });
+  const path = mergePath(source.id);
+  const { id } = (await expectStatus(202, 'POST', path, { key: other.key, body: { into_id: target.id } })).body.data
+    .merge;
+  const controller = new AbortController();
+  const context = buildJobContext('merges', servers[0] as JobPools, { signal: controller.signal });
+  const turns: string[] = [];
+  const chunks = 60;
+  await runMerges({
+    ...context,
+    batchSize: 50,
+    transaction: (scope, work) => {
+      turns.push(scope.companyId);
+      if (turns.length === chunks) controller.abort();
+      return context.transaction(scope, work);
+    },
+  });
+  expect(turns).toHaveLength(chunks);
+  expect(new Set(turns)).toEqual(new Set([tenant.companyId, other.companyId]));
+  await moveAll();
+  await vi.waitFor(
+    async () => {
+      await runMerges(buildContext());
+      const { body } = await expectStatus(200, 'GET', `/v1/merges/${id}`, { key: other.key });
+      expect(body.data.merge.status).toBe('completed');
+    },
+    { timeout: 60_000, interval: 20 },
+  );
 });
 
 test('the source stays in the trash until everything has moved', async () => {
