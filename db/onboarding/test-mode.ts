@@ -75,7 +75,8 @@ export const kindsOnRecords = ['activities', 'tasks', 'notes', 'attachments'] as
 
 /**
  * Tables of scheduling, messaging and automation, with the names under which their rows are
- * counted. Rows of uncounted tables belong to a row that is counted.
+ * counted. Rows of uncounted tables belong to a row that is counted. Merges are not among them: they
+ * are deleted after the trash of their object, which needs them to find what they have not moved.
  */
 const otherTables = [
   ['taken_times', null],
@@ -100,7 +101,6 @@ const otherTables = [
   ['revert_items', null],
   ['reverts', 'reverts'],
   ['change_sets', 'change_sets'],
-  ['merges', null],
 ] as const;
 
 /** The keys of tables without an id. */

@@ -50,11 +50,18 @@ const isOwnRow = (sql: Sql, { companyId, testMode }: TenantScope): Fragment =>
 /**
  * Locks the leads that were converted to customers that will be deleted: leads come before
  * customers in the order of locks. Sends its statement immediately.
+ * @param only some of the leads; undefined: all
  */
-export function lockConvertedLeads(sql: Sql, scope: TenantScope, customerIds: readonly string[]): Promise<unknown> {
+export function lockConvertedLeads(
+  sql: Sql,
+  scope: TenantScope,
+  customerIds: readonly string[],
+  only?: readonly string[],
+): Promise<unknown> {
   return sql`
     select r.id from leads r
     where ${isOwnRow(sql, scope)} and r.converted_customer_id = any(${[...customerIds]}::uuid[])
+      ${only ? sql`and r.id = any(${[...only]}::uuid[])` : sql``}
     order by r.id
     for no key update`.execute();
 }

@@ -331,13 +331,18 @@ async function removeListedItems(sql: Sql, scope: TenantScope, ids: readonly str
 }
 
 /**
- * Removes a record of a tenant that has been in the trash long enough, or some of its items.
+ * Removes a record of a tenant that has been in the trash long enough, or some of its items. The
+ * source of a merge stays until everything has moved, because the list of moved items goes with it.
  * @returns false if there is none that no other server works on
  */
 export async function purgeSomeExpired(sql: Sql, scope: TenantScope, now: Date, limit: number): Promise<boolean> {
   const [due] = await sql<{ id: string }[]>`
-    select id from deleted_records
+    select id from deleted_records d
     where ${isOwn(sql, scope)} and purge_at <= ${now} and not is_restored
+      and not exists (
+        select from merges m
+        where m.company_id = ${scope.companyId} and m.test_mode = ${scope.testMode} and m.source_id = d.id and m.status = 'running'
+      )
     order by purge_at
     limit 1
     for update skip locked`;

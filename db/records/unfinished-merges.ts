@@ -41,3 +41,19 @@ export async function findMergedWith(
     where ${isOwn(sql, scope)} and object = ${object} and status = 'running' and target_id = any(${ids}::uuid[])`;
   return rows.map(({ sourceId }) => sourceId);
 }
+
+/**
+ * Returns the merges, without undos, of which some records are the source or the target, and whose
+ * items have not all moved.
+ */
+export async function findMovingMerges(
+  sql: Sql,
+  scope: TenantScope,
+  recordIds: readonly string[],
+): Promise<{ sourceId: string; targetId: string }[]> {
+  const ids = [...recordIds];
+  return await sql<{ sourceId: string; targetId: string }[]>`
+    select source_id, target_id from merges
+    where ${isOwn(sql, scope)} and status = 'running' and undone_at is null
+      and (source_id = any(${ids}::uuid[]) or target_id = any(${ids}::uuid[]))`;
+}

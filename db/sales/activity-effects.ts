@@ -4,6 +4,7 @@ import type { ChangedContact, LoggedContact } from '../../domain/records/writes.
 import type { Sql } from '../client/pool.ts';
 import type { Scope } from '../client/visibility.ts';
 import { isNamed } from '../records/reached.ts';
+import { findMovingMerges } from '../records/unfinished-merges.ts';
 
 /** What an activity changed of its record; times as ISO 8601. */
 export interface EntityChange extends Pick<LoggedContact, 'entityType' | 'entityId'> {
@@ -116,6 +117,11 @@ export function lockEntity(sql: Sql, scope: Scope, activityId: string): Promise<
 export async function lockEntities(sql: Sql, scope: Scope, activityIds: readonly string[]): Promise<void> {
   const own = sql`r.company_id = ${scope.companyId} and r.test_mode = ${scope.testMode}`;
   // PostgreSQL locks no rows of a union, so each table has a name of its own.
+  // The target of a merge that has not moved the activity yet.
+  const target = sql`
+    select m.target_id from merges m
+    where m.company_id = ${scope.companyId} and m.test_mode = ${scope.testMode} and m.source_id = r.entity_id
+      and m.undone_at is null and m.status = 'running'`;
   const locked = entityTypes.map(
     (type) => sql`, ${sql(tableOf[type])} as (
       select r.id from ${sql(tableOf[type])} r
@@ -125,7 +131,7 @@ export async function lockEntities(sql: Sql, scope: Scope, activityIds: readonly
   );
   await sql`
     with entity as (
-      select r.entity_type, r.entity_id from activities r where ${own} and r.id = any(${activityIds as string[]}::uuid[])
+      select r.entity_type, coalesce((${target}), r.entity_id) as entity_id from activities r where ${own} and r.id = any(${activityIds as string[]}::uuid[])
     ) ${locked}
     select id from leads union all select id from deals union all select id from customers union all select id from accounts`;
 }
@@ -161,6 +167,7 @@ export async function noteChange(sql: Sql, scope: Scope, change: ChangedContact,
 
 /**
  * Sets next_followup_at of records to the earliest future one among their activities, or to null.
+ * Activities that a merge still moves to a record count as its own.
  * @returns the changes
  */
 export async function recomputeFollowups(
@@ -173,6 +180,8 @@ export async function recomputeFollowups(
   for (const entityType of entityTypes) {
     const ids = entities.filter((entity) => entity.entityType === entityType).map(({ entityId }) => entityId);
     if (ids.length === 0 || !hasFollowup(entityType)) continue;
+    const merges = (await findMovingMerges(sql, scope, ids)).filter(({ targetId }) => ids.includes(targetId));
+    const sources = merges.map(({ sourceId }) => sourceId);
     const changed = await sql<ChangedRow[]>`
       with locked as (
         select r.id, r.last_contacted_at as contacted_before, r.next_followup_at as followup_before
@@ -181,11 +190,13 @@ export async function recomputeFollowups(
         order by r.id
         for no key update
       ), planned as (
-        select a.entity_id, min(a.followup_at) as followup_at
+        select coalesce(merging.target_id, a.entity_id) as entity_id, min(a.followup_at) as followup_at
         from activities a
+        left join unnest(${sources}::uuid[], ${merges.map(({ targetId }) => targetId)}::uuid[]) as merging (source_id, target_id)
+          on merging.source_id = a.entity_id
         where a.company_id = ${scope.companyId} and a.test_mode = ${scope.testMode} and a.entity_type = ${entityType}
-          and a.entity_id = any(${ids}::uuid[]) and a.followup_at > ${now}
-        group by a.entity_id
+          and a.entity_id = any(${[...ids, ...sources]}::uuid[]) and a.followup_at > ${now}
+        group by 1
       ), next as (
         select locked.*, planned.followup_at from locked left join planned on planned.entity_id = locked.id
       )

@@ -22,6 +22,7 @@ import { lockForChange } from '../../services/records/locked-records.ts';
 import { prepareChange, prepareNew, type ResolvedRecord, resolve } from '../../services/records/preparation.ts';
 import type { RecordTarget } from '../../services/records/record-target.ts';
 import { type Traced, writeChange, writeNewRecord } from '../../services/records/record-writes.ts';
+import { requireMergesFinished } from '../../services/records/unfinished-merges.ts';
 
 type Convert = Call<'convertLead'>;
 
@@ -35,6 +36,7 @@ export const convertLead: Handler<'convertLead'> = async (call) => {
   const workspace = await call.services.loadWorkspace();
   const lead = orNotFound(await lockForChange(call, getBuiltinObject('leads', workspace), call.request.path.id));
   const deal = await wantedDeal(call, lead, workspace);
+  await requireMergesFinished(call, [lead.id]);
   if (lead.values.converted_at !== null && lead.values.converted_customer_id !== null)
     throw await alreadyConverted(call, lead);
   const status = findConvertedStatus(lead, workspace);

@@ -6,6 +6,7 @@ import type { DueDataRow } from '../../db/client/sweeping.ts';
 import type { Scope } from '../../db/client/visibility.ts';
 import { loadWorkspaceRows } from '../../db/objects/workspace.ts';
 import { countRecords, findRecord, hasRecord } from '../../db/records/records.ts';
+import { findUnfinishedMerges } from '../../db/records/unfinished-merges.ts';
 import {
   buildConditionFilter,
   buildStepCall,
@@ -172,7 +173,12 @@ async function nextCall(sql: Sql, scope: Scope, run: runs.RunRow, now: Date): Pr
   if (!step) return end(sql, scope, run, 'completed', now);
   const record = await findRecord(sql, scope, run.object, run.recordId);
   if (!record) return end(sql, scope, run, 'cancelled', now);
-  if (run.stopWhenReplied && (await runs.hasReplied(sql, scope, run))) return end(sql, scope, run, 'stopped', now);
+  if (run.stopWhenReplied) {
+    // Runs move with a merge immediately, but replies later. An undo moves them back in the same way.
+    const isMerging = (await findUnfinishedMerges(sql, scope, [run.recordId])).length > 0;
+    if (isMerging) return postpone(sql, scope, run, now);
+    if (await runs.hasReplied(sql, scope, run)) return end(sql, scope, run, 'stopped', now);
+  }
   const { objects, timezone } = buildWorkspace(await loadWorkspaceRows(sql, scope.companyId));
   const object = objects.get(run.object);
   if (!object) return failed(sql, scope, run, 'NOT_FOUND', `The object ${run.object} is disabled.`, now);
@@ -204,6 +210,11 @@ async function nextCall(sql: Sql, scope: Scope, run: runs.RunRow, now: Date): Pr
       return advance(sql, scope, run, { status: 'skipped', reason: call.skipped }, now);
     }
   }
+}
+
+/** Tries the next step of a run again after a pause. */
+async function postpone(sql: Sql, scope: Scope, run: runs.RunRow, now: Date): Promise<undefined> {
+  await runs.updateRun(sql, scope, run, { dueAt: new Date(now.getTime() + pauses.shortest) });
 }
 
 const isRecord = (id: string): Filter => ({ field: 'id', op: 'eq', value: id });

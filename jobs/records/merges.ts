@@ -17,6 +17,8 @@ import { noteConsequence } from './consequences.ts';
 
 /** Merges that are looked at to find out whose turn it is. */
 const scanLimit = 2000;
+/** Chunks of one tenant in a row: few, so that a very large merge does not delay other tenants. */
+const mostInRow = 20;
 
 /**
  * Continues all merges that are due. Each chunk is a transaction that moves rows and stores which, so
@@ -24,20 +26,24 @@ const scanLimit = 2000;
  * each takes merges that no other works on.
  */
 export async function runMerges(context: TenantJobContext): Promise<void> {
-  const tenants = await context.platform.use((sql) => progress.findDueMerges(sql, scanLimit));
-  for (const scope of tenants) await runTenantMerges(context, scope);
+  for (let isMore = true; isMore && !context.signal.aborted; ) {
+    isMore = false;
+    const tenants = await context.platform.use((sql) => progress.findDueMerges(sql, scanLimit));
+    for (const scope of tenants) isMore = (await runTenantMerges(context, scope)) || isMore;
+  }
 }
 
 /**
- * Continues the merges of one tenant. A merge that fails is tried again later, and delays no other
- * tenant.
+ * Continues the merges of one tenant by some chunks. A merge that fails is tried again later, and
+ * delays no other tenant.
+ * @returns true if more may be due
  */
-async function runTenantMerges(context: TenantJobContext, scope: TenantScope): Promise<void> {
+async function runTenantMerges(context: TenantJobContext, scope: TenantScope): Promise<boolean> {
   const { transaction, batchSize, log, signal } = context;
   let id: string | undefined;
   try {
-    for (let isMore = true; isMore && !signal.aborted; )
-      isMore = await transaction(scope, async (sql, emit, audit) => {
+    for (let chunks = 0; chunks < mostInRow && !signal.aborted; chunks += 1) {
+      const isMore = await transaction(scope, async (sql, emit, audit) => {
         const merge = await progress.takeDueMerge(sql, scope);
         id = merge?.id;
         if (!merge) return false;
@@ -47,11 +53,15 @@ async function runTenantMerges(context: TenantJobContext, scope: TenantScope): P
         await new MergeChunk(sql, scope, merge, limit, now, emit, audit).move();
         return true;
       });
+      if (!isMore) return false;
+    }
+    return true;
   } catch (error) {
     const merge = id;
     const failure = { company: scope.companyId, merge, err: { message: (error as Error).message } };
     log.warn(failure, 'failed to continue a merge; will retry');
     if (merge !== undefined) await transaction(scope, (sql) => progress.retryMerge(sql, scope, merge));
+    return false;
   }
 }
 
@@ -100,7 +110,7 @@ class MergeChunk {
     const counts = await this.#moveRows(rows);
     await progress.noteProgress(sql, scope, id, {
       moved: this.#isUndo ? moved : addCounts(moved, counts, 1),
-      remaining: addCounts(remaining, counts, -1),
+      remaining: addCounts(remaining, countRows(rows), -1),
     });
   }
 
@@ -112,6 +122,7 @@ class MergeChunk {
     return pickItems(this.#sql, this.#scope, this.#pair, this.#limit);
   }
 
+  /** Moves rows, unless they changed meanwhile or cannot move. @returns how many moved */
   async #moveRows(rows: readonly progress.MovedRow[]): Promise<Partial<MovedCounts>> {
     const references = rows.flatMap(({ kind, id, field }) =>
       kind === 'references' ? [{ id, field: field as MovedReference['field'] }] : [],
@@ -121,15 +132,15 @@ class MergeChunk {
     const [ofLeads, others] = [true, false].map((isOfLead) =>
       references.filter(({ field }) => (field === 'converted_customer_id') === isOfLead),
     ) as [typeof references, typeof references];
-    if (ofLeads.length > 0) await this.#moveReferences(ofLeads);
+    let moved = ofLeads.length > 0 ? await this.#moveReferences(ofLeads) : 0;
     const items = rows.filter(({ kind }) => kind !== 'references');
     if (others.length + items.length > 0) await progress.lockDestination(this.#sql, this.#scope, this.#pair);
-    if (others.length > 0) await this.#moveReferences(others);
-    const moved = items.length > 0 ? await this.#moveItems(groupMoved(items)) : {};
-    return { ...moved, references: references.length };
+    if (others.length > 0) moved += await this.#moveReferences(others);
+    const counts = items.length > 0 ? await this.#moveItems(groupMoved(items)) : {};
+    return { ...counts, references: moved };
   }
 
-  async #moveReferences(picked: readonly Pick<MovedReference, 'id' | 'field'>[]): Promise<void> {
+  async #moveReferences(picked: readonly Pick<MovedReference, 'id' | 'field'>[]): Promise<number> {
     const [sql, scope, pair] = [this.#sql, this.#scope, this.#pair];
     const { id, causedBy } = this.#merge;
     const acting = { ...scope, actor: causedBy.actor };
@@ -145,6 +156,7 @@ class MergeChunk {
       }
     }
     await this.#keep(moved.map((each) => ({ kind: 'references', id: each.id, field: each.field })));
+    return moved.length;
   }
 
   async #moveItems(picked: ReturnType<typeof groupMoved>): Promise<Partial<MovedCounts>> {
@@ -164,23 +176,31 @@ class MergeChunk {
       if (left.length > 0) await trashLinks(sql, scope, pair, left);
     }
     const moved = { ...plain, activities: activities.map(({ id }) => id), tasks: tasks.map(({ id }) => id) };
-    await this.#keep(Object.entries(moved).flatMap(([kind, ids]) => ids.map((id) => ({ kind, id }))));
-    return {
-      notes: picked.notes.length,
-      tasks: picked.tasks.length,
-      activities: picked.activities.length,
-      messages: picked.messages.length,
-      attachments: picked.attachments.length,
-      links: plain.links.length,
-      bookings: picked.bookings.length,
-      drafts: picked.message_drafts.length,
-    };
+    const rows = Object.entries(moved).flatMap(([kind, ids]) => ids.map((id) => ({ kind, id })));
+    await this.#keep(rows);
+    return countRows(rows);
   }
 
   /** Stores what moved, for the undo. */
   async #keep(moved: readonly progress.MovedRow[]): Promise<void> {
     if (!this.#isUndo) await progress.keepMoved(this.#sql, this.#scope, this.#merge.id, moved);
   }
+}
+
+/** Counts references and items by what the API calls them. It does not show all kinds of items. */
+function countRows(rows: readonly progress.MovedRow[]): Partial<MovedCounts> {
+  const count = (table: string): number => rows.filter(({ kind }) => kind === table).length;
+  return {
+    notes: count('notes'),
+    tasks: count('tasks'),
+    activities: count('activities'),
+    messages: count('messages'),
+    attachments: count('attachments'),
+    links: count('links'),
+    bookings: count('bookings'),
+    drafts: count('message_drafts'),
+    references: count('references'),
+  };
 }
 
 function addCounts(counts: MovedCounts, changes: Partial<MovedCounts>, sign: 1 | -1): MovedCounts {

@@ -7,6 +7,7 @@ import { addDnc } from '../../db/messaging/do-not-call.ts';
 import { addSuppressed } from '../../db/messaging/email-suppression.ts';
 import { type EngagedStatus, findMessage, insertMessage, markEngaged } from '../../db/messaging/messages.ts';
 import { addReport, findContact, type ReportRow } from '../../db/messaging/received-reports.ts';
+import { findSurvivor } from '../../db/records/merges.ts';
 import { holdRecord } from '../../db/records/records.ts';
 import {
   buildReportEvent,
@@ -116,13 +117,20 @@ export function noteReport(
   }
 }
 
-/** Links a report by its message, or else by number or address. */
+/**
+ * Links a report by its message, or else by number or address. A message that a merge has not moved
+ * yet belongs to the record into which its own was merged.
+ */
 async function findReportLink(sql: Sql, scope: TenantScope, { message_id, contacts }: Report): Promise<Link> {
   const message = message_id === undefined ? undefined : await findMessage(sql, scope, message_id);
   const opened = { message_id: message?.id ?? null, campaign_id: message?.campaignId ?? null };
   const { object, recordId } = message ?? {};
-  if (object && recordId && (await holdRecord(sql, { ...scope, ...everywhere }, object, recordId)))
-    return { object, record_id: recordId, ...opened };
+  if (object && recordId) {
+    const hold = (id: string): Promise<boolean> => holdRecord(sql, { ...scope, ...everywhere }, object, id);
+    if (await hold(recordId)) return { object, record_id: recordId, ...opened };
+    const survivor = await findSurvivor(sql, scope, object, recordId);
+    if (survivor !== undefined && (await hold(survivor))) return { object, record_id: survivor, ...opened };
+  }
   for (const { kind, value } of contacts) {
     const contact = await findContact(sql, scope, kind, value);
     if (contact) return { object: contact.object, record_id: contact.id, ...opened };

@@ -70,10 +70,11 @@ export async function mergeRecords(call: WriteCall, place: RecordTarget, options
   if (!isMergeable(object)) throw notFound();
   if (sourceId === targetId) throw conflict('self_merge', 'A record cannot be merged into itself.');
   const pair: Pair = { object: object.object, from: sourceId, to: targetId };
-  const { source, target, existing } = await lockPair(call, place, pair);
+  const hasManyReferences = object.object === 'customers' && (await isReferredToOften(call, pair));
+  const { source, target, existing } = await lockPair(call, place, pair, hasManyReferences);
   if (!isMatch(options.ifMatch, target.version)) throw versionMismatch(target.version);
   await requireMergesFinished(call, [sourceId, targetId]);
-  const remaining = await countRemaining(call, pair);
+  const remaining = await countRemaining(call, pair, hasManyReferences);
 
   const now = call.currentTime();
   const unusable = await findUnusable(call, object.object, source, existing);
@@ -170,11 +171,24 @@ function addedTags(source: StoredRecord, target: StoredRecord): string[] {
   return (source.tags ?? []).filter(({ isManual, tagId }) => isManual && !has.has(tagId)).map(({ tagId }) => tagId);
 }
 
+/** Returns true if the references to the source are too many for this transaction. */
+async function isReferredToOften({ caller, db: { sql } }: WriteCall, { object, from }: Pair): Promise<boolean> {
+  const most = mostAtOnce.references;
+  return (await countReferring(sql, caller, object, [from], most + 1)) > most;
+}
+
 /**
  * Locks both records in the order of their ids, as a deletion does, and what they refer to: accounts
  * and leads before customers, customers before deals.
+ * @param hasManyReferences leaves the leads that were converted to the source to the job, which locks
+ * those that it moves
  */
-async function lockPair(call: WriteCall, { object: { object }, workspace }: RecordTarget, { from, to }: Pair) {
+async function lockPair(
+  call: WriteCall,
+  { object: { object }, workspace }: RecordTarget,
+  { from, to }: Pair,
+  hasManyReferences: boolean,
+) {
   const { caller } = call;
   const { sql } = call.db;
   const hold = (records: readonly StoredRecord[]) =>
@@ -185,7 +199,7 @@ async function lockPair(call: WriteCall, { object: { object }, workspace }: Reco
         listOwnReferences(object, record).map((each) => ({ object: each.object, id: each.to })),
       ),
     );
-  if (object === 'customers') await lockConvertedLeads(sql, caller, [from]);
+  if (object === 'customers' && !hasManyReferences) await lockConvertedLeads(sql, caller, [from]);
   // Leads are locked before the customers to which they were converted.
   if (object !== 'leads') await hold(await findRecords(sql, caller, object, [from, to]));
   await lockForMerge(sql, caller, object, [from, to]);
@@ -201,8 +215,15 @@ async function lockPair(call: WriteCall, { object: { object }, workspace }: Reco
   return { source, target, existing: await hold([source]) };
 }
 
-/** Returns how much has to move, by kind, if it is too much for this transaction; otherwise null. */
-async function countRemaining({ caller, db: { sql } }: WriteCall, pair: Pair): Promise<MovedCounts | null> {
+/**
+ * Returns how much has to move, by kind, if it is too much for this transaction; otherwise null.
+ * @param hasManyReferences true if it was too much before, and the references are not locked
+ */
+async function countRemaining(
+  { caller, db: { sql } }: WriteCall,
+  pair: Pair,
+  hasManyReferences: boolean,
+): Promise<MovedCounts | null> {
   const count = async (most: { items: number; references: number }) => {
     const [items, references] = await Promise.all([
       countItems(sql, caller, pair, most.items),
@@ -212,7 +233,8 @@ async function countRemaining({ caller, db: { sql } }: WriteCall, pair: Pair): P
   };
   const first = await count({ items: mostAtOnce.items + 1, references: mostAtOnce.references + 1 });
   const total = Object.values(first.items).reduce((sum, each) => sum + each, 0);
-  if (total <= mostAtOnce.items && first.references <= mostAtOnce.references) return null;
+  const isLarge = hasManyReferences || total > mostAtOnce.items || first.references > mostAtOnce.references;
+  if (!isLarge) return null;
   const { items, references } = await count({ items: mostCounted, references: mostCounted });
   const { notes, tasks, activities, messages, attachments, links, bookings, message_drafts: drafts } = items;
   return { notes, tasks, activities, messages, attachments, links, tags: 0, bookings, drafts, references };

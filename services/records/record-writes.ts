@@ -33,7 +33,7 @@ import {
 import type { Change } from '../../runtime/handler.ts';
 import type { PreparedChange, PreparedRecord } from './preparation.ts';
 import type { RecordTarget, WriteCall } from './record-target.ts';
-import { mergeRunning } from './unfinished-merges.ts';
+import { followMerges, mergeRunning } from './unfinished-merges.ts';
 
 /** The names of tags before and after, by the ids of the records. */
 type RetaggedNames = ReadonlyMap<string, TagNames>;
@@ -115,7 +115,10 @@ export async function writeChanges(
   const moved: EntityChange[] = [];
   let retagged: RetaggedNames = new Map();
   if (object.object === 'activities') {
-    const contacts = pairs.map(({ before, after }) => toChangedContact(before.values, after.values));
+    const contacts = await followMerges(
+      call,
+      pairs.map(({ before, after }) => toChangedContact(before.values, after.values)),
+    );
     // One after the other: of several activities of one lead, the last one determines the next
     // follow-up.
     for (const contact of contacts) moved.push(...(await noteChange(sql, caller, contact, call.currentTime())));
@@ -223,9 +226,11 @@ export async function noteDeletions(
   let moved: EntityChange[] = [];
   let retagged: RetaggedNames = new Map();
   if (object.object === 'activities') {
-    const contacts = gone
-      .filter(({ values }) => values.followup_at !== null)
-      .map(({ values }) => toLoggedContact(values));
+    const planned = gone.filter(({ values }) => values.followup_at !== null);
+    const contacts = await followMerges(
+      call,
+      planned.map(({ values }) => toLoggedContact(values)),
+    );
     const entities = new Map(contacts.map((contact) => [contact.entityId, contact]));
     moved = await recomputeFollowups(sql, caller, [...entities.values()], now);
     retagged = await retagContacted(call, workspace, [...entities.values()], now);

@@ -88,7 +88,9 @@ async function undo(call: WriteCall, place: RecordTarget, merge: MergeRow): Prom
     throw conflict('undo_expired', 'The merge can no longer be undone.');
   const known = stored.undo;
   const pair: Pair = { object: object.object, from: merge.targetId, to: merge.sourceId };
-  if (object.object === 'customers') await lockConvertedLeads(sql, caller, [merge.targetId]);
+  // A job moves the others back, and locks them itself.
+  const leads = known.references.filter(({ field }) => field === 'converted_customer_id').map(({ id }) => id);
+  if (leads.length > 0) await lockConvertedLeads(sql, caller, [merge.targetId], leads);
   const gone = await findGone(call, object.object, known);
   const before = await lockTarget(call, place, merge);
   await requireMergesFinished(call, [merge.sourceId, merge.targetId]);
