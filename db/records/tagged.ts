@@ -34,6 +34,8 @@ const requiresTag = (filter: Filter): filter is Condition =>
 
 /** Up to this many records of a condition are read one by one. */
 const fewTags = 5000;
+/** If more records have the tags of a condition, statistics of them exist, and a join is best. */
+const manyTags = 50_000;
 /** Conditions that are counted. The records are then tested for the others. */
 const mostCounted = 3;
 
@@ -42,6 +44,8 @@ const mostCounted = 3;
  * condition, they are read one by one; else the list is read, and each record tested. The statement
  * counts them itself, because PostgreSQL cannot choose without statistics of the rows, as after an
  * import: it would compare each record with each tag of a record.
+ * @param readAs `page` if an index has the records in the order of `asked`, so that the list soon
+ *   ends; `whole` if all of its records may be read
  * @param joins what `asked` refers to
  * @param asked the other conditions, each with a leading `and`, with `order by` and `limit`
  */
@@ -50,6 +54,7 @@ export function selectTagged(
   scope: TenantScope,
   table: RecordTable,
   { tags }: TagFilter,
+  readAs: 'page' | 'whole',
   joins: Fragment,
   asked: Fragment,
 ): Source {
@@ -65,9 +70,14 @@ export function selectTagged(
     };
   });
   const join = (parts: readonly Fragment[]): Fragment => parts.reduce((all, part) => sql`${all} ${part}`, sql``);
-  const hasOthers = (without?: number): Fragment =>
+  const hasOthers = (without: number): Fragment =>
     join(tags.map((ids, index) => (index === without ? sql`` : sql`and ${hasTag(sql, table, sql`r`, ids)}`)));
   const areMany = (count: number): Fragment => join(lists.slice(0, count).map(({ isMany }) => isMany));
+  const pass = (test: (ids: Tags) => Fragment): Fragment => join(tags.map((ids) => sql`and ${test(ids)}`));
+  const readList = (tests: Fragment): Fragment => sql`(
+    select r.* from ${sql(table.name)} r ${joins}
+    where ${belongsToTenant(sql, scope, table)} ${areMany(lists.length)} ${tests} ${asked}
+  )`;
   const ofFew = lists.map(
     ({ name, isFew }, index) => sql`
       select r.* from (select distinct record_id from ${name} where ${isFew} ${areMany(index)}) t
@@ -75,12 +85,22 @@ export function selectTagged(
       where true ${hasOthers(index)}
       union all`,
   );
+  const counts = counted.map((ids, index) => {
+    const many = selectTags(sql, scope, table, ids, manyTags + 1);
+    return sql`${index > 0 ? sql`,` : sql``} (select count(*) from (${many}) t)`;
+  });
+  const isJoined = sql`(select most from counted) > ${manyTags}`;
   const rows = sql`(
     with ${join(lists.map(({ list }) => list))}
-    ${join(ofFew)} (
-      select r.* from ${sql(table.name)} r ${joins}
-      where ${belongsToTenant(sql, scope, table)} ${areMany(lists.length)} ${hasOthers()} ${asked}
-    )
+      ${readAs === 'whole' ? sql`, counted as materialized (select greatest(${join(counts)}) as most)` : sql``}
+    ${join(ofFew)} ${
+      readAs === 'page'
+        ? readList(pass((ids) => hasTag(sql, table, sql`r`, ids)))
+        : sql`
+          ${readList(sql`and not ${isJoined} ${pass((ids) => hasTagOfAll(sql, scope, table, ids, 'looked up'))}`)}
+          union all
+          ${readList(sql`and ${isJoined} ${pass((ids) => hasTagOfAll(sql, scope, table, ids, 'joined'))}`)}`
+    }
   ) r`;
   return { rows, where: sql`true`, isOfEach: false };
 }
@@ -99,6 +119,26 @@ export function selectAllTagged(sql: Sql, scope: TenantScope, table: RecordTable
   return { rows, where: sql`true`, isOfEach: false };
 }
 
+/**
+ * Returns a condition for a record `r` with one of the tags, or with any, for statements that test
+ * many records. PostgreSQL looks up each record, or reads all of the tags once if this costs less.
+ * `is true` leaves it this choice and no join, whose cost it underestimates without statistics.
+ * It does not read so many tags at once that they exceed its memory for hashes: these are joined.
+ */
+function hasTagOfAll(
+  sql: Sql,
+  { companyId, testMode }: TenantScope,
+  table: RecordTable,
+  ids: Tags,
+  how: 'looked up' | 'joined',
+): Fragment {
+  return sql`(exists (
+    select from record_tags t
+    where t.company_id = ${companyId} and t.test_mode = ${testMode} and t.object = ${table.name} and t.record_id = r.id
+      ${ids ? sql`and t.tag_id = any(${[...ids]}::uuid[])` : sql``}
+  )) ${how === 'joined' ? sql`` : sql`is true`}`;
+}
+
 /** Returns the ids of records with the tags, once for each tag. */
 function selectTags(
   sql: Sql,
@@ -107,9 +147,11 @@ function selectTags(
   ids: Tags,
   limit: number,
 ): Fragment {
-  const own = sql`t.company_id = ${companyId} and t.test_mode = ${testMode} and t.object = ${table.name}`;
-  if (!ids) return sql`select distinct t.record_id from record_tags t where ${own} limit ${limit}`;
-  // A range in the order of the index of tags, which leaves no other.
+  const own = sql`t.company_id = ${companyId} and t.test_mode = ${testMode}`;
+  if (!ids)
+    return sql`select distinct t.record_id from record_tags t where ${own} and t.object = ${table.name} limit ${limit}`;
+  // A range in the order of the index of tags, which leaves no other. The tags are those of one
+  // object, so the index alone answers.
   return sql`
     select t.record_id
     from unnest(${[...ids]}::uuid[]) wanted (tag_id)
