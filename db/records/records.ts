@@ -119,7 +119,7 @@ export async function listRecords(
     const query = sql.unsafe(plan.text, plan.parameters, { prepare: true }).values();
     return listed(table, await (setPlanning(query, 'in order') ? query : markUnprepared(query)));
   }
-  const tagged = scope.reach.kind === 'company' ? splitTagFilter(page.filter) : undefined;
+  const tagged = scope.reach.kind === 'company' ? splitTagFilter(table, page.filter) : undefined;
   const asked = tagged ? { ...page, filter: tagged.rest } : page;
   const visible = plan.source === 'visibleRows' && !tagged ? await findVisibleRecords(sql, scope, table) : undefined;
   const rows: Row[] = [];
@@ -192,7 +192,7 @@ export async function countRecords(
   most?: number,
 ): Promise<number> {
   const table = getRecordTable(object);
-  const tagged = scope.reach.kind === 'company' && most !== undefined ? splitTagFilter(filter) : undefined;
+  const tagged = scope.reach.kind === 'company' && most !== undefined ? splitTagFilter(table, filter) : undefined;
   const others = tagged ? tagged.rest : filter;
   const asked = others ? sql`and ${buildFilterCondition(sql, scope, table, others)}` : sql``;
   const limit = most === undefined ? sql`` : sql`limit ${most + 1}`;

@@ -125,4 +125,21 @@ describe('if few of many records have a tag, and PostgreSQL has statistics', () 
       for (const { pages, calls, text } of sent) expect(pages / calls, text).toBeLessThan(2 * all);
     },
   );
+
+  test.each<[string, (id: string) => Json]>([
+    ['an id and one tag', (id) => ({ and: [has('Old'), { field: 'id', op: 'eq', value: id }] })],
+    ['ids and two tags', (id) => ({ and: [has('Halves'), { field: 'id', op: 'in', value: [id] }, has('Old')] })],
+    ['an indexed value and one tag', () => ({ and: [{ field: 'first_name', op: 'eq', value: 'Unique' }, has('Old')] })],
+  ])('a record with %s is found and counted without reading others with the tag', async (_, filter) => {
+    const [{ id } = {}] = await database()`
+      update leads set first_name = 'Unique'
+      where company_id = ${other.companyId} and created_at = timestamptz '2025-01-01' + interval '4 seconds' returning id`;
+    await forgetStatements(databaseUrl);
+    const query = { filter: JSON.stringify(filter(id)), count: 'true' };
+    const { body } = await expectStatus(200, 'GET', recordsPath('leads'), { key: other.key, query });
+    expect(body.data).toMatchObject({ total: 1, records: [{ id }] });
+    const sent = (await statementCosts(databaseUrl)).filter(({ text }) => text.includes('record_tags t'));
+    expect(sent.length).toBeGreaterThan(1);
+    for (const { pages, calls, text } of sent) expect(pages / calls, text).toBeLessThan(100);
+  });
 });
