@@ -11,8 +11,6 @@ import { testSettings } from '../support/setup.ts';
 import { database, newTenant, type Tenant, useDatabase } from '../support/tenants.ts';
 
 const rows = 6_000;
-/** A statement reads each record and each tag at most once, with a few pages of 8 KB for each. */
-const mostPages = 10 * rows;
 
 let databaseUrl: string;
 let server: TestServer;
@@ -70,31 +68,43 @@ const hasNone = (...value: string[]) => ({ field: 'tags', op: 'not_in', value })
 const isNull = (value: boolean) => ({ field: 'tags', op: 'is_null', value });
 const isOdd = { field: 'first_name', op: 'eq', value: 'Odd' };
 
-test.each<[string, Json, number]>([
-  ['few records', has('Third'), 2000],
-  ['many records', has('Most'), 5500],
-  ['one of two tags', has('Third', 'Most'), 5666],
-  ['one of two rare tags', has('Rare', 'Third'), 2002],
-  ['any tag', isNull(false), 5668],
-  ['no tag', isNull(true), 332],
-  ['none of two', hasNone('Third', 'Most'), 334],
-  ['one tag of few and a value', { and: [isOdd, has('Third')] }, 1000],
-  ['one tag of many and a value', { and: [isOdd, has('Most')] }, 2750],
-  ['two tags', { and: [has('Most'), has('Third')] }, 1834],
-  ['two tags, one of few', { and: [has('Third'), has('Rare', 'Most'), isOdd] }, 918],
-  ['one tag and not another', { and: [has('Most'), hasNone('Third')] }, 3666],
-])('lists and counts records with %s, and reads each at most once', async (_, filter, total) => {
-  for (const sort of ['-created_at', 'city', '-lead_status,first_name']) {
-    await forgetStatements(databaseUrl);
-    const query = { filter: JSON.stringify(filter), count: 'true', sort, limit: 100 };
-    const { body } = await expectStatus(200, 'GET', recordsPath('leads'), { key: tenant.key, query });
-    expect(body.data.total).toBe(total);
-    expect(new Set(body.data.records.map(({ id }: Json) => id)).size).toBe(100);
-    const sent = (await statementCosts(databaseUrl)).filter(({ text }) => text.includes('record_tags t'));
-    expect(sent.length).toBeGreaterThan(1);
-    for (const { pages, calls, text } of sent) expect(pages / calls, text).toBeLessThan(mostPages);
-  }
-});
+/**
+ * The pages of 8 KB that a page of the list may read in an order with index, and what it may read in
+ * another and a count: about half more than they do. Twice the reading exceeds it.
+ */
+test.each<[string, Json, number, number, number]>([
+  ['few records', has('Third'), 2000, 12_000, 12_000],
+  ['many records', has('Most'), 5500, 8_000, 40_000],
+  ['one of two tags', has('Third', 'Most'), 5666, 8_000, 45_000],
+  ['one of two rare tags', has('Rare', 'Third'), 2002, 12_000, 12_000],
+  ['any tag', isNull(false), 5668, 10_000, 48_000],
+  ['no tag', isNull(true), 332, 25_000, 27_000],
+  ['none of two', hasNone('Third', 'Most'), 334, 36_000, 39_000],
+  ['one tag of few and a value', { and: [isOdd, has('Third')] }, 1000, 12_000, 15_000],
+  ['one tag of many and a value', { and: [isOdd, has('Most')] }, 2750, 9_000, 33_000],
+  ['two tags', { and: [has('Most'), has('Third')] }, 1834, 28_000, 28_000],
+  ['two tags, one of few', { and: [has('Third'), has('Rare', 'Most'), isOdd] }, 918, 22_000, 24_000],
+  ['one tag and not another', { and: [has('Most'), hasNone('Third')] }, 3666, 9_000, 56_000],
+])(
+  'lists and counts records with %s, and reads each at most once',
+  async (_, filter, total, mostInOrder, mostInAll) => {
+    for (const [sort, mostOfPage] of [
+      ['-created_at', mostInOrder],
+      ['city', mostInOrder],
+      ['-lead_status,first_name', mostInAll],
+    ] as const) {
+      await forgetStatements(databaseUrl);
+      const query = { filter: JSON.stringify(filter), count: 'true', sort, limit: 100 };
+      const { body } = await expectStatus(200, 'GET', recordsPath('leads'), { key: tenant.key, query });
+      expect(body.data.total).toBe(total);
+      expect(new Set(body.data.records.map(({ id }: Json) => id)).size).toBe(100);
+      const sent = (await statementCosts(databaseUrl)).filter(({ text }) => text.includes('record_tags t'));
+      expect(sent.length).toBeGreaterThan(1);
+      for (const { pages, calls, text } of sent)
+        expect(pages / calls, text).toBeLessThan(text.includes('count(*) as total') ? mostInAll : mostOfPage);
+    }
+  },
+);
 
 describe('if few of many records have a tag, and PostgreSQL has statistics', () => {
   const all = 20_000;
