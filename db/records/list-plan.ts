@@ -92,6 +92,14 @@ function splitIntoParts(keys: readonly OrderedKey[], after: readonly KeyValue[] 
   ];
 }
 
+const alwaysIndexed: readonly string[] = ['id', 'created_at', 'updated_at'];
+
+/** Returns true if an index has the rows of the part in its order, or at least in that of its first key. */
+export function isInIndexOrder({ keys: [first] }: ListPart): boolean {
+  const isIndexed = first?.column?.indexed || alwaysIndexed.includes(first?.field ?? '');
+  return first?.filled === true && isIndexed;
+}
+
 /** Returns true if indexes have the records of each user in the order of the page. */
 function isInOrderOfEach(table: RecordTable, { reach }: Scope, { sort }: Page): boolean {
   return reach.kind !== 'company' && sort.length === 1 && sort[0]?.field === getAgeColumn(table);

@@ -7,7 +7,7 @@ import type { TenantScope } from '../client/tenant.ts';
 import { isVisibleTo, type Scope } from '../client/visibility.ts';
 import { getRecordTable, type RecordTable } from './columns.ts';
 import { buildFilterCondition } from './filter.ts';
-import { type ListPart, type ListPlanning, planList } from './list-plan.ts';
+import { isInIndexOrder, type ListPart, type ListPlanning, planList } from './list-plan.ts';
 import type { KeyValue, Page } from './pages.ts';
 import { belongsToTenant, findFirstVisible, findVisibleRecords, type Source } from './reached.ts';
 import { type Row, readFurtherColumns, selectColumns, toRecord } from './rows.ts';
@@ -119,7 +119,7 @@ export async function listRecords(
     const query = sql.unsafe(plan.text, plan.parameters, { prepare: true }).values();
     return listed(table, await (setPlanning(query, 'in order') ? query : markUnprepared(query)));
   }
-  const tagged = scope.reach.kind === 'company' ? splitTagFilter(page.filter) : undefined;
+  const tagged = scope.reach.kind === 'company' ? splitTagFilter(table, page.filter) : undefined;
   const asked = tagged ? { ...page, filter: tagged.rest } : page;
   const visible = plan.source === 'visibleRows' && !tagged ? await findVisibleRecords(sql, scope, table) : undefined;
   const rows: Row[] = [];
@@ -128,7 +128,15 @@ export async function listRecords(
     const wanted = wantedRows(sql, scope, table, asked, part);
     const first = firstOfPart(sql, wanted, part, page, most);
     const source = tagged
-      ? selectTagged(sql, scope, table, tagged, listJoins(sql, plan.keys), first)
+      ? selectTagged(
+          sql,
+          scope,
+          table,
+          tagged,
+          isInIndexOrder(part) ? 'page' : 'whole',
+          listJoins(sql, plan.keys),
+          first,
+        )
       : (visible ?? (await findFirstVisible(sql, scope, table, first)));
     const query = sql`
       select ${selectColumns(sql, table)}, ${buildKeyColumns(sql, plan.keys)}
@@ -184,7 +192,7 @@ export async function countRecords(
   most?: number,
 ): Promise<number> {
   const table = getRecordTable(object);
-  const tagged = scope.reach.kind === 'company' && most !== undefined ? splitTagFilter(filter) : undefined;
+  const tagged = scope.reach.kind === 'company' && most !== undefined ? splitTagFilter(table, filter) : undefined;
   const others = tagged ? tagged.rest : filter;
   const asked = others ? sql`and ${buildFilterCondition(sql, scope, table, others)}` : sql``;
   const limit = most === undefined ? sql`` : sql`limit ${most + 1}`;
@@ -213,6 +221,6 @@ function countTagged(
 ): Source {
   const [ids, ...further] = tagged.tags;
   return tagged.rest || further.length > 0
-    ? selectTagged(sql, scope, table, tagged, sql``, sql`${asked} limit ${most + 1}`)
+    ? selectTagged(sql, scope, table, tagged, 'whole', sql``, sql`${asked} limit ${most + 1}`)
     : selectAllTagged(sql, scope, table, ids, most + 1);
 }
