@@ -281,6 +281,7 @@ create table api_keys (
   revoked_by text,
   revoke_reason text,
   is_legacy boolean not null default false,
+  is_replaced boolean not null default false,
   expiry_notified_for timestamptz(3),
   primary key (company_id, id),
   unique (company_id, key_hash)
@@ -1408,7 +1409,7 @@ create policy purge on feed_events to crm_purge
   using (company_id = current_company())
   with check (company_id = current_company());
 grant select, insert, delete on feed_events to crm_app;
-grant select (company_id, test_mode, position, occurred_at), delete on feed_events to crm_platform;
+grant select (company_id, test_mode, position, id), delete on feed_events to crm_platform;
 grant select, insert, update, delete on feed_events to crm_purge;
 
 create table feeds (
@@ -4053,13 +4054,18 @@ CREATE OR REPLACE FUNCTION make_audit_partitions(day date)
 AS $function$
 declare
   month date;
+  name text;
 begin
   foreach month in array array[date_trunc('month', day)::date, (date_trunc('month', day) + interval '1 month')::date] loop
-    if to_regclass('audit_logs_' || to_char(month, 'YYYY_MM')) is null then
-      execute format('create table %I partition of audit_logs for values from (%L) to (%L)',
-        'audit_logs_' || to_char(month, 'YYYY_MM'), month, (month + interval '1 month')::date);
-      execute format('alter table %I enable row level security', 'audit_logs_' || to_char(month, 'YYYY_MM'));
-      execute format('alter table %I force row level security', 'audit_logs_' || to_char(month, 'YYYY_MM'));
+    name := 'audit_logs_' || to_char(month, 'YYYY_MM');
+    if to_regclass(name) is null then
+      begin
+        execute format('create table %I partition of audit_logs for values from (%L) to (%L)',
+          name, month, (month + interval '1 month')::date);
+        execute format('alter table %I enable row level security, force row level security', name);
+      exception when check_violation or duplicate_table then
+        null;
+      end;
     end if;
   end loop;
 end $function$;

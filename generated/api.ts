@@ -945,6 +945,8 @@ export interface paths {
          *       concurrent calls also get this error. `customer_id`, `account_id`, `deal_id` and `converted_at` describe the result;
          *       values that do not exist or that you cannot see are null. A lead that was moved back to an open status is converted
          *       again, to the same customer. `no_converted_status`: the workspace has no active status with that outcome.
+         *       `merge_running`: the lead is part of a [merge](#operation/mergeRecord), or of its undo, that is still running, so
+         *       that not all of its items are on it yet.
          *       `ALREADY_EXISTS`: the workspace checks deals for duplicates, or another customer or deal has a value in a unique
          *       field. `details.matched_fields` lists the fields.
          *     - **422**: a field is unknown or has the wrong JSON type; problems of the deal are listed as `deal.<name>`;
@@ -3140,7 +3142,8 @@ export interface paths {
          *     the items and the references, some at a time, so each belongs to one of the two records and moves once. Until an item
          *     has moved, it is not listed with the target, and a record that has not moved still names the source. `remaining` counts
          *     what has to move, up to 100,000 of each kind, and [GET](#operation/getMerge) shows the progress. Until `status` is
-         *     `completed`, the merge cannot be undone, and its records can be neither deleted nor merged: 409 `merge_running`.
+         *     `completed`, the merge cannot be undone, and its records can be neither deleted, merged nor converted: 409
+         *     `merge_running`.
          *
          *     `dry_run: true` in the body is the same as the header `Dry-Run: true`: the whole merge runs and is rolled back. The
          *     response is the same, with `id` null, and nothing changes. Of a large merge, it counts what would move.
@@ -7454,7 +7457,10 @@ export interface paths {
          *     | holds, slots and bookings | imports, exports and reverts, and links to files |
          *     | trials and periods of the subscription of test mode | the time `t` in signatures of webhooks |
          *     | retries of webhooks, the timing of campaigns and messages | sessions and OAuth tokens, pages of checkouts |
-         *     | test keys that expire, change sets, merges, the trash | how long sent webhooks, the feed and other records of the past are kept |
+         *     | test keys that expire, change sets, merges, the trash | how long the feed is kept |
+         *
+         *     Deliveries of webhooks, notifications, and ended SLA clocks, reservations and change sets are removed as in live mode, some
+         *     time after their own times, compared with the real time. Those of the future are kept longer.
          *
          *     A test key whose `expires_at` the clock passes is no longer valid. Live data, live keys and other workspaces are not
          *     affected. Send an `Idempotency-Key` with `advance_seconds`, so that a retry does not advance the clock twice.
@@ -7469,8 +7475,10 @@ export interface paths {
          * Return test mode to the real time
          * @description Sets the clock of test mode to the real time. No data is deleted, so test data keeps its times, which may be in the
          *     future: what is scheduled by the clock stays scheduled for these times, and newer records are listed behind older ones.
-         *     Only waiting deliveries of webhooks are sent without delay. To start afresh, [delete all test
-         *     data](#operation/resetTestMode), which also resets the clock. It can be called again; without a clock, nothing happens.
+         *     Only what was already begun continues without delay: waiting deliveries of webhooks, approved messages, and running
+         *     campaigns. The overlap of a rotated key or secret ends after the time that it had left by the clock. To start afresh,
+         *     [delete all test data](#operation/resetTestMode), which also resets the clock. It can be called again; without a clock,
+         *     nothing happens.
          *
          *     Requires the scope settings:configure, and a test key. **403** FORBIDDEN_SCOPE, `details.reason: test_key_required`: the
          *     key is a live key.
