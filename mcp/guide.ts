@@ -26,7 +26,7 @@ export const guide = `How to work with this CRM
 10. find_users returns the people who work here, for assigned_to_email and member_ids. list_notes, list_messages, list_activities
    and list_bookings return what has happened.
 11. If a result has proposed = true, nothing has changed yet: a person has to approve the change in the CRM. Tell the user so, and do not call again:
-   get_change_set shows the decision. What a proposal creates has no id until then; once it is applied, after in get_change_set has the id.
+   get_change_set, if it is listed, shows the decision. What a proposal creates has no id until then; once it is applied, after in get_change_set has the id.
 12. draft_message prepares a message. Nothing is sent until a person approves it in the console.
 
 No tool can spend money, send messages, delete or cancel, or change users, settings, API keys or webhooks. Only people can do that.

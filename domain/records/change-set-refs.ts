@@ -35,20 +35,20 @@ export function replaceIds(value: unknown, ids: ReadonlyMap<string, string>): un
  * the items of the lists of these.
  * @param ids IDs of the second answer by those of the first
  */
-export function pairCreatedIds(first: unknown, second: unknown, ids: Map<string, string>): void {
+export function collectCreatedIds(first: unknown, second: unknown, ids: Map<string, string>): void {
   if (!isThing(first) || !isThing(second)) return;
   for (const [name, value] of Object.entries(first)) {
-    pairThings(value, second[name], ids);
+    collectId(value, second[name], ids);
     if (!isThing(value) || !isThing(second[name])) continue;
     for (const [inner, items] of Object.entries(value)) {
       const others = second[name][inner];
       if (!Array.isArray(items) || !Array.isArray(others) || items.length !== others.length) continue;
-      for (const [index, item] of items.entries()) pairThings(item, others[index], ids);
+      for (const [index, item] of items.entries()) collectId(item, others[index], ids);
     }
   }
 }
 
-function pairThings(first: unknown, second: unknown, ids: Map<string, string>): void {
+function collectId(first: unknown, second: unknown, ids: Map<string, string>): void {
   if (!isThing(first) || !isThing(second) || first.created === false || second.created === false) return;
   if (typeof first.id === 'string' && typeof second.id === 'string' && first.id !== second.id)
     ids.set(first.id, second.id);

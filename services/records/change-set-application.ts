@@ -1,7 +1,7 @@
 // Applies change sets that a person has approved.
 import type { ChangeSetFailure, ChangeSetRow, ChangeSetStatus, StoredOperation } from '../../db/records/change-sets.ts';
 import { lockRecords } from '../../db/records/records.ts';
-import { pairCreatedIds, replaceIds } from '../../domain/records/change-set-refs.ts';
+import { collectCreatedIds, replaceIds } from '../../domain/records/change-set-refs.ts';
 import type { Change, NestedOutcome } from '../../runtime/handler.ts';
 import {
   type Caller,
@@ -93,7 +93,7 @@ function toApplied(stored: StoredOperation, outcome: Succeeded, realIds: Map<str
   const { before, after, triedId } = stored;
   const createdId = findId(outcome);
   if (triedId !== undefined && createdId !== undefined) realIds.set(triedId, createdId);
-  pairCreatedIds(after, outcome.data, realIds);
+  collectCreatedIds(after, outcome.data, realIds);
   const isCreation = before === null && after !== null;
   return {
     ...stored,

@@ -255,16 +255,39 @@ describe('a set', () => {
   });
 
   test('is not found by people who may not see its modules', async () => {
+    const [seen, hidden] = [await proposeName(unique()), await proposeName(unique())];
+    // The roles that see the whole workspace can view every module that operations of sets need today.
+    await database()`
+      update change_sets set modules = '{accounts,billing}'
+      where company_id = ${tenant.companyId} and id = ${hidden.id}`;
+    const { email } = await newPerson(tenant, 'Viewer');
+    const viewer = new Visitor();
+    await viewer.signIn(email);
+    const { text } = await viewer.ask(home);
+    expect([text.includes(seen.id), text.includes(hidden.id)]).toEqual([true, false]);
+    expect((await viewer.ask(`${home}/${seen.id}`)).status).toBe(200);
+    expect((await viewer.ask(`${home}/${hidden.id}`)).status).toBe(404);
+    expect((await admin.ask(`${home}/${hidden.id}`)).status).toBe(200);
+  });
+
+  test('is not shown to people who do not see the whole workspace, and the list says why', async () => {
     const set = await proposeName(unique());
     const { email } = await newPerson(tenant, 'Sales_Manager');
     const visitor = new Visitor();
     await visitor.signIn(email);
+    expect((await visitor.ask('/console')).text).not.toContain(home);
+    const { status, text } = await visitor.ask(home);
+    expect([status, text.includes('your role does not see the whole workspace')]).toEqual([200, true]);
     expect((await visitor.ask(`${home}/${set.id}`)).status).toBe(404);
-    const { email: without } = await newPerson(tenant, 'Sales_Rep');
-    const representative = new Visitor();
-    await representative.signIn(without);
-    expect((await representative.ask('/console')).text).not.toContain(home);
-    expect((await representative.ask(home)).status).toBe(403);
+    expect((await admin.ask(home)).text).not.toContain('your role does not see the whole workspace');
+  });
+
+  test('is not shown to people without the permission to view change sets', async () => {
+    const { email } = await newPerson(tenant, 'Sales_Rep');
+    const visitor = new Visitor();
+    await visitor.signIn(email);
+    expect((await visitor.ask('/console')).text).not.toContain(home);
+    expect((await visitor.ask(home)).status).toBe(403);
   });
 });
 
@@ -332,6 +355,8 @@ describe('a decision', () => {
     expect([status, text.includes('(change 2)')]).toEqual([409, true]);
     const [, first, second] = text.split('<article');
     expect([first, second].map((each) => each?.includes('has changed since this was proposed'))).toEqual([false, true]);
+    // Only a rejection is left.
+    expect([text.includes('value="approve"'), text.includes('value="reject"')]).toEqual([false, true]);
     expect(await readStatus(set.id)).toBe('pending');
   });
 
@@ -355,15 +380,66 @@ describe('a decision', () => {
     }
   });
 
-  test('needs the permissions of the operations, which the page names', async () => {
+  test('is offered only to people who may make the changes, and needs their permissions', async () => {
     const set = await proposeName(unique());
     const { email } = await newPerson(tenant, 'Viewer');
     const viewer = new Visitor();
     await viewer.signIn(email);
+    const page = await viewer.ask(`${home}/${set.id}`);
+    expect(page.text).toContain('Waiting for a decision by someone who may make these changes.');
+    expect(page.text).not.toContain('name="action"');
+    const { token = '' } = hiddenFields(page.text, '/console/sign-out');
     for (const action of ['approve', 'reject'] as const) {
-      const { status, text } = await decide(viewer, set.id, action);
+      const form = { token, mode: 'live', digest: set.digest, action };
+      const { status, text } = await viewer.ask(`${home}/${set.id}`, form);
       expect([status, text.includes('requires the permission accounts:create')]).toEqual([403, true]);
     }
+    expect(await readStatus(set.id)).toBe('pending');
+  });
+
+  test('says after a second click what the first one did', async () => {
+    const [approved, rejected] = [await proposeName(unique()), await proposeName(unique())];
+    for (const [set, action] of [
+      [approved, 'approve'],
+      [rejected, 'reject'],
+    ] as const) {
+      const form = { ...hiddenFields((await admin.ask(`${home}/${set.id}`)).text, `${home}/${set.id}`), action };
+      const [first, second] = [await admin.ask(`${home}/${set.id}`, form), await admin.ask(`${home}/${set.id}`, form)];
+      expect([first.status, first.to]).toEqual([
+        303,
+        `${home}/${set.id}?done=${action === 'approve' ? 'approved' : 'rejected'}`,
+      ]);
+      expect([second.status, second.to]).toEqual([303, first.to]);
+    }
+    // To another person, the same click says that it had no effect.
+    const { email } = await newPerson(tenant, 'Company_Admin');
+    const other = new Visitor();
+    await other.signIn(email);
+    const { token = '' } = hiddenFields((await other.ask('/console')).text, '/console/sign-out');
+    const form = { token, mode: 'live', digest: approved.digest, action: 'approve' };
+    const answer = await other.ask(`${home}/${approved.id}`, form);
+    expect([answer.status, answer.text.includes('this change set is already decided')]).toEqual([409, true]);
+  });
+
+  test('is announced only on the page of a set with this decision', async () => {
+    const set = await proposeName(unique());
+    for (const done of ['approved', 'partly', 'rejected'])
+      expect((await admin.ask(`${home}/${set.id}?done=${done}`)).text).not.toContain('role="status"');
+    await decide(admin, set.id, 'reject');
+    for (const done of ['approved', 'partly', 'rejected'])
+      expect((await admin.ask(`${home}/${set.id}?done=${done}`)).text.includes('role="status"')).toBe(
+        done === 'rejected',
+      );
+  });
+
+  test('shows the reason again that was typed, if it had no effect', async () => {
+    const set = await proposeName(unique());
+    const mismatch = await decide(admin, set.id, 'reject', { digest: 'other', reason: 'Not this quarter' });
+    expect([mismatch.status, mismatch.text.includes('value="Not this quarter"')]).toEqual([409, true]);
+    const long = 'x'.repeat(2001);
+    const refused = await decide(admin, set.id, 'reject', { reason: long });
+    expect([refused.status, refused.text.includes(`value="${long}"`)]).toEqual([400, true]);
+    expect(refused.text).toContain('aria-invalid="true"');
     expect(await readStatus(set.id)).toBe('pending');
   });
 

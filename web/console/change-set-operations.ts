@@ -11,7 +11,7 @@ import {
   splitAfter,
   unwrapData,
 } from './change-set-names.ts';
-import { labelPath, showField } from './change-set-values.ts';
+import { showField, toPathLabel } from './change-set-values.ts';
 
 /** Fields that the server sets with every change. */
 const ownFields = new Set(['created_at', 'updated_at', 'created_by', 'updated_by', 'version']);
@@ -51,7 +51,7 @@ function showFields(operation: Operation, index: number, names: Names): Html {
   const name = `Change ${index + 1}`;
   const object = findTarget(names.findOperation, operation)?.object;
   const show: ShowCell = (leaf, data) => showField(leaf, data, object, names);
-  const label = (leaf: string): string => labelPath(leaf, object, names);
+  const label = (leaf: string): string => toPathLabel(leaf, object, names);
   const requested = isThing(body) ? body : body === null ? {} : { items: body };
   const requestedRows = (data: Thing): Row[] =>
     [...listLeaves(data).keys()].map((leaf) => [label(leaf), show(leaf, data)]);

@@ -62,19 +62,19 @@ export function listReferences(value: unknown, object: string | undefined): { ob
 }
 
 /** Returns the label of a field, or of one inside of others. */
-export function labelPath(path: string, object: string | undefined, names: ValueNames): string {
+export function toPathLabel(path: string, object: string | undefined, names: ValueNames): string {
   let inner = object;
   return path
     .split(separator)
     .map((member) => {
-      const label = labelMember(member, inner, names);
+      const label = toMemberLabel(member, inner, names);
       inner = nestedObjects[member] ?? inner;
       return label;
     })
     .join(' › ');
 }
 
-function labelMember(member: string, object: string | undefined, { fields }: ValueNames): string {
+function toMemberLabel(member: string, object: string | undefined, { fields }: ValueNames): string {
   if (object !== undefined && member === 'id') return 'Record';
   if (object !== undefined && member === 'ids') return 'Records';
   return fields.get(object ?? '')?.get(member)?.label ?? toLabel(member.replace(/_minor$/, ''));
@@ -114,7 +114,7 @@ function toReadable(value: unknown, place: Place): unknown {
   const inner = nestedObjects[member] ?? object;
   const readable = new Map<string, unknown>();
   for (const [name, each] of Object.entries(value)) {
-    const label = labelMember(name, inner, names);
+    const label = toMemberLabel(name, inner, names);
     // Two fields may have the same label, and both are shown.
     readable.set(
       readable.has(label) ? `${label} (${name})` : label,

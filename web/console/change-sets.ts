@@ -13,7 +13,7 @@ import {
   tabs,
 } from '../pages/components.ts';
 import { field, form, submitOrShowAgain, type Typed } from '../pages/forms.ts';
-import { consolePage, seesWholeWorkspace } from '../pages/layout.ts';
+import { canSeeWholeWorkspace, consolePage } from '../pages/layout.ts';
 import { ask, buildAddress, type ConsoleParts, type Data, type PersonalRequest, type Show } from '../pages/requests.ts';
 import { type ChangeSet, loadNames } from './change-set-names.ts';
 import { showOperations } from './change-set-operations.ts';
@@ -60,7 +60,7 @@ export const showChangeSets: Show = async (parts, request) => {
   ]);
   const columns = ['Title', 'Proposed by', 'Changes', 'Status', 'Proposed', 'Expires'];
   const nothing = given === 'pending' ? 'No change sets are waiting for a decision.' : 'No change sets.';
-  const why = seesWholeWorkspace(person.caller, viewScopes)
+  const why = canSeeWholeWorkspace(person.caller, viewScopes)
     ? null
     : html`<p>This page is empty for you, because your role does not see the whole workspace. Only people who do can decide about change sets.</p>`;
   const body = html`<p>API keys and apps propose changes. They take effect after a person approves them.</p>
@@ -83,7 +83,7 @@ export async function countWaiting(
   request: PersonalRequest,
 ): Promise<{ count: number; hasMore: boolean }> {
   const { caller } = request.person;
-  if (!caller.grants.allows('change_sets:view') || !seesWholeWorkspace(caller, viewScopes))
+  if (!caller.grants.allows('change_sets:view') || !canSeeWholeWorkspace(caller, viewScopes))
     return { count: 0, hasMore: false };
   const query = { status: 'pending', limit: '100' };
   const { change_sets: sets, has_more: hasMore } = await ask(parts, request, 'listChangeSets', { query });

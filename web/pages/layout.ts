@@ -97,11 +97,11 @@ export const listPlaces = (caller: Caller): Place[] =>
     ({ scopes, role, isOfWholeWorkspace }) =>
       (scopes === undefined || scopes.some((scope) => caller.grants.allows(scope))) &&
       (role === undefined || caller.scopes.includes(role)) &&
-      (!isOfWholeWorkspace || seesWholeWorkspace(caller, scopes)),
+      (!isOfWholeWorkspace || canSeeWholeWorkspace(caller, scopes)),
   );
 
 /** Returns true if a person sees all records for scopes, not only those of a branch, a team or their own. */
-export const seesWholeWorkspace = ({ computeReach, reach }: Caller, scopes: readonly string[] = []): boolean =>
+export const canSeeWholeWorkspace = ({ computeReach, reach }: Caller, scopes: readonly string[] = []): boolean =>
   (computeReach?.(scopes) ?? reach).kind === 'company';
 
 /** Builds a page with the menu, the signed-in person, the mode and the sign-out button. */
