@@ -8,15 +8,17 @@ export type ClockedJobs = Readonly<Record<ClockedWork, (context: ClockContext) =
 
 /** Milliseconds for one kind of work of one clock. What is left has to wait for the other clocks. */
 const turnMs = 1000;
-/** Milliseconds after which a run ends. The next one continues with the clocks behind it. */
-const runMs = 5000;
+/** Milliseconds after which a run ends. */
+const usualRunMs = 5000;
 
 /**
  * Returns the run of a job that does some kinds of work for each test mode in which they have
  * something to do, at the time of its clock. The jobs leave these test modes out of their own runs.
+ * @param runMs milliseconds after which a run ends; the next one continues with the clocks behind it
  */
 export function createClockRun(
   works: readonly ClockedWork[],
+  runMs = usualRunMs,
 ): (context: TenantJobContext, jobs: ClockedJobs) => Promise<void> {
   /** The company of the clock that was handled last; undefined: all had their turn. */
   let last: string | undefined;

@@ -4,16 +4,21 @@ import type { ServerResponse } from 'node:http';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { lockActiveKeyCount } from '../../db/access/api-keys.ts';
 import { findKeyAccess, isCredentialValid } from '../../db/access/current-access.ts';
+import { Pool } from '../../db/client/pool.ts';
+import { type ClockedJobs, createClockRun } from '../../jobs/onboarding/test-clocks.ts';
+import type { ClockContext, JobPools } from '../../jobs/runner.ts';
 import { storedSubscription, subscribed } from '../support/billing.ts';
 import { proposeAccount } from '../support/change-sets.ts';
 import { type CallOptions, expectStatus, type Json } from '../support/client.ts';
+import { dropDatabase, newDatabase } from '../support/databases.ts';
 import { recordedEvents } from '../support/events.ts';
 import { changesAfter, now, readFeed } from '../support/feeds.ts';
+import { buildJobContext } from '../support/job-runs.ts';
 import { Receiver } from '../support/receivers.ts';
 import { createRecord, createRecords, lead, readRecord, recordsPath, walk } from '../support/records.ts';
 import { sharedToken } from '../support/requests.ts';
 import { book, hold, newPool, search } from '../support/scheduling.ts';
-import { database, newKey, newTenant, newUser, rowDatabase, type Tenant } from '../support/tenants.ts';
+import { database, newKey, newTenant, newUser, rowDatabase, type Tenant, useDatabase } from '../support/tenants.ts';
 import { newDelivery, newWebhook } from '../support/webhooks.ts';
 
 const path = '/v1/test-mode/clock';
@@ -473,6 +478,89 @@ describe('webhooks of test mode', () => {
     };
     await vi.waitFor(async () => expect(await readDueTime(processed.id)).toBeNull(), soon);
     expect(await readDueTime(id)).toEqual(at);
+  });
+});
+
+// In its own database, so that no server does the work.
+describe('the job of test clocks', () => {
+  let url: string;
+  let pools: JobPools;
+  let tenants: Tenant[];
+  const names = (companyIds: readonly string[]): string[] => companyIds.toSorted();
+
+  beforeAll(async () => {
+    url = await newDatabase();
+    await useDatabase(url);
+    const settings = { url, lanes: 1, prepare: true, spread: false, wait: 10_000, statementTimeout: 10_000 };
+    pools = {
+      platform: new Pool({ ...settings, role: 'crm_platform' }),
+      tenants: new Pool({ ...settings, role: 'crm_app' }),
+    };
+    tenants = [await newTenant(), await newTenant(), await newTenant()];
+    for (const each of tenants) {
+      await newWebhook(each, 'test', { due_at: new Date() });
+      await setClock(each, day);
+    }
+  });
+  afterAll(async () => {
+    await Promise.all([pools.platform.close(1), pools.tenants.close(1)]);
+    await useDatabase(undefined);
+    await dropDatabase(url);
+  });
+
+  const setClock = ({ companyId }: Tenant, seconds: number) => database()`
+    insert into test_clocks (company_id, ahead_seconds) values (${companyId}, ${seconds})
+    on conflict (company_id) do update set ahead_seconds = ${seconds}`;
+
+  /** Runs the job with pages of one clock, and some work in place of the sending of webhooks. */
+  async function run(
+    work: (context: ClockContext) => Promise<unknown>,
+    runClocks = createClockRun(['webhooks'], 60_000),
+  ) {
+    const context = { ...buildJobContext('test-clocks', pools), batchSize: 1 };
+    await runClocks(context, { webhooks: work } as Partial<ClockedJobs> as ClockedJobs);
+  }
+
+  test('ends the turn of a clock with endless work, and continues with the next ones', async () => {
+    const served: string[] = [];
+    await run(async ({ clockOf, signal }) => {
+      served.push(clockOf);
+      await new Promise<void>((resolve) => signal.addEventListener('abort', () => resolve()));
+    });
+    expect(served).toEqual(names(tenants.map(({ companyId }) => companyId)));
+  });
+
+  test('continues behind the last clock if a run ends before all had their turn', async () => {
+    const served: string[] = [];
+    const runClocks = createClockRun(['webhooks'], 0);
+    for (let turn = 0; turn < 3; turn += 1) await run(async ({ clockOf }) => served.push(clockOf), runClocks);
+    expect(served).toEqual(names(tenants.map(({ companyId }) => companyId)));
+  });
+
+  test('does nothing more at the time of a clock that was removed, also if it was advanced again', async () => {
+    const [own] = tenants as [Tenant];
+    const ends: Record<string, boolean> = {};
+    const runAfter = (name: string, change: () => PromiseLike<unknown>) =>
+      run(async (context) => {
+        if (context.clockOf !== own.companyId) return;
+        await change();
+        let isDone = false;
+        const scope = { companyId: own.companyId, testMode: true };
+        const work = async () => {
+          isDone = true;
+        };
+        await context.transaction(scope, work).catch(() => undefined);
+        ends[name] = isDone && !context.signal.aborted;
+      });
+    const remove = () => database()`delete from test_clocks where company_id = ${own.companyId}`;
+    await runAfter('advanced', () => setClock(own, 2 * day));
+    await runAfter('removed', remove);
+    await setClock(own, 2 * day);
+    await runAfter('removed and advanced again', async () => {
+      await remove();
+      await setClock(own, day);
+    });
+    expect(ends).toEqual({ advanced: true, removed: false, 'removed and advanced again': false });
   });
 });
 

@@ -1,10 +1,18 @@
 // The clock of test mode never reaches live mode: neither its rows nor its answers.
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { beforeAll, expect, test, vi } from 'vitest';
+import { Pool } from '../../db/client/pool.ts';
 import { jobNames } from '../../jobs/index.ts';
+import { sweepAll } from '../../jobs/service/sweeps.ts';
 import type { TenantTable } from '../isolation/schema.ts';
 import { proposeAccount } from '../support/change-sets.ts';
 import { call, expectStatus } from '../support/client.ts';
+import type { DeclaredOperation } from '../support/document.ts';
+import { buildJobContext } from '../support/job-runs.ts';
 import { PausedJobs } from '../support/paused-jobs.ts';
+import { createRecord, lead, recordsPath } from '../support/records.ts';
 import { goodRequest, newWideTenant, type PreparedRequest } from '../support/requests.ts';
 import { listDigestedTables } from '../support/row-digests.ts';
 import { database, type Tenant } from '../support/tenants.ts';
@@ -21,12 +29,19 @@ const manyDays = 700 * 86_400;
 /** Milliseconds between the same reads, at most. */
 const between = 300_000;
 
+/** Writes to data that test mode has for itself. */
+const writesToRecords = writes.filter(({ path }) =>
+  /^\/v1\/(objects\/\{object\}\/records|activities|tasks)/.test(path),
+);
+
+let url: string;
 let tenant: Tenant;
 let tables: TenantTable[];
 
 beforeAll(async () => {
   // Only the job of test clocks changes a row between two digests.
   const paused = await PausedJobs.of(...jobNames.filter((name) => name !== 'test-clocks'));
+  url = paused.url;
   tenant = await newWideTenant();
   tables = await listDigestedTables(changing);
   return () => paused.close();
@@ -94,4 +109,40 @@ test('leaves all live rows and the answers to live keys as they are', async () =
     return now?.text !== text || times.some((each, index) => Math.abs(each - (now.times[index] ?? 0)) > between);
   });
   expect(changed).toEqual([]);
+});
+
+test('leaves the audit log, the sweeps and all live rows as they are if it ends', async () => {
+  const { testKey: key } = tenant;
+  const pool = new Pool({
+    ...{ url, role: 'crm_platform', lanes: 2, prepare: true, spread: false },
+    ...{ wait: 10_000, statementTimeout: 10_000 },
+  });
+  const uploads = await mkdtemp(join(tmpdir(), 'uploads-'));
+  const sweep = () =>
+    sweepAll(buildJobContext('sweeps', { platform: pool, tenants: pool }), { remove: async () => undefined, uploads });
+  try {
+    // Prepared before the digest, because some need configuration, which live mode shares.
+    const requests: [DeclaredOperation, PreparedRequest][] = [];
+    for (const operation of writesToRecords)
+      requests.push([operation, await goodRequest(operation, tenant, { mode: 'test' })]);
+    expect(requests.length).toBeGreaterThan(10);
+    await sweep();
+    const before = await digestLive();
+    await expectStatus(200, 'POST', '/v1/test-mode/clock', { key, body: { advance_seconds: 86_400 } });
+    for (const [{ id: name, method }, { path, options }] of requests) {
+      const { status } = await call(method, path, options);
+      expect(status, name).toBeLessThan(300);
+    }
+    const { id } = await createRecord(key, 'leads', lead());
+    await expectStatus(200, 'DELETE', '/v1/test-mode/clock', { key });
+    await expectStatus(200, 'PATCH', recordsPath('leads', id), { key, body: { first_name: 'Ada' } });
+    await database()`
+      select make_audit_partitions((current_date + make_interval(months => n))::date) from generate_series(1, 26) n`;
+    await sweep();
+    expect(await database()`select action, occurred_at from audit_logs_other`).toEqual([]);
+    expect(await digestLive()).toEqual(before);
+  } finally {
+    await pool.close(1);
+    await rm(uploads, { recursive: true });
+  }
 });

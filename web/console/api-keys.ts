@@ -18,9 +18,9 @@ import {
   buildAddress,
   type ConsoleParts,
   type Data,
-  inLiveMode,
   type PersonalRequest,
   type Show,
+  toLiveMode,
 } from '../pages/requests.ts';
 import { formKey, type Made, makeOnce, showOnce } from '../pages/shown-once.ts';
 import { presetLinks, readScopes, scopeFields } from './scope-choice.ts';
@@ -40,7 +40,7 @@ const writeModes = { direct: 'Make changes', propose: 'Propose changes, which a 
 
 export const showKeys: Show = async (parts, request) => {
   const [status, cursor] = [request.query.get('status') ?? '', request.query.get('cursor') ?? ''];
-  const { api_keys: keys, next_cursor: next } = await ask(parts, inLiveMode(request), 'listApiKeys', {
+  const { api_keys: keys, next_cursor: next } = await ask(parts, toLiveMode(request), 'listApiKeys', {
     query: { status, cursor, limit: '50' },
   });
   const rows = keys.map((key) => [
@@ -97,7 +97,7 @@ export const mintKey: Show = (parts, request) => {
   return submitOrShowAgain(
     () =>
       makeOnce(parts, request, secrets, async () =>
-        madeBy(await ask(parts, inLiveMode(request), 'createApiKey', { body })),
+        madeBy(await ask(parts, toLiveMode(request), 'createApiKey', { body })),
       ),
     async (refused) => newKeyPage(request, refused.status, { form: given, refused }),
   );
@@ -108,7 +108,7 @@ const madeBy = ({ api_key: key, key: secret }: Data<'createApiKey'>): Made => ({
 
 /** The only page that shows a key. */
 export const showNewKey = showOnce(async (parts, request, { id, secret }) => {
-  const { api_key: key } = await ask(parts, inLiveMode(request), 'getApiKey', { path: { id } });
+  const { api_key: key } = await ask(parts, toLiveMode(request), 'getApiKey', { path: { id } });
   const body = html`<p role="status">Copy this API key now. It is shown only once.</p>
 <p><code class="secret" tabindex="0">${secret}</code></p>
 ${renderFacts(key)}
@@ -134,7 +134,7 @@ async function keyPage(
   typed: Typed = {},
 ): Promise<PageResponse> {
   const { id = '' } = request.path;
-  const { api_key: key } = await ask(parts, inLiveMode(request), 'getApiKey', { path: { id } });
+  const { api_key: key } = await ask(parts, toLiveMode(request), 'getApiKey', { path: { id } });
   const mode = html`<h2>Write mode</h2>
 ${form(request, `${home}/${id}/write-mode`, html`${field('write_mode', 'Write mode', typed, { choices: writeModes, value: key.write_mode })}<button>Save</button>`)}`;
   const rotate = html`<h2>Rotate</h2>
@@ -177,7 +177,7 @@ export const rotateKey: Show = (parts, request) => {
   return submitOrShowAgain(
     () =>
       makeOnce(parts, request, secrets, async () =>
-        madeBy(await ask(parts, inLiveMode(request), 'rotateApiKey', { path: { id }, body })),
+        madeBy(await ask(parts, toLiveMode(request), 'rotateApiKey', { path: { id }, body })),
       ),
     (refused) => keyPage(parts, request, refused.status, { form: given, refused }),
   );
@@ -189,7 +189,7 @@ export const saveWriteMode: Show = (parts, request) => {
   return submitOrShowAgain(
     async () => {
       const body = { write_mode: given.get('write_mode') ?? '' };
-      await ask(parts, inLiveMode(request), 'updateApiKey', { path: { id }, body });
+      await ask(parts, toLiveMode(request), 'updateApiKey', { path: { id }, body });
       return { redirect: buildAddress(`${home}/${id}`, request.testMode, { done: 'saved' }) };
     },
     (refused) => keyPage(parts, request, refused.status, { form: given, refused }),
@@ -202,7 +202,7 @@ export const revokeKey: Show = (parts, request) => {
   return submitOrShowAgain(
     async () => {
       const body = { reason: given.get('reason') || null };
-      await ask(parts, inLiveMode(request), 'revokeApiKey', { path: { id }, body });
+      await ask(parts, toLiveMode(request), 'revokeApiKey', { path: { id }, body });
       return { redirect: buildAddress(home, request.testMode, { done: 'revoked' }) };
     },
     (refused) => keyPage(parts, request, refused.status, { form: given, refused }),

@@ -18,9 +18,9 @@ import {
   buildAddress,
   type ConsoleParts,
   type Data,
-  inLiveMode,
   type PersonalRequest,
   type Show,
+  toLiveMode,
 } from '../pages/requests.ts';
 import { formKey, makeOnce, showOnce } from '../pages/shown-once.ts';
 
@@ -43,7 +43,7 @@ export const showPeople: Show = async (parts, request) => {
     query.get('q')?.trim() ?? '',
     query.get('cursor') ?? '',
   ];
-  const { users, next_cursor: next } = await ask(parts, inLiveMode(request), 'listUsers', {
+  const { users, next_cursor: next } = await ask(parts, toLiveMode(request), 'listUsers', {
     query: { status, q, cursor, limit: '50' },
   });
   const rows = users.map((user) => [
@@ -74,7 +74,7 @@ const nameRoles = ({ roles }: User): string =>
 /** Returns the roles that can be given, by name. Empty if the person may not see the roles. */
 async function readRoles(parts: ConsoleParts, request: PersonalRequest): Promise<Record<string, string>> {
   if (!request.person.caller.grants.allows('access_control:view')) return {};
-  const { roles } = await ask(parts, inLiveMode(request), 'listRoles');
+  const { roles } = await ask(parts, toLiveMode(request), 'listRoles');
   const given = roles.filter((role) => role.is_system && role.has_permissions && role.name !== 'Super_Admin');
   return Object.fromEntries(given.map(({ name }) => [name, formatRole(name)]));
 }
@@ -131,7 +131,7 @@ export const invitePerson: Show = (parts, request) => {
   return submitOrShowAgain(
     () =>
       makeOnce(parts, request, secrets, async () => {
-        const data = await ask(parts, inLiveMode(request), 'createUser', { body });
+        const data = await ask(parts, toLiveMode(request), 'createUser', { body });
         return { id: data.user.id, secret: data.temp_password ?? '' };
       }),
     (refused) => newPersonPage(parts, request, refused.status, { form: given, refused }),
@@ -142,7 +142,7 @@ const secrets = `${home}/password`;
 
 /** The only page that shows the password of a new person. */
 export const showNewPersonPassword = showOnce(async (parts, request, { id, secret }) => {
-  const { user } = await ask(parts, inLiveMode(request), 'getUser', { path: { id } });
+  const { user } = await ask(parts, toLiveMode(request), 'getUser', { path: { id } });
   const body = html`<p role="status">${isolateText(user.full_name)} can sign in now. Give them this password. It is shown only once, and they choose their own when they first sign in.</p>
 <p><code class="secret" tabindex="0">${secret}</code></p>
 ${factList({ Email: isolateText(user.email), Role: nameRoles(user), 'Sign in at': html`<code>/console</code>` })}
@@ -168,7 +168,7 @@ async function personPage(
   typed: Typed = {},
 ): Promise<PageResponse> {
   const { id = '' } = request.path;
-  const { user } = await ask(parts, inLiveMode(request), 'getUser', { path: { id } });
+  const { user } = await ask(parts, toLiveMode(request), 'getUser', { path: { id } });
   const body = html`${doneMessage(request, doneMessages)}${errorSummary(typed)}
 ${factList({
   Email: isolateText(user.email),
@@ -208,7 +208,7 @@ export const changePerson: Show = (parts, request) => {
   return submitOrShowAgain(
     async () => {
       const body = status === null ? { role: given.get('role') ?? '' } : { status };
-      await ask(parts, inLiveMode(request), 'updateUser', { path: { id }, body });
+      await ask(parts, toLiveMode(request), 'updateUser', { path: { id }, body });
       return { redirect: buildAddress(`${home}/${id}`, request.testMode, { done: status ?? 'role' }) };
     },
     (refused) => personPage(parts, request, refused.status, { form: given, refused }),

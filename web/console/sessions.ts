@@ -5,13 +5,13 @@ import { html, isolateText } from '../../runtime/pages/html.ts';
 import { doneMessage, formatTime, table } from '../pages/components.ts';
 import { form } from '../pages/forms.ts';
 import { consolePage } from '../pages/layout.ts';
-import { act, buildAddress, inLiveMode, type Show } from '../pages/requests.ts';
+import { act, buildAddress, type Show, toLiveMode } from '../pages/requests.ts';
 
 const doneMessages = { ended: 'The session was ended.', others: 'All other sessions were ended.' };
 
 export const showSessions: Show = async (parts, request) => {
   const { companyId, userId, sessionId } = requireSessionIds(request.person.caller);
-  const sessions = await act(parts, inLiveMode(request), [], ({ now, db: { sql } }) =>
+  const sessions = await act(parts, toLiveMode(request), [], ({ now, db: { sql } }) =>
     listUserSessions(sql, companyId, userId, now),
   );
   const rows = sessions.map(({ id, createdAt, ip, userAgent }) => [
@@ -37,7 +37,7 @@ ${sessions.length > 1 ? others : null}`;
 export const endOneSession: Show = async (parts, request) => {
   const { companyId, userId } = requireSessionIds(request.person.caller);
   const { id = '' } = request.path;
-  await act(parts, inLiveMode(request), [], async ({ now, db: { sql, record } }) => {
+  await act(parts, toLiveMode(request), [], async ({ now, db: { sql, record } }) => {
     if (!(await endUserSession(sql, companyId, userId, id, now))) throw notFound();
     record({ action: 'session.end', object: 'sessions', recordId: id });
   });
@@ -46,7 +46,7 @@ export const endOneSession: Show = async (parts, request) => {
 
 export const endOtherSessions: Show = async (parts, request) => {
   const { companyId, userId, sessionId } = requireSessionIds(request.person.caller);
-  await act(parts, inLiveMode(request), [], async ({ now, db: { sql, record } }) => {
+  await act(parts, toLiveMode(request), [], async ({ now, db: { sql, record } }) => {
     await endUserSessions(sql, companyId, userId, now, sessionId);
     record({ action: 'session.end_others', object: 'users', recordId: userId });
   });

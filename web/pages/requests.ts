@@ -74,7 +74,7 @@ export type Show = (parts: ConsoleParts, request: PersonalRequest) => Promise<Pa
  * Returns the request in live mode: for what both modes share, such as API keys and people, and for
  * what is about the person, whose sessions do not follow the clock of test mode.
  */
-export const inLiveMode = (request: PersonalRequest): PersonalRequest => ({ ...request, testMode: false });
+export const toLiveMode = (request: PersonalRequest): PersonalRequest => ({ ...request, testMode: false });
 
 /** Returns the data of a request that authentication and audit need. */
 export const toRequestFacts = ({ ip, headers }: PageRequest): RequestFacts => ({

@@ -4,7 +4,7 @@ import { ApiError } from '../../runtime/errors.ts';
 import type { PageResponse } from '../../runtime/http/page-routes.ts';
 import { newRequestId } from '../../runtime/http/request-ids.ts';
 import { type Html, html } from '../../runtime/pages/html.ts';
-import { act, buildAddress, type ConsoleParts, inLiveMode, type PersonalRequest, type Show } from './requests.ts';
+import { act, buildAddress, type ConsoleParts, type PersonalRequest, type Show, toLiveMode } from './requests.ts';
 
 /**
  * Milliseconds in which a new secret can be shown. The redirect after the form leads there
@@ -43,12 +43,12 @@ export async function makeOnce(
     throw new ApiError('VALIDATION_ERROR', 'This form is incomplete. Reload the page and try again.');
   const form = sentForm(request, key);
   const expiresAt = new Date(request.now.getTime() + formTtlMs);
-  if (await act(parts, inLiveMode(request), [], ({ now, db: { sql } }) => db.claimForm(sql, form, now, expiresAt))) {
+  if (await act(parts, toLiveMode(request), [], ({ now, db: { sql } }) => db.claimForm(sql, form, now, expiresAt))) {
     const { id, secret } = await work().catch(async (error: unknown) => {
-      await act(parts, inLiveMode(request), [], ({ db: { sql } }) => db.releaseForm(sql, form));
+      await act(parts, toLiveMode(request), [], ({ db: { sql } }) => db.releaseForm(sql, form));
       throw error;
     });
-    await act(parts, inLiveMode(request), [], ({ db: { sql } }) =>
+    await act(parts, toLiveMode(request), [], ({ db: { sql } }) =>
       db.storeSecret(sql, form, id, parts.secrets.encrypt(secret)),
     );
   }
@@ -70,7 +70,7 @@ export function showOnce(
     const form = sentForm(request, request.path.once ?? '');
     const since = new Date(request.now.getTime() - secretTtlMs);
     const taken = isRead
-      ? await act(parts, inLiveMode(request), [], ({ db: { sql } }) => db.takeSecret(sql, form, since))
+      ? await act(parts, toLiveMode(request), [], ({ db: { sql } }) => db.takeSecret(sql, form, since))
       : undefined;
     if (!taken?.sealedSecret || taken.madeId === null) return again(request, taken?.madeId ?? null);
     return shown(parts, request, { id: taken.madeId, secret: parts.secrets.decrypt(taken.sealedSecret) });
