@@ -158,13 +158,19 @@ export async function findDueClocks(
     order by company_id`;
 }
 
-/** Returns true if work of the company's test mode is due at a time of its clock. */
+/**
+ * Returns true if work of the company's test mode is due at a time of its clock, or if a job has
+ * begun with it: events and deliveries that are on their way, and changes that a write left to a job.
+ */
 export async function hasDueWork(sql: Sql, companyId: string, now: Date): Promise<boolean> {
   const conditions = Object.values(selectDueWork(sql, sql`${companyId}::uuid`, sql`${now}::timestamptz`));
   const [row] = await sql<{ isDue: boolean }[]>`
     select ${joinFragments(sql, conditions, sql` or `)}
       or exists (select from outbox_events where company_id = ${companyId} and test_mode)
-      or exists (select from webhook_backlog where company_id = ${companyId} and test_mode) as is_due`;
+      or exists (select from webhook_backlog where company_id = ${companyId} and test_mode)
+      or exists (select from webhook_deliveries where company_id = ${companyId} and test_mode and leased_until > now())
+      or exists (select from reference_clearings where company_id = ${companyId} and test_mode)
+      or exists (select from merges where company_id = ${companyId} and test_mode and status = 'running') as is_due`;
   return row?.isDue ?? false;
 }
 

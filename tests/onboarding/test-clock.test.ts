@@ -96,8 +96,40 @@ describe('the clock', () => {
     expect(new Date(clock.now).getTime() - target.getTime()).toBeLessThan(1000);
     const { error } = (await setTo(new Date(target.getTime() - 1000), 409)).body;
     expect(error).toMatchObject({ code: 'CONFLICT', details: { reason: 'clock_backwards', now: expect.any(String) } });
+    isAhead(error.details.now, clock.offset_seconds);
     await setTo(new Date(0), 409);
     expect(await getClock(key)).toMatchObject({ offset_seconds: clock.offset_seconds });
+  });
+
+  test('says what time it is to each concurrent call that would set it backwards', async () => {
+    const { testKey: key } = await newTenant();
+    const times = Array.from({ length: 8 }, (_, at) => new Date(Date.now() + (8 - at) * day * 1000));
+    const answers = await Promise.all(
+      times.map((time) => expectStatus([200, 409], 'POST', path, { key, body: { set_to: time.toISOString() } })),
+    );
+    expect((await getClock(key)).offset_seconds).toBeGreaterThan(8 * day - 60);
+    for (const [at, { status, body }] of answers.entries())
+      if (status === 409)
+        expect(new Date(body.error.details.now).getTime()).toBeGreaterThan((times[at] as Date).getTime());
+  });
+
+  test('is ready only after deliveries that are being sent, and merges that are running', async () => {
+    const own = await newTenant();
+    const sql = database();
+    const readStatus = async (): Promise<string> => (await getClock(own.testKey)).status;
+    const leased = { status: 'pending', completed_at: null, leased_until: new Date(Date.now() + hour * 1000) };
+    const id = await newDelivery(own, 'test', randomUUID(), leased);
+    expect(await readStatus()).toBe('advancing');
+    await sql`update webhook_deliveries set leased_until = null where id = ${id}`;
+    expect(await readStatus()).toBe('ready');
+    const merge = randomUUID();
+    await sql`
+      insert into merges (company_id, test_mode, id, object, source_id, target_id, moved, fields, status, undo_until, created_by_kind,
+        created_by_id, created_at)
+      values (${own.companyId}, true, ${merge}, 'leads', ${randomUUID()}, ${randomUUID()}, '{}', '{}', 'running', now(), 'api_key', 'x', now())`;
+    expect(await readStatus()).toBe('advancing');
+    await sql`update merges set status = 'completed' where id = ${merge}`;
+    expect(await readStatus()).toBe('ready');
   });
 
   test('is at most two years ahead in all', async () => {
