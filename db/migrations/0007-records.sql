@@ -1025,17 +1025,30 @@ create function references_are_noted() returns boolean language sql stable
 call open_to_purge();
 
 -- Refreshes the statistics of a table of records and of their tags and custom values, for which ANALYZE needs their owner.
--- It reads a sample, whatever the size. If another process analyzes or vacuums one of them, it fails soon.
-create function analyze_records(records text) returns void language plpgsql security definer
+-- It reads a sample, whatever the size. It leaves out a table that another process analyzes, vacuums or locks, and one of
+-- whose rows less than a tenth changed (or less than all, if it was analyzed in the last minute), so that no tenant can
+-- have the tables of all analyzed all the time.
+-- `written` counts changes that may not be in the table's own number of changes, which is published up to ten seconds later.
+create function analyze_records(records text, written int) returns void language plpgsql security definer
   set search_path = public set lock_timeout = '200ms' as $$
+declare
+  stale text;
 begin
   if records not in ('leads', 'accounts', 'customers', 'deals', 'activities', 'tasks', 'custom_records') then
     raise exception '% is not a table of records', records;
   end if;
-  execute format('analyze %I, record_tags, custom_value_hashes', records);
+  for stale in
+    select c.relname from pg_class c
+    where c.oid in (records::regclass, 'record_tags'::regclass, 'custom_value_hashes'::regclass)
+      and greatest(written, pg_stat_get_mod_since_analyze(c.oid)) > greatest(c.reltuples, 0) * case
+        when greatest(pg_stat_get_last_analyze_time(c.oid), pg_stat_get_last_autoanalyze_time(c.oid)) > now() - interval '1 minute'
+        then 1 else 0.1 end
+  loop
+    execute format('analyze (skip_locked) %I', stale);
+  end loop;
 end $$;
-revoke execute on function analyze_records(text) from public;
-grant execute on function analyze_records(text) to crm_app;
+revoke execute on function analyze_records(text, int) from public;
+grant execute on function analyze_records(text, int) to crm_app;
 
 -- So that the planner takes these tables for empty, and not for ten pages, until they are analyzed with rows.
 analyze custom_value_hashes, custom_records, tasks, record_tags, notes, attachments, feed_events, deleted_records, deleted_items,

@@ -302,7 +302,7 @@ export async function takeImport(
     await updateImport(sql, scope, id, { dueAt: lease.retryAt });
     return undefined;
   }
-  // One that was cancelled is taken for the file of its failed rows.
+  // One that was cancelled is taken for the file of its failed rows and for statistics.
   const change = row.completedAt === null ? { status: 'running' as const, startedAt: row.startedAt ?? lease.now } : {};
   await updateImport(sql, scope, id, { ...change, dueAt: lease.until });
   return { ...row, ...change };
@@ -404,9 +404,10 @@ export async function sweepImports(sql: Sql, limit: number, now: Date): Promise<
 }
 
 /**
- * Refreshes the statistics of the tables of an object's records.
- * @throws an error of the database if another process analyzes or vacuums one of them
+ * Refreshes the statistics of the tables of an object's records, except for those that are in use by
+ * another ANALYZE or VACUUM and those that changed little.
+ * @param written the number of records that were written
  */
-export async function refreshStatistics(sql: Sql, object: string): Promise<void> {
-  await sql`select analyze_records(${getRecordTable(object).name})`;
+export async function refreshStatistics(sql: Sql, object: string, written: number): Promise<void> {
+  await sql`select analyze_records(${getRecordTable(object).name}, ${written})`;
 }

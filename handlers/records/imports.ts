@@ -291,8 +291,8 @@ export const cancelImport: Handler<'cancelImport'> = async (call) => {
   if (!['awaiting_file', 'queued', 'running'].includes(row.status))
     throw conflict('import_ended', 'The import has ended.', { status: row.status });
   const expiresAt = new Date(now.getTime() + importKeptMs);
-  // If rows failed, the job still makes their file.
-  const dueAt = row.failed > 0 ? now : null;
+  // If rows were read, the job still makes the file of those that failed, and refreshes statistics.
+  const dueAt = row.created + row.updated + row.failed > 0 ? now : null;
   await updateImport(sql, caller, row.id, { status: 'cancelled', completedAt: now, dueAt, expiresAt });
   call.db.record({ action: 'import.cancel', metadata: { import_id: row.id, object: row.object } });
   const cancelled: ImportRow = { ...row, status: 'cancelled', completedAt: now };

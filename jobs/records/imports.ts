@@ -125,7 +125,7 @@ class ImportRun {
     const { signal } = this.#context;
     const { layout } = this.#row;
     if (!layout) throw new Error('an import that runs was started');
-    if (this.#row.completedAt) return this.#storeErrors();
+    if (this.#row.completedAt) return this.#endCancelled();
     if (this.#row.attempts >= mostAttempts)
       return this.#end('failed', { code: 'INTERNAL_ERROR', message: 'A chunk of rows could not be written.' });
     const source = new RowSource(this.#readFile(layout, this.#row.nextByte), layout, imports.toRowPlace(this.#row));
@@ -285,9 +285,10 @@ class ImportRun {
   /** Refreshes the statistics of the tables that a large import filled. The import has ended, and does not depend on it. */
   async #refreshStatistics(): Promise<void> {
     const { object, dryRun, created, updated } = this.#row;
-    if (dryRun || created + updated < largeImport) return;
+    const written = created + updated;
+    if (dryRun || written < largeImport) return;
     try {
-      await this.#within((sql) => imports.refreshStatistics(sql, object));
+      await this.#within((sql) => imports.refreshStatistics(sql, object, written));
     } catch (error) {
       const { companyId: company } = this.#scope;
       const failure = { company, import: this.#row.id, err: { message: (error as Error).message } };
@@ -295,8 +296,8 @@ class ImportRun {
     }
   }
 
-  /** Makes the file of failed rows of an import that was cancelled. */
-  async #storeErrors(): Promise<void> {
+  /** Makes the file of failed rows of an import that was cancelled, and refreshes statistics. */
+  async #endCancelled(): Promise<void> {
     const errors = await this.#writeErrors();
     await this.#context.transaction(this.#scope, async (sql) => {
       const stored =
@@ -305,6 +306,7 @@ class ImportRun {
           : {};
       await imports.updateImport(sql, this.#scope, this.#row.id, { ...stored, dueAt: null });
     });
+    await this.#refreshStatistics();
   }
 
   async #writeErrors(): Promise<{ id: string; bytes: number } | undefined> {
