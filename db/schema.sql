@@ -3812,18 +3812,28 @@ CREATE OR REPLACE FUNCTION add_months(since timestamp with time zone, months int
  STABLE PARALLEL SAFE
 RETURN (((since AT TIME ZONE 'UTC'::text) + make_interval(months => months)) AT TIME ZONE 'UTC'::text);
 
-CREATE OR REPLACE FUNCTION analyze_records(records text)
+CREATE OR REPLACE FUNCTION analyze_records(records text, written integer)
  RETURNS void
  LANGUAGE plpgsql
  SECURITY DEFINER
  SET search_path TO 'public'
  SET lock_timeout TO '200ms'
 AS $function$
+declare
+  stale text;
 begin
   if records not in ('leads', 'accounts', 'customers', 'deals', 'activities', 'tasks', 'custom_records') then
     raise exception '% is not a table of records', records;
   end if;
-  execute format('analyze %I, record_tags, custom_value_hashes', records);
+  for stale in
+    select c.relname from pg_class c
+    where c.oid in (records::regclass, 'record_tags'::regclass, 'custom_value_hashes'::regclass)
+      and greatest(written, pg_stat_get_mod_since_analyze(c.oid)) > greatest(c.reltuples, 0) * case
+        when greatest(pg_stat_get_last_analyze_time(c.oid), pg_stat_get_last_autoanalyze_time(c.oid)) > now() - interval '1 minute'
+        then 1 else 0.1 end
+  loop
+    execute format('analyze (skip_locked) %I', stale);
+  end loop;
 end $function$;
 
 CREATE OR REPLACE FUNCTION begin_credential_version()
@@ -4458,7 +4468,7 @@ AS $function$
   ) as calendar
 $function$;
 
-revoke execute on function analyze_records(text) from public;
+revoke execute on function analyze_records(text,integer) from public;
 
 revoke execute on function drop_audit_partitions(date) from public;
 
@@ -4468,7 +4478,7 @@ revoke execute on function make_audit_partitions(date) from public;
 
 revoke execute on function make_request_partitions(date) from public;
 
-grant execute on function analyze_records(text) to crm_app;
+grant execute on function analyze_records(text,integer) to crm_app;
 
 grant execute on function drop_audit_partitions(date) to crm_platform;
 
