@@ -340,8 +340,7 @@ export async function purgeSomeExpired(sql: Sql, scope: TenantScope, now: Date, 
     select id from deleted_records d
     where ${isOwn(sql, scope)} and purge_at <= ${now} and not is_restored
       and not exists (
-        select from merges m
-        where m.company_id = ${scope.companyId} and m.test_mode = ${scope.testMode} and m.source_id = d.id and m.status = 'running'
+        select from merges where ${isOwn(sql, scope)} and source_id = d.id and status = 'running'
       )
     order by purge_at
     limit 1

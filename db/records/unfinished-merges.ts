@@ -1,4 +1,5 @@
 // Merges and undos that a job still finishes, of which deletions and further merges must know.
+import type { Fragment } from 'postgres';
 import type { Sql } from '../client/pool.ts';
 import type { TenantScope } from '../client/tenant.ts';
 
@@ -56,4 +57,11 @@ export async function findMovingMerges(
     select source_id, target_id from merges
     where ${isOwn(sql, scope)} and status = 'running' and undone_at is null
       and (source_id = any(${ids}::uuid[]) or target_id = any(${ids}::uuid[]))`;
+}
+
+/** Returns the query for the target of a merge that has not moved all items of a record. */
+export function selectMergeTarget(sql: Sql, scope: TenantScope, recordId: Fragment): Fragment {
+  return sql`
+    select target_id from merges
+    where ${isOwn(sql, scope)} and source_id = ${recordId} and undone_at is null and status = 'running'`;
 }

@@ -4,7 +4,7 @@ import type { ChangedContact, LoggedContact } from '../../domain/records/writes.
 import type { Sql } from '../client/pool.ts';
 import type { Scope } from '../client/visibility.ts';
 import { isNamed } from '../records/reached.ts';
-import { findMovingMerges } from '../records/unfinished-merges.ts';
+import { findMovingMerges, selectMergeTarget } from '../records/unfinished-merges.ts';
 
 /** What an activity changed of its record; times as ISO 8601. */
 export interface EntityChange extends Pick<LoggedContact, 'entityType' | 'entityId'> {
@@ -117,11 +117,7 @@ export function lockEntity(sql: Sql, scope: Scope, activityId: string): Promise<
 export async function lockEntities(sql: Sql, scope: Scope, activityIds: readonly string[]): Promise<void> {
   const own = sql`r.company_id = ${scope.companyId} and r.test_mode = ${scope.testMode}`;
   // PostgreSQL locks no rows of a union, so each table has a name of its own.
-  // The target of a merge that has not moved the activity yet.
-  const target = sql`
-    select m.target_id from merges m
-    where m.company_id = ${scope.companyId} and m.test_mode = ${scope.testMode} and m.source_id = r.entity_id
-      and m.undone_at is null and m.status = 'running'`;
+  const target = selectMergeTarget(sql, scope, sql`r.entity_id`);
   const locked = entityTypes.map(
     (type) => sql`, ${sql(tableOf[type])} as (
       select r.id from ${sql(tableOf[type])} r
