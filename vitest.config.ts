@@ -82,8 +82,8 @@ export default defineConfig({
           name: 'together',
           include: ['tests/**/*.test.ts'],
           exclude: alone,
-          // For two processors: a file waits for more than half of its time, for jobs, timeouts and restarts.
-          maxWorkers: 4,
+          // More would shorten a run, but tests of overload and of killed servers then fail on two busy processors.
+          maxWorkers: 2,
           sequence: { groupOrder: 0 },
         },
       },
