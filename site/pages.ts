@@ -58,10 +58,28 @@ export async function renderGuide(site: Site, guide: Guide): Promise<string> {
   const description = guide.sections
     .map((section) => (isTitled && section === first ? '' : `## ${section.heading}\n\n`) + section.text)
     .join('\n\n');
-  const nodes = await renderer.render(extractProse(json, description));
+  const nodes = await renderer.render(extractProse(json, markComments(description)));
   const body = reduce(extractBody(nodes), toAddress(contents, guide.path));
   const title = heading(guide.title, isTitled ? toSectionAnchor(first?.heading ?? '') : undefined);
-  return shell(contents, guide, [title, markdownLink(guide.path), ...body], 'prose');
+  return shell(contents, guide, [title, markdownLink(guide.path), ...body], 'prose').replaceAll(commentMark, '');
+}
+
+/** A character for private use, which no guide contains. */
+const commentMark = '\uE000';
+
+/**
+ * Marks comments of shell samples. Redoc would take a line in a fence that begins with # for a
+ * heading, and end the first section of a page there.
+ */
+function markComments(text: string): string {
+  let isFenced = false;
+  return text
+    .split('\n')
+    .map((line) => {
+      if (/^\s*```/.test(line)) isFenced = !isFenced;
+      return isFenced && line.startsWith('#') ? `${commentMark}${line}` : line;
+    })
+    .join('\n');
 }
 
 export async function renderGroup(site: Site, group: Group): Promise<string> {

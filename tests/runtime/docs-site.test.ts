@@ -103,6 +103,18 @@ test('every operation is on one page, with its method and path, also in Markdown
   expect(shown.toSorted()).toEqual(operations.map(({ id }) => id).toSorted());
 });
 
+test('every guide shows its whole samples, also those with comments', async () => {
+  for (const { path } of guides) {
+    const samples = [...(await read(`${path}.md`)).matchAll(/^```[^\n]*\n(.*?)^```/gms)].map(
+      ([, sample = '']) => sample,
+    );
+    // Redoc replaces tabs by spaces.
+    const normalize = (text: string): string => text.replaceAll(/\s+/g, ' ').trim();
+    const shown = normalize(readText(parse(await read(path))));
+    for (const sample of samples) expect(shown).toContain(normalize(sample));
+  }
+});
+
 test('every section of the OpenAPI document is in one guide', () => {
   const prose = [document.info.description ?? '', ...(document.tags ?? []).map(({ description = '' }) => description)];
   const headings = prose.flatMap((text) => {

@@ -29,6 +29,9 @@ beforeAll(async () => {
   [tenant, crowded] = await Promise.all([newWideTenant(), newWideTenant()]);
 });
 
+/** Operations that change nothing in a new workspace: its clock is on the real time. */
+const withoutEffect = new Set(['resetTestClock']);
+
 const examples = operations.flatMap((operation) =>
   Array.from({ length: Math.max(1, bodyExamples(operation).length) }, (_, index) => ({
     id: operation.id,
@@ -46,7 +49,8 @@ test.each(examples)(
       status: expect.toSatisfy((status: number) => status >= 200 && status < 300),
     });
     // Operations with these names query with a body.
-    const changes = operation.method !== 'GET' && !/^(check|get|search)[A-Z]/.test(operation.id);
+    const changes =
+      operation.method !== 'GET' && !/^(check|get|search)[A-Z]/.test(operation.id) && !withoutEffect.has(operation.id);
     expect(await changesBy(answer)).toEqual(changes ? expect.toSatisfy(isPositive) : 0);
   },
 );

@@ -22,7 +22,7 @@ type Import = Data<'getImport'>['import'];
 
 const home = '/console/imports';
 /** The guide that shows how to send a file. */
-const guide = '/docs/bulk-data';
+const guide = '/docs/guides/bulk-data';
 const statuses = { '': 'All', running: 'Running', completed: 'Completed', failed: 'Failed', undone: 'Undone' };
 const states: Readonly<Record<Import['status'], readonly [text: string, tone: Tone]>> = {
   awaiting_file: ['Waiting for its file', 'quiet'],
