@@ -27,7 +27,7 @@ const rowKey = /\((company_id, (?:test_mode, )?)(\w+)\) in \(\s*select \1\2 from
 /** Companies that a statement over all companies leaves out. */
 const leftOut = /\bcompany_id <> all\(/g;
 /** The position at which a scan over all companies continues, in the order of a key. */
-const seek = /\(company_id, test_mode\) > \(/g;
+const seek = /\(company_id, test_mode\) > \(|\bcompany_id > §+/g;
 const tenantColumn = /(?:^|\.)"?(?:company_id|test_mode)"?$/;
 const tenantValue = /companyId|company\.id|company_id|testMode|test_mode/;
 /** Conditions of another form. Teach this file to handle them. */
