@@ -446,7 +446,7 @@ create table billing_operations (
   base jsonb,
   primary key (company_id, test_mode, id)
 );
-create index billing_operations_of_key on billing_operations (company_id, test_mode, retry_key)
+create index billing_operations_of_key on billing_operations (company_id, test_mode, retry_key, id)
   where retry_key is not null;
 create index billing_operations_overdue on billing_operations (leased_until) where status = 'pending';
 create unique index billing_operations_pending on billing_operations (company_id, test_mode) where status = 'pending';
@@ -1409,7 +1409,7 @@ create policy purge on feed_events to crm_purge
   using (company_id = current_company())
   with check (company_id = current_company());
 grant select, insert, delete on feed_events to crm_app;
-grant select (company_id, test_mode, position, id), delete on feed_events to crm_platform;
+grant select (company_id, test_mode, position, occurred_at), delete on feed_events to crm_platform;
 grant select, insert, update, delete on feed_events to crm_purge;
 
 create table feeds (

@@ -46,12 +46,12 @@ export async function findClockAhead(sql: Sql, { companyId, testMode }: TenantSc
 
 /**
  * Returns the same seconds, and keeps the clock until the transaction ends. It can be advanced
- * meanwhile, but not be removed.
+ * meanwhile, but not be removed. 0 if it is being removed: nothing waits for that.
  */
 export async function holdClock(sql: Sql, { companyId, testMode }: TenantScope): Promise<number> {
   if (!testMode) return 0;
   const [clock] = await sql<{ aheadSeconds: number }[]>`
-    select ahead_seconds from test_clocks where company_id = ${companyId} for key share`;
+    select ahead_seconds from test_clocks where company_id = ${companyId} for key share skip locked`;
   return clock?.aheadSeconds ?? 0;
 }
 

@@ -176,7 +176,7 @@ create table billing_operations (
   base jsonb,
   primary key (company_id, test_mode, id)
 );
-create index billing_operations_of_key on billing_operations (company_id, test_mode, retry_key) where retry_key is not null;
+create index billing_operations_of_key on billing_operations (company_id, test_mode, retry_key, id) where retry_key is not null;
 -- Operations whose process died.
 create index billing_operations_overdue on billing_operations (leased_until) where status = 'pending';
 -- One operation at a time.

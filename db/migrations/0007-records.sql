@@ -615,7 +615,7 @@ create policy tenant on feed_events to crm_app
   with check (company_id = current_company() and test_mode = current_test_mode());
 create policy platform on feed_events to crm_platform using (true) with check (true);
 grant select, insert, delete on feed_events to crm_app;
-grant select (company_id, test_mode, position, id), delete on feed_events to crm_platform;
+grant select (company_id, test_mode, position, occurred_at), delete on feed_events to crm_platform;
 
 -- Queue: deleted records that other records still refer to. A job clears these references in small transactions.
 create table reference_clearings (

@@ -2,7 +2,6 @@
 // Counts of waiting and of expired events run under the platform role, everything else under the
 // tenant's.
 import type { Fragment } from 'postgres';
-import { v7 as uuidv7 } from 'uuid';
 import type { Sql } from '../client/pool.ts';
 import type { TenantScope } from '../client/tenant.ts';
 
@@ -177,33 +176,32 @@ const day = 86_400_000;
 const keptDays = 30;
 
 /**
- * Removes expired events, from the beginning of each feed, so that there are no gaps. Their ids
- * contain the real time of their creation: the times of events may be ahead in test mode.
+ * Removes expired events, from the beginning of each feed, so that there are no gaps.
  * @returns how many; the limit or more: there may be others
  */
 export async function sweepEvents(sql: Sql, limit: number, now: Date): Promise<number> {
-  const firstKept = uuidv7({ msecs: now.getTime() - keptDays * day, random: new Uint8Array(16), seq: 0 });
+  const before = new Date(now.getTime() - keptDays * day);
   const due = await sql<TenantScope[]>`
     select f.company_id, f.test_mode
     from feeds f
     cross join lateral (
-      select e.id from feed_events e
+      select e.occurred_at from feed_events e
       where e.company_id = f.company_id and e.test_mode = f.test_mode
       order by e.position
       limit 1
     ) oldest
-    where oldest.id < ${firstKept}
+    where oldest.occurred_at < ${before}
     limit 100`;
   let removed = 0;
   for (const { companyId, testMode } of due) {
     const own = sql`company_id = ${companyId} and test_mode = ${testMode}`;
     const gone = await sql`
       with oldest as (
-        select position, id from feed_events where ${own} order by position limit ${limit}
+        select position, occurred_at from feed_events where ${own} order by position limit ${limit}
       )
       delete from feed_events
       where ${own} and position <= (select max(position) from oldest)
-        and position < coalesce((select min(position) from oldest where id >= ${firstKept}), 9223372036854775807)`;
+        and position < coalesce((select min(position) from oldest where occurred_at >= ${before}), 9223372036854775807)`;
     removed += gone.count;
     if (removed >= limit) break;
   }

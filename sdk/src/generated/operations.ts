@@ -4209,10 +4209,10 @@ export interface Operations {
    * | holds, slots and bookings | imports, exports and reverts, and links to files |
    * | trials and periods of the subscription of test mode | the time `t` in signatures of webhooks |
    * | retries of webhooks, the timing of campaigns and messages | sessions and OAuth tokens, pages of checkouts |
-   * | test keys that expire, change sets, merges, the trash | how long the feed is kept |
+   * | test keys that expire, change sets, merges, the trash | the audit log and the request log |
    *
-   * Deliveries of webhooks, notifications, and ended SLA clocks, reservations and change sets are removed as in live mode, some
-   * time after their own times, compared with the real time. Those of the future are kept longer.
+   * Events of the feed, deliveries of webhooks, notifications, and ended SLA clocks, reservations and change sets are removed as
+   * in live mode, some time after their own times, compared with the real time. Those of the future are kept longer.
    *
    * A test key whose `expires_at` the clock passes is no longer valid. Live data, live keys and other workspaces are not
    * affected. Send an `Idempotency-Key` with `advance_seconds`, so that a retry does not advance the clock twice.
