@@ -41,8 +41,11 @@ export function createClockRun(
 
 /** Does the due work of one clock, for a limited time. */
 async function takeTurn(context: TenantJobContext, clock: DueClock, jobs: ClockedJobs): Promise<void> {
+  const scope = { companyId: clock.companyId, testMode: true };
   for (const name of clock.work) {
     if (context.signal.aborted) return;
+    // It is being removed, or is gone.
+    if ((await context.transaction(scope, (sql) => holdClock(sql, scope))) < clock.aheadSeconds) return;
     const removed = new AbortController();
     try {
       await jobs[name](buildClockContext(context, clock, removed));

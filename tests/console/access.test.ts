@@ -222,7 +222,7 @@ describe('the password', () => {
     const wrong = [
       [
         { current_password: 'wrong', password: 'another phrase', repeated: 'another phrase' },
-        'current_password is wrong',
+        'Current password is wrong',
       ],
       [{ current_password: adminPassword, password: 'short', repeated: 'short' }, 'at least 8 characters'],
       [

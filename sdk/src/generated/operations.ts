@@ -4208,8 +4208,8 @@ export interface Operations {
    * | follow-ups, SLA clocks, tasks and filters with relative dates | rate limits, quotas, and the 24 hours of Idempotency-Keys |
    * | holds, slots and bookings | imports, exports and reverts, and links to files |
    * | trials and periods of the subscription of test mode | the time `t` in signatures of webhooks |
-   * | retries of webhooks, the timing of campaigns and messages | sessions and OAuth tokens, pages of checkouts |
-   * | test keys that expire, change sets, merges, the trash | the audit log and the request log |
+   * | retries of webhooks, the timing of campaigns and messages | sessions and OAuth tokens |
+   * | test keys that expire, change sets, merges, the trash | pages of checkouts |
    *
    * Events of the feed, deliveries of webhooks, notifications, and ended SLA clocks, reservations and change sets are removed as
    * in live mode, some time after their own times, compared with the real time. Those of the future are kept longer.
