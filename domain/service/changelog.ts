@@ -15,8 +15,15 @@ export const changelog: readonly ChangelogEntry[] = [
     id: '2026-11-29-test-clock',
     date: '2026-11-29',
     kind: 'added',
-    text: 'Test without waiting: `POST /v1/test-mode/clock` advances the time at which test mode lives, so that holds, SLA deadlines, trials, retries of webhooks and whatever else depends on time happen within seconds. `POST /v1/test-mode/reset` of all objects also resets the clock.',
-    operations: ['getTestClock', 'advanceTestClock', 'resetTestClock', 'resetTestMode'],
+    text: 'Test without waiting: `POST /v1/test-mode/clock` advances the time at which test mode lives, so that holds, SLA deadlines, trials, retries of webhooks and whatever else depends on time happen within seconds.',
+    operations: ['getTestClock', 'advanceTestClock', 'resetTestClock'],
+  },
+  {
+    id: '2026-11-29-test-clock-reset',
+    date: '2026-11-29',
+    kind: 'changed',
+    text: '`POST /v1/test-mode/reset` of all objects also returns the clock of test mode to the real time.',
+    operations: ['resetTestMode'],
   },
   {
     id: '2026-11-29-large-merges',
