@@ -51,7 +51,6 @@ const palette: Readonly<Record<string, readonly [light: string, dark: string]>> 
   'quiet-ground': ['#f1f5f9', '#222c3f'],
   /** Bars of charts. */
   bar: ['#3b6ae0', '#6f9bff'],
-  'bar-bad': ['#c2410c', '#fb923c'],
 };
 
 const listColors = (theme: 0 | 1): string =>

@@ -2,14 +2,14 @@
 import { findBeginning, findSubscription } from '../../db/billing/subscriptions.ts';
 import { buildShadowSubscription, type Subscription } from '../../domain/billing/subscription.ts';
 import { orNotFound } from '../../runtime/errors.ts';
-import type { Call } from '../../runtime/handler.ts';
+import type { Call, CallDatabase } from '../../runtime/handler.ts';
 
 /** For test keys without changes yet, returns the initial test subscription. */
 export async function readSubscription({
   caller,
   now,
   db: { sql },
-}: Pick<Call, 'db' | 'caller' | 'now'>): Promise<Subscription> {
+}: Pick<Call, 'caller' | 'now'> & { db: Pick<CallDatabase, 'sql'> }): Promise<Subscription> {
   const scope = { companyId: caller.companyId, testMode: caller.testMode };
   const subscription = await findSubscription(sql, scope);
   if (subscription || !caller.testMode) return orNotFound(subscription);

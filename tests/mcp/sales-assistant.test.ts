@@ -138,7 +138,7 @@ const digest = (): Promise<Map<string, string>> =>
   digestRows(tables, { companyId: demoCompanyId }, `select 'none', ''`, sql);
 
 /**
- * Calls a tool that changes something, and checks that the assistant is told to wait and that no
+ * Calls a tool that writes. Checks that its result asks for the approval of a person, and that no
  * row has changed.
  * @returns the ID of the change set
  */

@@ -297,7 +297,7 @@ describe('a form with options and a file', () => {
     expect(audit.map(({ action }) => action)).toEqual(['import.create', 'import.start', 'import.upload']);
   });
 
-  test('keeps the name of the file, whatever it is', async () => {
+  test('keeps any name of a file', async () => {
     const answer = await send([buildOptions({ dry_run: true }), filePart('name\nA\n', 'file')]);
     const { import: created } = answer.body.data;
     expect([answer.status, created.file.name]).toEqual([201, 'file']);

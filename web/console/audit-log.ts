@@ -2,7 +2,15 @@
 import { type Html, html, isolateText } from '../../runtime/pages/html.ts';
 import { changesTable } from '../pages/changes.ts';
 import { emptyState, formatDay, formatTime, nextPageLink, table } from '../pages/components.ts';
-import { errorSummary, field, submitOrShowAgain, type Typed } from '../pages/forms.ts';
+import {
+  errorSummary,
+  type Filters,
+  field,
+  filterForm,
+  readFilters,
+  submitOrShowAgain,
+  type Typed,
+} from '../pages/forms.ts';
 import { consolePage } from '../pages/layout.ts';
 import { ask, buildAddress, type ConsoleParts, type Data, type PersonalRequest, type Show } from '../pages/requests.ts';
 
@@ -20,20 +28,20 @@ export const showAuditLog: Show = (parts, request) =>
         request,
         refused.status,
         'Audit log',
-        html`${errorSummary(typed)}${filterForm(request, typed)}`,
+        html`${errorSummary(typed)}${filterForm(request, buildFilters(typed))}`,
       );
     },
   );
 
 async function auditPage(parts: ConsoleParts, request: PersonalRequest) {
   const { query, testMode } = request;
-  const wanted = Object.fromEntries(filters.map((name) => [name, query.get(name)?.trim() ?? '']));
+  const wanted = readFilters(query, filters);
   const cursor = query.get('cursor') ?? '';
   const { audit_logs: logs, next_cursor: next } = await ask(parts, request, 'listAuditLogs', {
     query: { ...wanted, cursor, limit: '50' },
   });
   const nothing = next === null ? 'No matching entries.' : 'No matching entries so far. There are older entries.';
-  const body = html`${filterForm(request, { form: query })}
+  const body = html`${filterForm(request, buildFilters({ form: query }))}
 ${logs.length === 0 ? emptyState(nothing) : listByDay(logs, testMode)}
 ${nextPageLink(buildAddress(home, testMode, { ...wanted, cursor: next ?? '' }), next)}`;
   return consolePage(request, 200, 'Audit log', body);
@@ -63,21 +71,14 @@ ${changed}${more}
 <p class="note">From ${ip || 'this server'}. <a href="${buildAddress(home, testMode, { request_id: request })}">Everything that this request did</a></p></details>`;
 }
 
-function filterForm({ testMode }: PersonalRequest, typed: Typed): Html {
-  const isNarrowed = filters.some((name) => (typed.form?.get(name) ?? '') !== '');
-  return html`<details${isNarrowed ? openAttribute : null}><summary>Filter</summary>
-<form method="get" action="${home}" class="filter">
-${testMode ? html`<input type="hidden" name="mode" value="test">` : null}
-${field('request_id', 'Request id', typed, { hint: 'The X-Request-Id header of a response.' })}
+const buildFilters = (typed: Typed): Filters => ({
+  path: home,
+  names: filters,
+  fields: html`${field('request_id', 'Request id', typed, { hint: 'The X-Request-Id header of a response.' })}
 ${field('record_id', 'Record id', typed, { hint: 'The id of a record, user or API key.' })}
 ${field('actor_id', 'Actor id', typed, { hint: 'The id of a user, API key or app.' })}
 ${field('action', 'Action', typed, { hint: 'For example lead.create.' })}
 ${field('object', 'Object', typed, { hint: 'For example leads.' })}
 ${field('from', 'From', typed, { type: 'date', hint: 'First day, in UTC.' })}
-${field('to', 'To', typed, { type: 'date', hint: 'Last day, in UTC.' })}
-<button>Show</button>
-</form>
-<p><a href="${buildAddress(home, testMode)}">Clear</a></p></details>`;
-}
-
-const openAttribute = html` open`;
+${field('to', 'To', typed, { type: 'date', hint: 'Last day, in UTC.' })}`,
+});

@@ -1,19 +1,22 @@
 // The home page of the console: what waits for a person, and the calls of the last 30 days.
 
 import { type Attention, countAttention, mostCounted } from '../../db/automation/attention.ts';
+import { findQuota, type QuotaFigures } from '../../db/billing/quota.ts';
 import { countCallsByDay } from '../../db/billing/usage.ts';
+import type { Sql } from '../../db/client/pool.ts';
 import { hasRecords } from '../../db/records/presence.ts';
+import { callsPerMonth, extraCalls } from '../../domain/billing/plans.ts';
+import type { Subscription } from '../../domain/billing/subscription.ts';
 import type { Caller } from '../../runtime/caller.ts';
 import { type Html, html } from '../../runtime/pages/html.ts';
+import { readSubscription } from '../../services/billing/subscription.ts';
 import { dayChart, emptyState, formatNumber } from '../pages/components.ts';
 import { consolePage } from '../pages/layout.ts';
 import {
   act,
-  ask,
   buildAddress,
   buildHomeAddress,
   type ConsoleParts,
-  type Data,
   type PersonalRequest,
   type Show,
 } from '../pages/requests.ts';
@@ -34,15 +37,11 @@ export const showHome: Show = async (parts, request) => {
   const { person, testMode, query, now } = request;
   if (!query.has('mode') && (await hasTestDataOnly(parts, request))) return { redirect: buildHomeAddress(true) };
   const { caller } = person;
-  const [figures, waitingSets, billing] = await Promise.all([
-    readFigures(parts, request),
-    countWaiting(parts, request),
-    readBilling(parts, request),
-  ]);
+  const [figures, waitingSets] = await Promise.all([readFigures(parts, request), countWaiting(parts, request)]);
   const items = [
     ...listChangeSetItem(waitingSets, testMode),
     ...listItems(figures, caller, testMode),
-    ...listBillingItems(billing, figures.now, testMode),
+    ...listBillingItems(figures, testMode),
   ];
   const waiting = html`<h2>Needs your attention</h2>
 ${items.length === 0 ? emptyState('Nothing is waiting for you.') : html`<ul class="cards">${items}</ul>`}`;
@@ -68,6 +67,14 @@ interface Figures {
   /** The time of the mode: in test mode, that of its clock. */
   now: Date;
   calls: { day: string; calls: number }[];
+  /** undefined for people who may not see the plan. */
+  billing: Billing | undefined;
+}
+
+interface Billing {
+  subscription: Subscription;
+  /** The calls of the month; test mode has none. */
+  quota: QuotaFigures | undefined;
 }
 
 function readFigures(parts: ConsoleParts, request: PersonalRequest): Promise<Figures> {
@@ -79,15 +86,16 @@ function readFigures(parts: ConsoleParts, request: PersonalRequest): Promise<Fig
       messages: caller,
       imports: { ...caller, reach: computeReach?.(['imports:view']) ?? caller.reach },
     };
-    const [attention, calls] = await Promise.all([
+    const [attention, calls, billing] = await Promise.all([
       countAttention(sql, caller, viewers, {
         now,
         keysUntil: new Date(now.getTime() + expiryNoticeDays * dayMs),
         importsSince: new Date(now.getTime() - failedImportDays * dayMs),
       }),
       countCallsByDay(sql, caller, since),
+      caller.grants.allows('billing:view') ? readBilling(sql, caller, now) : undefined,
     ]);
-    return { attention, calls, now, decidesRuns: mayDecideRuns(caller) };
+    return { attention, calls, billing, now, decidesRuns: mayDecideRuns(caller) };
   });
 }
 
@@ -99,21 +107,6 @@ function fillDays(calls: Figures['calls'], now: Date): { day: string; value: num
     const day = toDay(now.getTime() - (chartDays - 1 - index) * dayMs);
     return { day, value: counted.get(day) ?? 0 };
   });
-}
-
-interface Billing {
-  subscription: Data<'getSubscription'>['subscription'];
-  usage: Data<'getUsage'>['usage'];
-}
-
-/** Returns undefined for people who may not see the plan. */
-async function readBilling(parts: ConsoleParts, request: PersonalRequest): Promise<Billing | undefined> {
-  if (!request.person.caller.grants.allows('billing:view')) return undefined;
-  const [{ subscription }, { usage }] = await Promise.all([
-    ask(parts, request, 'getSubscription'),
-    ask(parts, request, 'getUsage'),
-  ]);
-  return { subscription, usage };
 }
 
 const item = (address: string, number: string, name: string, text: string): Html =>
@@ -185,13 +178,21 @@ function listChangeSetItem({ count, hasMore }: { count: number; hasMore: boolean
   ];
 }
 
-function listBillingItems(billing: Billing | undefined, now: Date, testMode: boolean): Html[] {
+async function readBilling(sql: Sql, caller: Caller, now: Date): Promise<Billing> {
+  const [subscription, quota] = await Promise.all([
+    readSubscription({ caller, now, db: { sql } }),
+    caller.testMode ? undefined : findQuota(sql, caller.companyId, { callsPerMonth, extraCalls }, now),
+  ]);
+  return { subscription, quota };
+}
+
+function listBillingItems({ billing, now }: Figures, testMode: boolean): Html[] {
   if (!billing) return [];
-  const { subscription, usage } = billing;
+  const { subscription, quota } = billing;
   const plan = buildAddress('/console/plan', testMode);
   const items: Html[] = [];
-  if (subscription.status === 'trialing' && subscription.trial_end !== null) {
-    const days = Math.max(0, Math.ceil((Date.parse(subscription.trial_end) - now.getTime()) / dayMs));
+  if (subscription.status === 'trialing' && subscription.trialEndsAt !== null) {
+    const days = Math.max(0, Math.ceil((subscription.trialEndsAt.getTime() - now.getTime()) / dayMs));
     items.push(
       item(
         plan,
@@ -201,12 +202,10 @@ function listBillingItems(billing: Billing | undefined, now: Date, testMode: boo
       ),
     );
   }
-  const { used, limit } = usage.api_calls;
-  if (limit !== null && used >= limit * quotaWarning) {
-    const share = Math.floor((used / Math.max(1, limit)) * 100);
-    items.push(
-      item(plan, `${share} %`, 'API calls of the month', `${formatNumber(used)} of ${formatNumber(limit)} are used.`),
-    );
+  if (quota && quota.limit !== null && quota.used >= quota.limit * quotaWarning) {
+    const share = Math.floor((quota.used / Math.max(1, quota.limit)) * 100);
+    const text = `${formatNumber(quota.used)} of ${formatNumber(quota.limit)} are used.`;
+    items.push(item(plan, `${share} %`, 'API calls of the month', text));
   }
   return items;
 }

@@ -79,7 +79,7 @@ async function readRoles(parts: ConsoleParts, request: PersonalRequest): Promise
   return Object.fromEntries(given.map(({ name }) => [name, formatRole(name)]));
 }
 
-/** @param value the current role. If it cannot be given, nothing is chosen beforehand. */
+/** @param value the current role. No role is selected at first if this one cannot be given. */
 function roleField(roles: Record<string, string>, typed: Typed, value: string, hint = ''): Html {
   const more = hint === '' ? {} : { hint };
   if (Object.keys(roles).length === 0)

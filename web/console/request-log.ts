@@ -10,7 +10,15 @@ import {
   table,
   tabs,
 } from '../pages/components.ts';
-import { errorSummary, field, submitOrShowAgain, type Typed } from '../pages/forms.ts';
+import {
+  errorSummary,
+  type Filters,
+  field,
+  filterForm,
+  readFilters,
+  submitOrShowAgain,
+  type Typed,
+} from '../pages/forms.ts';
 import { consolePage } from '../pages/layout.ts';
 import { ask, buildAddress, type ConsoleParts, type Data, type PersonalRequest, type Show } from '../pages/requests.ts';
 
@@ -31,14 +39,14 @@ export const showRequests: Show = (parts, request) =>
         request,
         refused.status,
         'Requests',
-        html`${errorSummary(typed)}${filterForm(request, typed)}`,
+        html`${errorSummary(typed)}${filterForm(request, buildFilters(request.query, typed))}`,
       );
     },
   );
 
 async function listPage(parts: ConsoleParts, request: PersonalRequest) {
   const { query, testMode } = request;
-  const wanted = Object.fromEntries(filters.map((name) => [name, query.get(name)?.trim() ?? '']));
+  const wanted = readFilters(query, filters);
   const status = query.get('status')?.trim() ?? '';
   const cursor = query.get('cursor') ?? '';
   const { requests, next_cursor: next } = await ask(parts, request, 'listRequests', {
@@ -54,7 +62,7 @@ async function listPage(parts: ConsoleParts, request: PersonalRequest) {
   const nothing = next === null ? 'No matching requests.' : 'No matching requests so far. There are older requests.';
   const body = html`<p class="note">Calls of API keys and apps in the last 30 days. A request is listed two seconds after its response.</p>
 ${tabs(request, { path: home, parameter: 'status', shown: statuses, current: status, kept: wanted })}
-${filterForm(request, { form: query })}
+${filterForm(request, buildFilters(query, { form: query }))}
 ${rows.length === 0 ? emptyState(nothing) : table('Requests', ['Time', 'Request', 'Status', 'Caller', 'Duration'], rows)}
 ${nextPageLink(buildAddress(home, testMode, { ...wanted, status, cursor: next ?? '' }), next)}`;
   return consolePage(request, 200, 'Requests', body);
@@ -71,24 +79,17 @@ function renderStatus({ status, error_code: code }: Pick<RequestSummary, 'status
   return html`${badge(`${status}`, tone)}${code === null ? null : html` <code>${code}</code>`}`;
 }
 
-function filterForm({ testMode, query }: PersonalRequest, typed: Typed): Html {
-  const isNarrowed = filters.some((name) => (typed.form?.get(name) ?? '') !== '');
-  return html`<details${isNarrowed ? openAttribute : null}><summary>Filter</summary>
-<form method="get" action="${home}" class="filter">
-${testMode ? html`<input type="hidden" name="mode" value="test">` : null}
-<input type="hidden" name="status" value="${readStatus(query)}">
-${field('operation', 'Operation', typed, { hint: 'For example createLead.' })}
+const buildFilters = (query: URLSearchParams, typed: Typed): Filters => ({
+  path: home,
+  names: filters,
+  kept: { status: readStatus(query) },
+  fields: html`${field('operation', 'Operation', typed, { hint: 'For example createLead.' })}
 ${field('error_code', 'Error code', typed, { hint: 'For example VALIDATION_ERROR.' })}
 ${field('path', 'Path begins with', typed, { hint: 'For example /v1/leads.' })}
 ${field('actor_id', 'Actor id', typed, { hint: 'The id of an API key, user or app.' })}
 ${field('from', 'From', typed, { type: 'date', hint: 'First day, in UTC.' })}
-${field('to', 'To', typed, { type: 'date', hint: 'Last day, in UTC.' })}
-<button>Show</button>
-</form>
-<p><a href="${buildAddress(home, testMode)}">Clear</a></p></details>`;
-}
-
-const openAttribute = html` open`;
+${field('to', 'To', typed, { type: 'date', hint: 'Last day, in UTC.' })}`,
+});
 
 export const showRequest: Show = async (parts, request) => {
   const { testMode, path } = request;

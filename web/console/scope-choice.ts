@@ -1,6 +1,7 @@
 // The choice of an API key's scopes: check boxes by module, presets, and a field for other scopes.
 import { moduleActions } from '../../domain/access/scopes.ts';
 import { type Html, html } from '../../runtime/pages/html.ts';
+import { toLabel } from '../pages/changes.ts';
 import { field, splitLines, type Typed } from '../pages/forms.ts';
 import { buildAddress, type PersonalRequest } from '../pages/requests.ts';
 
@@ -37,8 +38,8 @@ export function scopeFields({ query }: PersonalRequest, typed: Typed): Html {
   const others = chosen.filter((scope) => !offered.has(scope));
   const rows = Object.entries(moduleActions).map(
     ([module, actions]) =>
-      html`<fieldset><legend>${capitalize(module)}</legend><div class="ticks">${actions.map((action) =>
-        tick(`${module}:${action}`, capitalize(action), chosen.includes(`${module}:${action}`)),
+      html`<fieldset><legend>${toLabel(module)}</legend><div class="ticks">${actions.map((action) =>
+        tick(`${module}:${action}`, toLabel(action), chosen.includes(`${module}:${action}`)),
       )}</div></fieldset>`,
   );
   return html`<fieldset><legend>Scopes</legend>
@@ -59,5 +60,3 @@ ${field(
 const tick = (scope: string, text: string, isChecked: boolean): Html =>
   html`<label><input type="checkbox" name="scopes" value="${scope}"${isChecked ? checked : null}>${text}</label>`;
 const checked = html` checked`;
-
-const capitalize = (word: string): string => `${word.charAt(0).toUpperCase()}${word.slice(1).replaceAll('_', ' ')}`;

@@ -87,9 +87,8 @@ export function tabs(
 }
 const currentPage = html` aria-current="page"`;
 
-/** Says why a list is empty. @param next what to do about it */
-export const emptyState = (text: string | Html, next: Html | null = null): Html =>
-  html`<div class="empty"><p>${text}</p>${next === null ? null : html`<p>${next}</p>`}</div>`;
+/** Says that a list is empty. */
+export const emptyState = (text: string): Html => html`<div class="empty"><p>${text}</p></div>`;
 
 /** Size of a chart in its own units. The width follows the page. */
 const chart = { width: 600, height: 120, label: 14 };
@@ -98,11 +97,7 @@ const chart = { width: 600, height: 120, label: 14 };
  * Builds a bar chart of days with a table of its values for screen readers.
  * @param days oldest first, without gaps
  */
-export function dayChart(
-  title: string,
-  days: readonly { day: string; value: number }[],
-  tone: 'good' | 'bad' = 'good',
-): Html {
+export function dayChart(title: string, days: readonly { day: string; value: number }[]): Html {
   const most = Math.max(1, ...days.map(({ value }) => value));
   const step = chart.width / Math.max(1, days.length);
   const floor = chart.height - chart.label;
@@ -112,7 +107,7 @@ export function dayChart(
     return html`<rect x="${round(index * step + 1)}" y="${round(floor - height)}" width="${round(step - 2)}" height="${round(height)}"><title>${day}: ${formatNumber(value)}</title></rect>`;
   });
   return html`<figure class="card"><figcaption>${title}</figcaption>
-<svg class="chart ${tone}" viewBox="0 0 ${chart.width} ${chart.height}" aria-hidden="true" preserveAspectRatio="none">
+<svg class="chart" viewBox="0 0 ${chart.width} ${chart.height}" aria-hidden="true" preserveAspectRatio="none">
 <line x1="0" y1="${floor}" x2="${chart.width}" y2="${floor}"/>${bars}
 </svg>
 <p class="note">${days[0]?.day ?? ''} to ${days.at(-1)?.day ?? ''}. Most on a day: ${formatNumber(Math.max(0, ...days.map(({ value }) => value)))}. Total: ${formatNumber(days.reduce((sum, { value }) => sum + value, 0))}.</p>

@@ -2,7 +2,8 @@
 import { ApiError, type FieldProblem } from '../../runtime/errors.ts';
 import type { PageResponse } from '../../runtime/http/page-routes.ts';
 import { type Html, html } from '../../runtime/pages/html.ts';
-import type { PersonalRequest } from './requests.ts';
+import { toLabel } from './changes.ts';
+import { buildAddress, type PersonalRequest } from './requests.ts';
 
 /**
  * The submitted form and the error that rejected it. Both are absent when a page is first shown.
@@ -94,7 +95,7 @@ export function errorSummary({ refused }: Typed): Html | null {
   const problems = listProblems(refused);
   if (problems.length === 0) return html`<div role="alert"><p>${refused.message}</p></div>`;
   return html`<div role="alert"><p>Please correct the following:</p>
-<ul>${problems.map((problem) => html`<li><a href="#${getFieldName(problem)}">${nameByLabel(problem, formatFieldName(getFieldName(problem)))}</a></li>`)}</ul></div>`;
+<ul>${problems.map((problem) => html`<li><a href="#${getFieldName(problem)}">${nameByLabel(problem, toLabel(getFieldName(problem)))}</a></li>`)}</ul></div>`;
 }
 
 /** Returns the field of a form for a path such as `tags[0]`. */
@@ -107,12 +108,35 @@ function nameByLabel(problem: FieldProblem, label: string): string {
   return isNamed ? `${label}${message.slice(message.indexOf(' '))}` : message;
 }
 
-/** Returns a name of the API as words: ip_allowlist becomes “Ip allowlist”. */
-const formatFieldName = (name: string): string =>
-  `${name.charAt(0).toUpperCase()}${name.slice(1)}`.replaceAll('_', ' ');
-
 function listProblems(refused: ApiError | undefined): FieldProblem[] {
   return (refused?.details?.fields as FieldProblem[] | undefined) ?? [];
+}
+
+/** The filters of a list: query parameters with their fields. */
+export interface Filters {
+  /** The path of the list. */
+  path: string;
+  names: readonly string[];
+  fields: Html;
+  /** Parameters that the form keeps. */
+  kept?: Readonly<Record<string, string>>;
+}
+
+/** Returns the trimmed values of filters in an address; '' for those that it does not have. */
+export const readFilters = (query: URLSearchParams, names: readonly string[]): Record<string, string> =>
+  Object.fromEntries(names.map((name) => [name, query.get(name)?.trim() ?? '']));
+
+/** Builds the form of the filters of a list. It is open if a filter is in use. */
+export function filterForm({ testMode, query }: PersonalRequest, { path, names, fields, kept = {} }: Filters): Html {
+  const isNarrowed = Object.values(readFilters(query, names)).some((value) => value !== '');
+  return html`<details${attributes({ open: isNarrowed ? '' : undefined })}><summary>Filter</summary>
+<form method="get" action="${path}" class="filter">
+${testMode ? html`<input type="hidden" name="mode" value="test">` : null}
+${Object.entries(kept).map(([name, value]) => html`<input type="hidden" name="${name}" value="${value}">`)}
+${fields}
+<button>Show</button>
+</form>
+<p><a href="${buildAddress(path, testMode)}">Clear</a></p></details>`;
 }
 
 /**

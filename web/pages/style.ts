@@ -8,7 +8,6 @@ export const consoleStyle = createAsset(
 body { max-width: none; margin: 0; padding: 0 }
 .skip { position: absolute; left: -100vw }
 .skip:focus { left: var(--space-4); top: var(--space-2); background: var(--raised); padding: var(--space-2) var(--space-4); z-index: 1 }
-.visually-hidden { position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%); white-space: nowrap }
 
 /* The frame */
 header { display: flex; flex-wrap: wrap; align-items: center; gap: var(--space-1) var(--space-6); padding: var(--space-2) var(--space-4); border-bottom: 1px solid var(--line) }
@@ -68,19 +67,13 @@ main > form:not(.inline):not(.line), main > section > form:not(.inline):not(.lin
 .tabs [aria-current] { color: var(--text); font-weight: 600; border-color: var(--link) }
 .empty { border: 1px dashed var(--line); border-radius: var(--radius); padding: var(--space-8) var(--space-4); text-align: center; color: var(--quiet) }
 .empty p { margin: 0 }
-.empty p + p { margin-top: var(--space-2) }
-.pages { display: flex; justify-content: end; gap: var(--space-4) }
-.actions { display: flex; flex-wrap: wrap; align-items: center; gap: 0 var(--space-3) }
-.actions > p { margin: 0 }
 article { border: 1px solid var(--line); border-radius: var(--radius); padding: var(--space-4); margin: 0 0 var(--space-4); max-width: 44rem; background: var(--raised) }
 summary { cursor: pointer; padding: var(--space-1) 0 }
 figure { margin: 0 }
 figcaption { font-weight: 600; margin-bottom: var(--space-2) }
 .chart { display: block; width: 100%; height: 8rem }
 .chart rect { fill: var(--bar) }
-.chart.bad rect { fill: var(--bar-bad) }
 .chart line { stroke: var(--line) }
-.chart text { fill: var(--quiet); font-size: 11px }
 .progress { display: block; width: 100%; height: .75rem; accent-color: var(--action) }
 article.change { max-width: none }
 .change h3 { margin: 0 0 var(--space-2) }
@@ -90,7 +83,7 @@ article.change { max-width: none }
 .change table { table-layout: fixed; margin-bottom: var(--space-2) }
 .text { white-space: pre-wrap }
 .none { color: var(--quiet); font-style: italic }
-@media (min-width: 45.01rem) { td time, td summary, td .id, td > code { white-space: nowrap } td.number, th.number { text-align: right; font-variant-numeric: tabular-nums } }
+@media (min-width: 45.01rem) { td time, td summary, td .id, td > code { white-space: nowrap } }
 @media (max-width: 45rem) {
   .facts, .choices { display: block }
   .facts dd { margin-bottom: var(--space-2) }
