@@ -4068,13 +4068,15 @@ declare
 begin
   foreach month in array array[date_trunc('month', day)::date, (date_trunc('month', day) + interval '1 month')::date] loop
     name := 'audit_logs_' || to_char(month, 'YYYY_MM');
-    if to_regclass(name) is null then
+    if to_regclass(name) is null and not exists (
+      select from audit_logs_other where occurred_at >= month and occurred_at < month + interval '1 month'
+    ) then
       begin
         execute format('create table %I partition of audit_logs for values from (%L) to (%L)',
           name, month, (month + interval '1 month')::date);
         execute format('alter table %I enable row level security, force row level security', name);
       exception when check_violation or duplicate_table then
-        null;
+        raise warning '% was not created: %', name, sqlerrm;
       end;
     end if;
   end loop;

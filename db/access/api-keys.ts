@@ -53,8 +53,8 @@ const columns = (sql: Sql) => sql`
   k.is_legacy, u.last_used_at, u.last_used_ip, coalesce(u.total_requests, 0) as total_requests`;
 
 /**
- * Counts the active keys at a real time. Until the transaction ends, no other can add one, so the count stays
- * correct.
+ * Counts the active keys at a real time. Until the transaction ends, no other can add one, so the
+ * count stays correct.
  */
 export async function lockActiveKeyCount(sql: Sql, companyId: string, now: Date): Promise<number> {
   const locked = lockValues(sql, companyId, ['number of API keys']);
@@ -144,7 +144,8 @@ export async function updateApiKey(
     update api_keys
     set name = ${settings.name}, description = ${settings.description}, scopes = ${settings.scopes},
       rate_limit_per_minute = ${settings.perMinute}, rate_limit_per_hour = ${settings.perHour}, rate_limit_per_day = ${settings.perDay},
-      ip_allowlist = ${settings.ipAllowlist}, write_mode = ${settings.writeMode}, expires_at = ${settings.expiresAt}, updated_at = ${now}
+      ip_allowlist = ${settings.ipAllowlist}, write_mode = ${settings.writeMode}, expires_at = ${settings.expiresAt},
+      is_replaced = is_replaced and expires_at is not distinct from ${settings.expiresAt}::timestamptz, updated_at = ${now}
     where company_id = ${companyId} and id = ${id}`;
 }
 

@@ -216,7 +216,8 @@ create policy swept on audit_logs_other for select to crm_platform using (true);
 grant select (company_id, id, occurred_at), delete on audit_logs_other to crm_platform;
 
 -- Creates the partitions of a month and the next. Called at every start and by the sweeps. A month whose first rows are
--- already in audit_logs_other stays there, so that such rows stop neither a start nor the sweeps.
+-- already in audit_logs_other stays there, so that such rows stop neither a start nor the sweeps. The rows are looked up
+-- first, because creating a partition locks the log. An owner that row-level security applies to does not see them.
 create function make_audit_partitions(day date) returns void language plpgsql security definer set search_path = public as $$
 declare
   month date;
@@ -224,13 +225,15 @@ declare
 begin
   foreach month in array array[date_trunc('month', day)::date, (date_trunc('month', day) + interval '1 month')::date] loop
     name := 'audit_logs_' || to_char(month, 'YYYY_MM');
-    if to_regclass(name) is null then
+    if to_regclass(name) is null and not exists (
+      select from audit_logs_other where occurred_at >= month and occurred_at < month + interval '1 month'
+    ) then
       begin
         execute format('create table %I partition of audit_logs for values from (%L) to (%L)',
           name, month, (month + interval '1 month')::date);
         execute format('alter table %I enable row level security, force row level security', name);
       exception when check_violation or duplicate_table then
-        null;
+        raise warning '% was not created: %', name, sqlerrm;
       end;
     end if;
   end loop;

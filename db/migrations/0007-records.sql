@@ -440,7 +440,7 @@ create table merges (
   status text not null default 'completed' check (status in ('running', 'completed')),
   -- How many items are still to move, by kind; null if all have moved.
   remaining jsonb,
-  -- Who merged or undid, for what the job records, when it continues, and how often it failed in a row.
+  -- The caller that merged or undid, whom the audit rows of the job name; the time of the next chunk; failures in a row.
   caused_by jsonb,
   due_at timestamptz(3),
   attempts integer not null default 0,
@@ -1025,7 +1025,7 @@ create function references_are_noted() returns boolean language sql stable
 call open_to_purge();
 
 -- Refreshes the statistics of a table of records and of their tags and custom values, for which ANALYZE needs their owner.
--- It reads a sample, whatever the size. It leaves out a table that another process analyzes, vacuums or locks, and one of
+-- It reads a sample, so the cost does not depend on the size. It leaves out a table that another process analyzes, vacuums or locks, and one of
 -- whose rows less than a tenth changed (or less than all, if it was analyzed in the last minute), so that no tenant can
 -- have the tables of all analyzed all the time.
 -- `written` counts changes that may not be in the table's own number of changes, which is published up to ten seconds later.

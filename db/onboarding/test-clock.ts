@@ -27,8 +27,8 @@ export async function advanceClock(
 /**
  * Returns the clock to the real time. Webhooks of test mode continue from there: otherwise, they
  * would wait for times of the clock, and ignore events before they were created by it. So do
- * campaigns that were begun, and decisions about them. Keys and secrets that were rotated stay valid
- * for as long as they had left by the clock.
+ * campaigns and changes of the subscription that were begun, and decisions about campaigns. Keys and
+ * secrets that were rotated stay valid for as long as they had left by the clock.
  * @returns the seconds by which it was ahead
  */
 export async function removeClock(sql: Sql, companyId: string, now: Date): Promise<number> {
@@ -51,6 +51,9 @@ export async function removeClock(sql: Sql, companyId: string, now: Date): Promi
   await sql`
     update campaign_runs set decision_due_at = ${now}
     where company_id = ${companyId} and test_mode and decision_due_at > ${now}`;
+  await sql`
+    update billing_operations set leased_until = ${now}
+    where company_id = ${companyId} and test_mode and status = 'pending' and leased_until > ${now}`;
   return row.aheadSeconds;
 }
 

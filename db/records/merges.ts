@@ -158,18 +158,12 @@ export async function endMerge(
   now: Date,
   pending?: { remaining: MovedCounts; causedBy: ClearingCause },
 ): Promise<void> {
-  await sql`update merges set undone_at = ${now}, undo = null, fields = '[]' where ${isOwn(sql, scope)} and id = ${id}`;
-  if (pending) await resumeMerge(sql, scope, id, pending);
-}
-
-/** Has the job finish a merge, or its undo. */
-async function resumeMerge(
-  sql: Sql,
-  scope: TenantScope,
-  id: string,
-  { remaining, causedBy }: { remaining: MovedCounts; causedBy: ClearingCause },
-): Promise<void> {
-  const columns = { status: 'running', attempts: 0, ...buildJobColumns(sql, remaining, causedBy) };
+  const job = pending && {
+    status: 'running',
+    attempts: 0,
+    ...buildJobColumns(sql, pending.remaining, pending.causedBy),
+  };
+  const columns = { undoneAt: now, undo: null, fields: sql.json([]), ...job };
   await sql`update merges set ${sql(columns as never)} where ${isOwn(sql, scope)} and id = ${id}`;
 }
 

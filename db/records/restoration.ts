@@ -46,7 +46,7 @@ export async function insertDeletedRecords(
       where ${isOwn(sql, scope)} and object = ${object} and id = any(${[...ids]}::uuid[])
     ) deleted
     cross join lateral jsonb_populate_record(null::${sql(table.name)}, document) record`.execute();
-  // One behind the other: each sees what the ones before it did.
+  // The statements run in order, so each sees the effects of earlier ones.
   const items = plainItems.map(async (kind) => ({ kind, rows: await restoreItems(sql, scope, ids, kind) }));
   const [{ count }, restored] = await Promise.all([inserting, Promise.all(items)]);
   if (count !== ids.length) throw new Error('a locked record is no longer in the trash');

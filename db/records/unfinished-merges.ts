@@ -12,6 +12,12 @@ export interface UnfinishedMerge {
 const isOwn = (sql: Sql, { companyId, testMode }: TenantScope) =>
   sql`company_id = ${companyId} and test_mode = ${testMode}`;
 
+/** A merge whose items have not all moved. */
+export interface MovingMerge {
+  sourceId: string;
+  targetId: string;
+}
+
 /** Returns the unfinished merges of records. Sends its statement immediately. */
 export async function findUnfinishedMerges(
   sql: Sql,
@@ -45,18 +51,19 @@ export async function findMergedWith(
 
 /**
  * Returns the merges, without undos, of which some records are the source or the target, and whose
- * items have not all moved.
+ * items have not all moved. Sends its statement immediately.
  */
 export async function findMovingMerges(
   sql: Sql,
   scope: TenantScope,
   recordIds: readonly string[],
-): Promise<{ sourceId: string; targetId: string }[]> {
+): Promise<MovingMerge[]> {
   const ids = [...recordIds];
-  return await sql<{ sourceId: string; targetId: string }[]>`
+  if (ids.length === 0) return [];
+  return await sql<MovingMerge[]>`
     select source_id, target_id from merges
     where ${isOwn(sql, scope)} and status = 'running' and undone_at is null
-      and (source_id = any(${ids}::uuid[]) or target_id = any(${ids}::uuid[]))`;
+      and (source_id = any(${ids}::uuid[]) or target_id = any(${ids}::uuid[]))`.execute();
 }
 
 /** Returns the query for the target of a merge that has not moved all items of a record. */

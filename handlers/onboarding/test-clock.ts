@@ -1,10 +1,12 @@
 // The clock of test mode: read, advanced, and returned to the real time.
+
 import { findClockAhead } from '../../db/client/test-clocks.ts';
 import { advanceClock, hasDueWork, removeClock, resumeSomeSending } from '../../db/onboarding/test-clock.ts';
 import { buildFieldProblem } from '../../domain/objects/field-values.ts';
 import type { components } from '../../generated/api.ts';
 import { conflict, validationFailed } from '../../runtime/errors.ts';
 import type { Call, Handler } from '../../runtime/handler.ts';
+import { toTenantTime } from '../../runtime/test-time.ts';
 
 type ClockCall = Pick<Call, 'caller' | 'arrivedAt' | 'db'>;
 
@@ -90,4 +92,5 @@ async function toTestClock(
   return { now: now.toISOString(), offset_seconds: ahead, status: isDue ? 'advancing' : 'ready' };
 }
 
-const toClockTime = (time: Date, aheadSeconds: number): Date => new Date(time.getTime() + aheadSeconds * 1000);
+const toClockTime = (time: Date, clockAheadSeconds: number): Date =>
+  toTenantTime(time, { testMode: true, clockAheadSeconds });

@@ -35,8 +35,7 @@ interface Party {
 export const convertLead: Handler<'convertLead'> = async (call) => {
   const workspace = await call.services.loadWorkspace();
   const lead = orNotFound(await lockForChange(call, getBuiltinObject('leads', workspace), call.request.path.id));
-  const deal = await wantedDeal(call, lead, workspace);
-  await requireMergesFinished(call, [lead.id]);
+  const [deal] = await Promise.all([wantedDeal(call, lead, workspace), requireMergesFinished(call, [lead.id])]);
   if (lead.values.converted_at !== null && lead.values.converted_customer_id !== null)
     throw await alreadyConverted(call, lead);
   const status = findConvertedStatus(lead, workspace);

@@ -360,7 +360,7 @@ function judge(
 ): { health: Health; consequence: Consequence } {
   // A receiver that responds is reachable, even if it rejects this delivery.
   if (status === 'succeeded' || status === 'cancelled') return { health: healthy, consequence: 'none' };
-  // It began in the future if the clock of test mode was removed meanwhile.
+  // The start of the attempt is in the future if the clock of test mode was removed meanwhile.
   const begin = startedAt < now ? startedAt : now;
   return applyFailure(before, { startedAt: begin, isExhausted: status === 'failed' }, now);
 }

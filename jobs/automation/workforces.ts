@@ -175,9 +175,13 @@ async function nextCall(sql: Sql, scope: Scope, run: runs.RunRow, now: Date): Pr
   if (!record) return end(sql, scope, run, 'cancelled', now);
   if (run.stopWhenReplied) {
     // Runs move with a merge immediately, but replies later. An undo moves them back in the same way.
-    const isMerging = (await findUnfinishedMerges(sql, scope, [run.recordId])).length > 0;
-    if (isMerging) return postpone(sql, scope, run, now);
-    if (await runs.hasReplied(sql, scope, run)) return end(sql, scope, run, 'stopped', now);
+    // The merges are read first: one that ends in between has moved its replies.
+    const [merging, hasReplied] = await Promise.all([
+      findUnfinishedMerges(sql, scope, [run.recordId]),
+      runs.hasReplied(sql, scope, run),
+    ]);
+    if (merging.length > 0) return postpone(sql, scope, run, now);
+    if (hasReplied) return end(sql, scope, run, 'stopped', now);
   }
   const { objects, timezone } = buildWorkspace(await loadWorkspaceRows(sql, scope.companyId));
   const object = objects.get(run.object);

@@ -6,7 +6,7 @@ import type { ClockContext, TenantJobContext } from '../runner.ts';
 /** The jobs that do the work, which see only the rows of one test mode. */
 export type ClockedJobs = Readonly<Record<ClockedWork, (context: ClockContext) => Promise<unknown>>>;
 
-/** Milliseconds for one kind of work of one clock. What is left has to wait for the other clocks. */
+/** Milliseconds for one kind of work of one clock. The rest waits until the other clocks had their turn. */
 const turnMs = 1000;
 /** Milliseconds after which a run ends. */
 const usualRunMs = 5000;

@@ -31,7 +31,7 @@ export function requireScopes({ services: { nested } }: Working, person: Caller,
 }
 
 /**
- * Applies a set as the person who approves it. What its operations recorded names the set.
+ * Applies a set as the person who approves it. Audit rows and events of its operations name the set.
  * @throws ApiError 403 if the person lacks a scope; 409 if a target has changed since the trial
  */
 export async function applyChangeSet(call: Working, approver: Caller, row: ChangeSetRow): Promise<Application> {
@@ -150,7 +150,7 @@ async function runApproved(call: Working, approver: Caller, row: ChangeSetRow): 
   ): Promise<NestedOutcome> {
     const operation = nested.find(method, path);
     if (!operation?.isWrite) return { error: noOperation() };
-    // The operation locks the record and compares. What the set itself changed has another version.
+    // The operation locks the record and compares. Records that the set changed have a newer version.
     const isUntouched = target !== null && !touched.has(target.slice(target.lastIndexOf('/') + 1).toLowerCase());
     const ifMatch = operation.takesIfMatch && isUntouched && version?.startsWith('"') ? version : undefined;
     return nested.run({ method, path, body, ifMatch, caller: approver, reloads: canChangeConfiguration(operation) });

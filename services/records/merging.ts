@@ -217,7 +217,7 @@ async function lockPair(
 
 /**
  * Returns how much has to move, by kind, if it is too much for this transaction; otherwise null.
- * @param hasManyReferences true if it was too much before, and the references are not locked
+ * @param hasManyReferences true if the references were counted before the locks and are too many
  */
 async function countRemaining(
   { caller, db: { sql } }: WriteCall,

@@ -2,6 +2,7 @@
 import { changeTags, retag } from '../../db/records/applied-tags.ts';
 import { type Deletion, moveToTrash } from '../../db/records/deletion.ts';
 import type { ClearingCause } from '../../db/records/reference-clearing.ts';
+import { findMovingMerges } from '../../db/records/unfinished-merges.ts';
 import { insertRecords, updateRecords, type WrittenRecords } from '../../db/records/writing.ts';
 import { type EntityChange, noteChange, noteContacts, recomputeFollowups } from '../../db/sales/activity-effects.ts';
 import { insertLead } from '../../db/sales/lead-writing.ts';
@@ -106,7 +107,16 @@ export async function writeChanges(
   const isTaken = changes.some(({ before, merged }) => before.values.assigned_to !== merged.values.assigned_to);
   const tagged = findTagsOfChanged(object, workspace, changes, now);
   const written = updateRecords(sql, caller, object.object, merged, isTaken);
-  const records = await awaitRecords(call, written, [changeTags(sql, caller, object.object, tagged)]);
+  const [records, merges] = await Promise.all([
+    awaitRecords(call, written, [changeTags(sql, caller, object.object, tagged)]),
+    object.object === 'activities'
+      ? findMovingMerges(
+          sql,
+          caller,
+          merged.map(({ values }) => toLoggedContact(values).entityId),
+        )
+      : [],
+  ]);
   const tagsOf = new Map(tagged.map((each) => [each.recordId, diffTagNames(object, each)]));
   const pairs = changes.flatMap(({ before }, index) => {
     const after = records[index];
@@ -115,9 +125,9 @@ export async function writeChanges(
   const moved: EntityChange[] = [];
   let retagged: RetaggedNames = new Map();
   if (object.object === 'activities') {
-    const contacts = await followMerges(
-      call,
+    const contacts = followMerges(
       pairs.map(({ before, after }) => toChangedContact(before.values, after.values)),
+      merges,
     );
     // One after the other: of several activities of one lead, the last one determines the next
     // follow-up.
@@ -227,10 +237,13 @@ export async function noteDeletions(
   let retagged: RetaggedNames = new Map();
   if (object.object === 'activities') {
     const planned = gone.filter(({ values }) => values.followup_at !== null);
-    const contacts = await followMerges(
-      call,
-      planned.map(({ values }) => toLoggedContact(values)),
+    const logged = planned.map(({ values }) => toLoggedContact(values));
+    const merges = await findMovingMerges(
+      sql,
+      caller,
+      logged.map(({ entityId }) => entityId),
     );
+    const contacts = followMerges(logged, merges);
     const entities = new Map(contacts.map((contact) => [contact.entityId, contact]));
     moved = await recomputeFollowups(sql, caller, [...entities.values()], now);
     retagged = await retagContacted(call, workspace, [...entities.values()], now);

@@ -1,6 +1,6 @@
 // Rejects writes to records that are part of a merge, or of an undo, that a job still finishes.
 import { findRecords } from '../../db/records/records.ts';
-import { findMovingMerges, findUnfinishedMerges, type UnfinishedMerge } from '../../db/records/unfinished-merges.ts';
+import { findUnfinishedMerges, type MovingMerge, type UnfinishedMerge } from '../../db/records/unfinished-merges.ts';
 import type { WorkspaceObject } from '../../domain/objects/workspace.ts';
 import { isMergeable } from '../../domain/records/merging.ts';
 import { conflict } from '../../runtime/errors.ts';
@@ -40,13 +40,10 @@ export async function requireMergesFinished(
 }
 
 /** Returns contacts about the target of a merge if the merge has not moved their activities yet. */
-export async function followMerges<T extends { entityId: string }>(
-  { caller, db: { sql } }: Pick<WriteCall, 'caller' | 'db'>,
+export function followMerges<T extends { entityId: string }>(
   contacts: readonly T[],
-): Promise<T[]> {
-  if (contacts.length === 0) return [];
-  const ids = contacts.map(({ entityId }) => entityId);
-  const merges = await findMovingMerges(sql, caller, ids);
+  merges: readonly MovingMerge[],
+): T[] {
   const targets = new Map(merges.map(({ sourceId, targetId }) => [sourceId, targetId]));
   return contacts.map((contact) => ({ ...contact, entityId: targets.get(contact.entityId) ?? contact.entityId }));
 }

@@ -4,7 +4,8 @@ import type { ServerResponse } from 'node:http';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { lockActiveKeyCount } from '../../db/access/api-keys.ts';
 import { findKeyAccess, isCredentialValid } from '../../db/access/current-access.ts';
-import { Pool } from '../../db/client/pool.ts';
+import { Pool, type Sql } from '../../db/client/pool.ts';
+import { removeClock } from '../../db/onboarding/test-clock.ts';
 import { type ClockedJobs, createClockRun } from '../../jobs/onboarding/test-clocks.ts';
 import type { ClockContext, JobPools } from '../../jobs/runner.ts';
 import { storedSubscription, subscribed } from '../support/billing.ts';
@@ -645,6 +646,27 @@ describe('the end of the clock', () => {
     expect(await isDue('message_drafts', 'due_at', draft)).toBe(true);
     expect(await isDue('campaigns', 'due_at', running)).toBe(true);
     expect(await isDue('campaigns', 'due_at', scheduled)).toBe(false);
+  });
+
+  test('continues a change of the subscription that was begun', async () => {
+    const { testKey: key, companyId } = await newTenant();
+    await advance(key, 400 * day);
+    const now = new Date();
+    const later = new Date(now.getTime() + 400 * day * 1000);
+    const read = async (sql: Sql): Promise<Json> => {
+      await sql`
+        insert into billing_operations (company_id, test_mode, id, change, leased_until, created_at)
+        values (${companyId}, true, ${randomUUID()}, '{}', ${later}, ${later})`;
+      await removeClock(sql, companyId, now);
+      const [row] =
+        await sql`select leased_until from billing_operations where company_id = ${companyId} and test_mode`;
+      // Rolled back, so that no job carries out this change, which is no real one.
+      throw Object.assign(new Error('rolled back'), { row });
+    };
+    const rolledBack = await rowDatabase()
+      .begin((sql) => read(sql as unknown as Sql))
+      .catch((error: unknown) => error);
+    expect(rolledBack).toMatchObject({ row: { leasedUntil: now } });
   });
 
   test('ends the overlap of rotated keys and secrets after the time that it had left', async () => {

@@ -68,7 +68,7 @@ function renderDetails({ changes, metadata, request_id: request, ip }: AuditLog,
   const more = metadata === null ? null : html`<pre tabindex="0">${JSON.stringify(metadata, null, 1)}</pre>`;
   return html`<details><summary>Details</summary>
 ${changed}${more}
-<p class="note">From ${ip || 'this server'}. <a href="${buildAddress(home, testMode, { request_id: request })}">Everything that this request did</a></p></details>`;
+<p class="note">From ${ip || 'this server'}. <a href="${buildAddress(home, testMode, { request_id: request })}">All entries of this request</a></p></details>`;
 }
 
 const buildFilters = (typed: Typed): Filters => ({

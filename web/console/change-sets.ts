@@ -62,7 +62,7 @@ export const showChangeSets: Show = async (parts, request) => {
   const nothing = given === 'pending' ? 'No change sets are waiting for a decision.' : 'No change sets.';
   const why = canSeeWholeWorkspace(person.caller, viewScopes)
     ? null
-    : html`<p>This page is empty for you, because your role does not see the whole workspace. Only people who do can decide about change sets.</p>`;
+    : html`<p>This page is empty for you, because your role does not see the whole workspace. Only people who see the whole workspace can decide about change sets.</p>`;
   const body = html`<p>API keys and apps propose changes. They take effect after a person approves them.</p>
 ${why}
 ${tabs(request, { path: home, parameter: 'status', shown: { ...statuses, all: 'All' }, current: given })}

@@ -115,54 +115,58 @@ const item = (address: string, number: string, name: string, text: string): Html
 const formatCount = (count: number): string =>
   count >= mostCounted ? `${formatNumber(mostCounted)} or more` : formatNumber(count);
 
-/** The part of a list that an item leads to. */
-const narrowed: Readonly<Record<string, Record<string, string>>> = { 'Failed imports': { status: 'failed' } };
-
 function listItems({ attention, decidesRuns }: Figures, { grants, scopes: roles }: Caller, testMode: boolean): Html[] {
   const may = (...scopes: string[]): boolean => scopes.some((scope) => grants.allows(scope));
-  const items: [isShown: boolean, count: number, path: string, name: string, text: string][] = [
-    [
-      may('inbox:create'),
-      attention.drafts,
-      '/console/messages',
-      'Messages',
-      'Waiting for approval. Nothing is sent until then.',
-    ],
-    [decidesRuns, attention.campaignRuns, '/console/messages', 'Campaign runs', 'Prepared, and waiting for approval.'],
-    [
-      may('imports:view'),
-      attention.failedImports,
-      '/console/imports',
-      'Failed imports',
-      `Failed in the last ${failedImportDays} days.`,
-    ],
-    [
-      may('webhooks:view', 'settings:view'),
-      attention.failingWebhooks,
-      '/console/webhooks',
-      'Failing webhook endpoints',
-      'Not accepting deliveries, which are retried.',
-    ],
-    [
-      may('webhooks:view', 'settings:view'),
-      attention.disabledWebhooks,
-      '/console/webhooks',
-      'Disabled webhook endpoints',
-      'Failing for too long. They receive nothing until you enable them.',
-    ],
-    [
-      roles.includes('Company_Admin'),
-      attention.expiringKeys,
-      '/console/api-keys',
-      'Expiring API keys',
-      `Expiring within ${expiryNoticeDays} days. Rotate them before then.`,
-    ],
+  const items: { isShown: boolean; count: number; path: string; status?: string; name: string; text: string }[] = [
+    {
+      isShown: may('inbox:create'),
+      count: attention.drafts,
+      path: '/console/messages',
+      name: 'Messages',
+      text: 'Waiting for approval. Nothing is sent until then.',
+    },
+    {
+      isShown: decidesRuns,
+      count: attention.campaignRuns,
+      path: '/console/messages',
+      name: 'Campaign runs',
+      text: 'Prepared, and waiting for approval.',
+    },
+    {
+      isShown: may('imports:view'),
+      count: attention.failedImports,
+      path: '/console/imports',
+      status: 'failed',
+      name: 'Failed imports',
+      text: `Failed in the last ${failedImportDays} days.`,
+    },
+    {
+      isShown: may('webhooks:view', 'settings:view'),
+      count: attention.failingWebhooks,
+      path: '/console/webhooks',
+      name: 'Failing webhook endpoints',
+      text: 'Not accepting deliveries, which are retried.',
+    },
+    {
+      isShown: may('webhooks:view', 'settings:view'),
+      count: attention.disabledWebhooks,
+      path: '/console/webhooks',
+      name: 'Disabled webhook endpoints',
+      text: 'Failing for too long. They receive nothing until you enable them.',
+    },
+    {
+      isShown: roles.includes('Company_Admin'),
+      count: attention.expiringKeys,
+      path: '/console/api-keys',
+      name: 'Expiring API keys',
+      text: `Expiring within ${expiryNoticeDays} days. Rotate them before then.`,
+    },
   ];
-  return items.flatMap(([isShown, count, path, name, text]) =>
-    isShown && count > 0
-      ? [item(buildAddress(path, testMode, narrowed[name] ?? {}), formatCount(count), name, text)]
-      : [],
-  );
+  return items
+    .filter(({ isShown, count }) => isShown && count > 0)
+    .map(({ count, path, status = '', name, text }) =>
+      item(buildAddress(path, testMode, { status }), formatCount(count), name, text),
+    );
 }
 
 function listChangeSetItem({ count, hasMore }: { count: number; hasMore: boolean }, testMode: boolean): Html[] {

@@ -180,7 +180,7 @@ ${factList({
   Invited: formatTime(user.created_at),
 })}
 ${mayChange(request) ? await changeForms(parts, request, user, typed) : null}
-<p><a href="${buildAddress('/console/audit-log', request.testMode, { actor_id: user.id })}">What this person did</a></p>
+<p><a href="${buildAddress('/console/audit-log', request.testMode, { actor_id: user.id })}">Audit log of this person</a></p>
 <p><a href="${buildAddress(home, request.testMode)}">Back to people</a></p>`;
   return consolePage(request, status, isolateText(user.full_name), body);
 }

@@ -4,7 +4,7 @@ import { type ApiError, notFound } from '../../runtime/errors.ts';
 import type { PageResponse } from '../../runtime/http/page-routes.ts';
 import { newRequestId } from '../../runtime/http/request-ids.ts';
 import { type Html, html, renderHost } from '../../runtime/pages/html.ts';
-import { changing, doneMessage, factList, formatTime, table } from '../pages/components.ts';
+import { changing, doneMessage, factList, formatNumber, formatTime, table } from '../pages/components.ts';
 import { errorSummary, field, form, parseNumber, submitOrShowAgain, type Typed } from '../pages/forms.ts';
 import { consolePage } from '../pages/layout.ts';
 import { ask, buildAddress, type ConsoleParts, type Data, type PersonalRequest, type Show } from '../pages/requests.ts';
@@ -200,14 +200,14 @@ function moduleForm(request: PersonalRequest, typed: Typed, { module_key: key, n
 function usageFacts({ period, api_calls: calls, wallet, storage, consumables }: Data<'getUsage'>['usage']): Html {
   return factList({
     Month: html`${formatTime(period.start)} to ${formatTime(period.end)}`,
-    'API calls': calls.limit === null ? counted(calls.used) : `${counted(calls.used)} of ${counted(calls.limit)}`,
+    'API calls':
+      calls.limit === null ? formatNumber(calls.used) : `${formatNumber(calls.used)} of ${formatNumber(calls.limit)}`,
     Files: `${megabytes(storage.used_bytes)}${storage.limit_bytes === null ? '' : ` of ${megabytes(storage.limit_bytes)}`}`,
     Wallet: formatMoney(wallet.balance_minor, wallet.currency),
     Spent: formatMoney(consumables.spend_minor, consumables.currency),
   });
 }
 
-const counted = (number: number): string => new Intl.NumberFormat('en').format(number);
 const megabytes = (bytes: number): string => `${(bytes / 2 ** 20).toFixed(1)} MB`;
 
 function invoicesTable({ invoices, pending }: Data<'listInvoices'>): Html {

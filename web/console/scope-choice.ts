@@ -43,7 +43,7 @@ export function scopeFields({ query }: PersonalRequest, typed: Typed): Html {
       )}</div></fieldset>`,
   );
   return html`<fieldset><legend>Scopes</legend>
-<p class="note">What the key can do. Choose as little as possible.</p>
+<p class="note">The key can do only this. Choose as little as possible.</p>
 <div class="choices">${rows}</div>
 ${field(
   'scopes',
