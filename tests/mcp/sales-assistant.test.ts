@@ -11,6 +11,7 @@ import { dropDatabase, newDatabase } from '../support/databases.ts';
 import { findFreePort } from '../support/free-port.ts';
 import { mcpPath } from '../support/mcp.ts';
 import { AppVisitor, authorizeAddress, exchangeForm, newProof, post, register } from '../support/oauth-apps.ts';
+import { Visitor } from '../support/page-client.ts';
 import { createRecord, readRecord } from '../support/records.ts';
 import { digestRows, listDigestedTables } from '../support/row-digests.ts';
 import { startServer, type TestServer } from '../support/servers.ts';
@@ -27,8 +28,8 @@ let databaseUrl: string;
 let sql: postgres.Sql;
 let server: TestServer;
 let base: string;
-/** The session token of the person who approves. */
-let person: string;
+/** The person who approves, in the console. */
+let person: Visitor;
 /** A key of the person, to prepare records and to see results. */
 let key: string;
 /** The access token of the assistant. */
@@ -56,9 +57,11 @@ beforeAll(async () => {
   const [, email = '', password = ''] = await vi.waitUntil(() => /Sign in: +(\S+) \/ (\S+)/.exec(server.output()));
   const query = { grant_type: 'password' };
   const session = await expectStatus(200, 'POST', '/auth/v1/token', { query, body: { email, password } });
-  person = session.body.access_token;
+  const token = session.body.access_token;
   const body = { name: 'Preparations', environment: 'live', scopes: ['*'] };
-  key = (await expectStatus(201, 'POST', '/v1/api-keys', { token: person, body })).body.data.key;
+  key = (await expectStatus(201, 'POST', '/v1/api-keys', { token, body })).body.data.key;
+  person = new Visitor(base);
+  expect((await person.signIn(email, password)).status).toBe(303);
   await prepareRecords();
   tables = await listDigestedTables(ownTables, sql);
   assistant = await connect(email, password);
@@ -154,11 +157,11 @@ async function propose(name: string, args: object): Promise<string> {
   return id;
 }
 
-/** Approves a set as the person who has read it. @returns the set as the assistant then reads it */
+/** Approves a set on its page of the console. @returns the set as the assistant then reads it */
 async function approve(id: string): Promise<Json> {
-  const path = `/v1/change-sets/${id}`;
-  const { change_set: read } = (await expectStatus(200, 'GET', path, { token: person })).body.data;
-  await expectStatus(200, 'POST', `${path}/approve`, { token: person, body: { digest: read.digest } });
+  const path = `/console/change-sets/${id}`;
+  const { to } = await person.send(`${path}?mode=live`, { action: 'approve' }, path);
+  expect(to).toMatch(/[?&]done=approved$/);
   const { change_set: set } = await use('get_change_set', { id });
   expect(set).toMatchObject({ status: 'applied', decided_by: { kind: 'user', name: 'Dana Demo' } });
   return set;
