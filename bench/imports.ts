@@ -14,11 +14,11 @@ import { addNeighbour, folder, openWorkspace } from './workspace.ts';
 
 const rows = Number(process.env.IMPORT_ROWS ?? 50_000);
 /** Bytes of the large file, and of its parts and rows. */
-const large = { bytes: 200_000_000, part: 50_000_000, row: 20_000 };
+const large = { bytes: Number(process.env.IMPORT_FILE_BYTES ?? 200_000_000), part: 50_000_000, row: 20_000 };
 /** Calls per second of the tenant that reads during an import, and seconds for which it reads. */
 const reading = { perSecond: 100, seconds: 5 };
 /** Milliseconds after which a measurement is given up. */
-const mostMs = 240_000;
+const mostMs = 600_000;
 
 interface Shown {
   id: string;
@@ -134,7 +134,7 @@ export async function imports(): Promise<Result> {
           { name: 'upsert by email, all of them there', value: upsert, unit: 'rows/s', target: 3000, atLeast: true },
           { name: 'export as CSV', value: exported.ended.rows / (exported.milliseconds / 1000), unit: 'rows/s' },
           { name: 'memory more than before, at most', value: memory, unit: 'MB', target: 64 },
-          { name: 'memory before a file of 200 MB', value: beforeLarge, unit: 'MB' },
+          { name: `memory before a file of ${large.bytes / 1_000_000} MB`, value: beforeLarge, unit: 'MB' },
           {
             name: 'memory more than before with that file, at most',
             value: highest - beforeLarge,
