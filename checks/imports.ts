@@ -45,6 +45,7 @@ const offeredToWeb = [
   'runtime/http/request-ids.ts',
   'runtime/errors.ts',
   'runtime/credentials/',
+  'runtime/test-time.ts',
   'runtime/pipeline/in-process.ts',
 ];
 

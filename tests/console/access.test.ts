@@ -57,6 +57,7 @@ describe('a page', () => {
     const menus = {
       Company_Admin: [
         home,
+        '/console/records',
         '/console/messages',
         '/console/change-sets',
         '/console/imports',
@@ -72,6 +73,7 @@ describe('a page', () => {
       ],
       Viewer: [
         home,
+        '/console/records',
         '/console/change-sets',
         '/console/imports',
         '/console/webhooks',
@@ -98,6 +100,7 @@ describe('a page', () => {
 
   test('names the mode of a page, and links to the other mode if there is one', async () => {
     for (const path of [
+      '/console/records',
       '/console/messages',
       '/console/change-sets',
       '/console/webhooks',
@@ -117,7 +120,7 @@ describe('a page', () => {
 
   test('shows an unknown page like any other error page', async () => {
     const { status, text } = await admin.ask('/console/nowhere');
-    expect([status, readMenu(text).length]).toEqual([404, 13]);
+    expect([status, readMenu(text).length]).toEqual([404, 14]);
     expect((await admin.ask(`/console/api-keys/${furnished.webhook}`)).status).toBe(404);
   });
 
@@ -130,6 +133,7 @@ describe('a page', () => {
       `/console/webhooks/${webhook}`,
       `/console/webhooks/${webhook}/deliveries/${delivery}`,
       listPages(other).run ?? '',
+      listPages(other)['a lead'] ?? '',
     ];
     for (const path of paths) expect([path, (await admin.ask(path)).status]).toEqual([path, 404]);
     const form = await admin.readForm('/console', '/console/sign-out');

@@ -22,6 +22,8 @@ const none = {
   changeSet: '',
   import: '',
   person: '',
+  lead: '',
+  deal: '',
 };
 const names = Object.keys(listPages(none));
 const sizes = { wide: 1280, small: 320 };

@@ -5,6 +5,7 @@ import { newGrant } from './access-tokens.ts';
 import { invoiced, subscribed } from './billing.ts';
 import { call, expectStatus } from './client.ts';
 import { newCampaign, newDraft } from './messaging.ts';
+import { addNote } from './record-children.ts';
 import { createRecords } from './records.ts';
 import { newWideTenant, sharedToken } from './requests.ts';
 import { newPerson } from './sessions.ts';
@@ -23,11 +24,22 @@ export interface Furnished {
   changeSet: string;
   import: string;
   person: string;
+  /** A lead with notes, a task, a message that waits, and references. */
+  lead: string;
+  deal: string;
 }
 
 /** Returns the paths of all pages that a signed-in user may see, by content. */
 export const listPages = (of: Omit<Furnished, 'tenant'>): Readonly<Record<string, string>> => ({
   home: '/console',
+  records: '/console/records',
+  'records of an object without any': '/console/records?object=customers',
+  'a search': '/console/records?q=ada',
+  'a search without a match': '/console/records?q=nobody&object=accounts',
+  'a search that is too short': '/console/records?q=a',
+  'a lead': `/console/records/leads/${of.lead}`,
+  'a deal': `/console/records/deals/${of.deal}`,
+  'a part of a timeline': `/console/records/leads/${of.lead}?kind=booking`,
   messages: '/console/messages',
   run: `/console/campaigns/${of.campaign}/runs/${of.run}`,
   'change sets': '/console/change-sets',
@@ -85,6 +97,7 @@ export async function furnishedTenant(): Promise<Furnished> {
   const changeSet = await proposeChanges(tenant.key, lead.id);
   const waiting = await expectStatus(201, 'POST', '/v1/imports', { key: tenant.key, body: { object: 'accounts' } });
   const person = await newPerson(tenant);
+  const deal = await furnishLead(tenant.key, lead.id);
   return {
     tenant,
     apiKey: minted.body.data.api_key.id,
@@ -96,7 +109,19 @@ export async function furnishedTenant(): Promise<Furnished> {
     changeSet,
     import: waiting.body.data.import.id,
     person: person.id,
+    lead: lead.id,
+    deal,
   };
+}
+
+/** Adds a note, a task and a deal to a lead. @returns the ID of the deal */
+async function furnishLead(key: string, id: string): Promise<string> {
+  await addNote(key, 'leads', id, 'Prefers to be called in the morning');
+  const task = { title: 'Call Ada', scheduled_at: '2026-12-01T09:00:00Z', object: 'leads', record_id: id };
+  await createRecords(key, 'tasks', [task]);
+  const bodies = [{ name: 'Rooftop system', amount_minor: 1_250_000, currency_code: 'EUR', lead_id: id }];
+  const [deal] = await createRecords(key, 'deals', bodies);
+  return deal.id;
 }
 
 /** Proposes changes of every look: of a lead, to new and deleted records, and of several records. */

@@ -1,9 +1,9 @@
 // Describes the operations of change sets in words, with the names of their records.
-import { ApiError } from '../../runtime/errors.ts';
 import { type Html, html, isolateText } from '../../runtime/pages/html.ts';
 import { isThing, type Thing } from '../pages/changes.ts';
 import { ask, type ConsoleParts, type Data, type PersonalRequest } from '../pages/requests.ts';
-import { buildKey, listReferences, nestedObjects, users, type ValueNames } from './change-set-values.ts';
+import { buildKey, listReferences, nestedObjects, type ValueNames } from './change-set-values.ts';
+import { askIfAllowed, findName, loadRecordNames, type RecordReference } from './record-names.ts';
 
 export type ChangeSet = Data<'getChangeSet'>['change_set'];
 export type Operation = ChangeSet['operations'][number];
@@ -54,19 +54,6 @@ export function splitAfter({ before, after }: Operation): { after: Thing | null;
   };
 }
 
-const maxNameLength = 80;
-
-/** Returns the name that a record or setting shows; undefined if it has none. */
-function findName(thing: unknown): string | undefined {
-  if (!isThing(thing)) return undefined;
-  const person = [thing.first_name, thing.last_name].filter((part) => typeof part === 'string' && part !== '');
-  const { name, full_name, title, label, subject, content, email } = thing;
-  const found = [name, full_name, person.join(' '), title, label, subject, content, email].find(
-    (each): each is string => typeof each === 'string' && each !== '',
-  );
-  return found !== undefined && found.length > maxNameLength ? `${found.slice(0, maxNameLength)}…` : found;
-}
-
 /** Returns the name of what an operation creates, changes or deletes. */
 function findOwnName({ before, after, body }: Operation): string | undefined {
   const members = [before, after].flatMap((data) => Object.values(data ?? {}));
@@ -97,16 +84,15 @@ export async function loadNames(
   const { objects } = await ask(parts, request, 'listObjects');
   const records = new Map<string, string>();
   const refs = new Map<string, string>();
-  const wanted = new Map<string, Set<string>>();
+  const wanted: RecordReference[] = [];
   const shown = new Set<string>();
   for (const operation of operations) {
     const { before, after, body, ref } = operation;
     const target = findTarget(findOperation, operation);
     const own = findOwnName(operation);
     if (ref !== null && own !== undefined) refs.set(ref, own);
-    const references = [before, after, body].flatMap((data) => listReferences(data, target?.object));
-    if (target?.id !== undefined) references.push(...listReferences({ id: target.id }, target.object));
-    for (const { object, id } of references) wanted.set(object, (wanted.get(object) ?? new Set()).add(id));
+    wanted.push(...[before, after, body].flatMap((data) => listReferences(data, target?.object)));
+    if (target?.id !== undefined) wanted.push(...listReferences({ id: target.id }, target.object));
     if (!target) continue;
     shown.add(target.object);
     for (const data of [after, before])
@@ -118,14 +104,8 @@ export async function loadNames(
         if (name !== undefined && typeof thing.id === 'string') records.set(buildKey(object, thing.id), name);
       }
   }
-  for (const [object, ids] of wanted) {
-    const unnamed = [...ids].filter((id) => !records.has(buildKey(object, id)));
-    const found = object === users ? listUsers(parts, request, unnamed) : listAll(parts, request, object, unnamed);
-    for (const thing of await found) {
-      const name = findName(thing);
-      if (name !== undefined) records.set(buildKey(object, thing.id), name);
-    }
-  }
+  const unnamed = wanted.filter(({ object, id }) => !records.has(buildKey(object, id)));
+  for (const [key, name] of await loadRecordNames(parts, request, unnamed)) records.set(key, name);
   const fields = new Map(
     await Promise.all([...shown].map(async (object) => [object, await loadFields(parts, request, object)] as const)),
   );
@@ -149,67 +129,6 @@ async function loadFields(
     schema: undefined,
   });
   return new Map(schema?.fields.map((field) => [field.name, field]));
-}
-
-/** Users of more than these are shown with their IDs. */
-const maxUsers = 20;
-
-/** Returns users, who have no mode. */
-async function listUsers(
-  parts: ConsoleParts,
-  request: PersonalRequest,
-  ids: readonly string[],
-): Promise<({ id: string } & Thing)[]> {
-  const found: ({ id: string } & Thing)[] = [];
-  for (const id of ids.slice(0, maxUsers)) {
-    const ofUser = () => ask(parts, { ...request, testMode: false }, 'getUser', { path: { id } });
-    const { user } = await askIfAllowed(ofUser, { user: undefined });
-    if (user) found.push(user);
-  }
-  return found;
-}
-
-async function listAll(
-  parts: ConsoleParts,
-  request: PersonalRequest,
-  object: string,
-  ids: readonly string[],
-): Promise<({ id: string } & Thing)[]> {
-  const found: ({ id: string } & Thing)[] = [];
-  for (let from = 0; from < ids.length; from += maxListed)
-    found.push(...(await listRecords(parts, request, object, ids.slice(from, from + maxListed))));
-  return found;
-}
-
-/** Returns an answer, or something else if the person may not have it. */
-async function askIfAllowed<Answer, Otherwise>(
-  question: () => Promise<Answer>,
-  otherwise: Otherwise,
-): Promise<Answer | Otherwise> {
-  try {
-    return await question();
-  } catch (error) {
-    if (error instanceof ApiError && error.status < 500) return otherwise;
-    throw error;
-  }
-}
-
-/** The most values of a condition. */
-const maxListed = 100;
-
-/** Returns the records that the person can see; none if they cannot view the object. */
-async function listRecords(
-  parts: ConsoleParts,
-  request: PersonalRequest,
-  object: string,
-  ids: readonly string[],
-): Promise<readonly ({ id: string } & Thing)[]> {
-  const filter = JSON.stringify({ field: 'id', op: 'in', value: ids });
-  const query = { filter, limit: String(maxListed) };
-  const listed = await askIfAllowed(() => ask(parts, request, 'listRecords', { path: { object }, query }), {
-    records: [],
-  });
-  return listed.records;
 }
 
 /** Returns what an operation does, such as "Update lead Ada Lovelace". */

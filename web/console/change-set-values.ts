@@ -41,9 +41,10 @@ export const buildKey = (object: string, id: string): string => `${object}/${id.
 
 const isUuid = /^[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}$/i;
 
-const findReferenced = (member: string, object: string | undefined, thing: Thing): string | undefined => {
+export const findReferenced = (member: string, object: string | undefined, thing: Thing): string | undefined => {
   if (ownReferences.has(member)) return object;
   if (member === 'record_id' && typeof thing.object === 'string') return thing.object;
+  if (member === 'entity_id' && typeof thing.entity_type === 'string') return `${thing.entity_type}s`;
   return referencedObjects[member];
 };
 
@@ -135,7 +136,7 @@ const isAmount = ({ member, object, names }: Place): boolean =>
   names.fields.get(object ?? '')?.get(member)?.type === 'currency' || member.endsWith('_minor');
 
 /** Amounts are in minor units. If the data has no currency, the text has none. */
-function formatAmount(minor: number, { currency_code: code, currency }: Thing): string {
+export function formatAmount(minor: number, { currency_code: code, currency }: Thing): string {
   const known = [code, currency].find((each): each is string => typeof each === 'string');
   return formatMoney(minor, known ?? '').trim();
 }

@@ -25,6 +25,7 @@ import { decideDraft, decideRun, showMessages, showRun } from './messages.ts';
 import { changePassword, showPassword } from './password.ts';
 import { changePerson, invitePerson, newPerson, showNewPersonPassword, showPeople, showPerson } from './people.ts';
 import { changePlan, openPortal, showPlan, startCheckout } from './plan.ts';
+import { showRecord, showRecords } from './records.ts';
 import { showRequest, showRequests } from './request-log.ts';
 import { endOneSession, endOtherSessions, showSessions } from './sessions.ts';
 import { readSession, renewSession, signIn, signOut } from './sign-in.ts';
@@ -96,6 +97,8 @@ const routes: readonly Route[] = [
   { path: '/console/imports', show: showImports },
   { path: `/console/imports/(?<id>${uuid})`, show: showImport },
   { path: `/console/imports/(?<id>${uuid})/(?<action>cancel|undo)`, send: decideImport },
+  { path: '/console/records', show: showRecords },
+  { path: `/console/records/(?<object>[a-z][a-z0-9:_-]{0,62})/(?<id>${uuid})`, show: showRecord },
   { path: '/console/people', show: showPeople },
   { path: '/console/people/new', show: newPerson, send: invitePerson, recent: 'all' },
   { path: `/console/people/password/(?<once>${uuid})`, show: showNewPersonPassword },

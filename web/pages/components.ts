@@ -30,6 +30,25 @@ export function formatTime(time: string | Date | null, none: string | null = nul
   return html`<time datetime="${iso}">${iso.slice(0, 16).replace('T', ' ')} UTC</time>`;
 }
 
+const units = [
+  ['day', 86_400_000],
+  ['hour', 3_600_000],
+  ['minute', 60_000],
+] as const;
+const inWords = new Intl.RelativeTimeFormat('en', { numeric: 'auto' });
+/** Days up to which a time is shown by its distance. */
+const nearDays = 30;
+
+/** Formats a time as “3 hours ago” or “in 2 days”, and one that is more than 30 days away as a day. */
+export function formatAge(time: string | Date, now: Date): Html {
+  const iso = typeof time === 'string' ? time : time.toISOString();
+  const distance = Date.parse(iso) - now.getTime();
+  const [unit, ms] = units.find(([, each]) => Math.abs(distance) >= each) ?? ['second', 1000];
+  const isNear = Math.abs(distance) <= nearDays * 86_400_000;
+  const words = unit === 'second' ? 'just now' : inWords.format(Math.trunc(distance / ms), unit);
+  return html`<time datetime="${iso}" title="${iso.slice(0, 16).replace('T', ' ')} UTC">${isNear ? words : iso.slice(0, 10)}</time>`;
+}
+
 /** Formats a time to the second. */
 export const formatSecond = (iso: string): Html =>
   html`<time datetime="${iso}">${iso.slice(0, 19).replace('T', ' ')} UTC</time>`;
@@ -56,6 +75,35 @@ export function doneMessage(
 /** Links to the next page of a list. @param cursor null if there is none */
 export const nextPageLink = (href: string, cursor: string | null, text = 'Older'): Html | null =>
   cursor === null ? null : html`<p><a href="${href}">${text}</a></p>`;
+
+/** The cursors of pages that an address keeps, so that links lead back to them. */
+const keptCursors = 5;
+/** Stands for the first page, which has no cursor. */
+const firstPage = '-';
+
+/**
+ * Links to the pages before and after the present page of a list.
+ * @param kept parameters of the list besides `cursor`
+ * @param next the cursor of the next page; null if there is none
+ */
+export function pageLinks(
+  { testMode, query }: Pick<PersonalRequest, 'testMode' | 'query'>,
+  path: string,
+  kept: Readonly<Record<string, string>>,
+  next: string | null,
+): Html | null {
+  const cursor = query.get('cursor') ?? '';
+  const trail = (query.get('trail') ?? '').split('*').filter((each) => each !== '');
+  const link = (text: string, to: string, back: readonly string[]): Html =>
+    html`<li><a href="${buildAddress(path, testMode, { ...kept, cursor: to === firstPage ? '' : to, trail: back.join('*') })}">${text}</a></li>`;
+  const previous = trail.at(-1);
+  const links = [
+    cursor !== '' && previous !== firstPage ? link('First page', firstPage, []) : null,
+    cursor !== '' && previous !== undefined ? link('Newer', previous, trail.slice(0, -1)) : null,
+    next === null ? null : link('Older', next, [...trail, cursor === '' ? firstPage : cursor].slice(-keptCursors)),
+  ].filter((each) => each !== null);
+  return links.length === 0 ? null : html`<nav class="pages" aria-label="Pages"><ul>${links}</ul></nav>`;
+}
 
 /** The meaning of a state, which its color shows besides its text. */
 export type Tone = 'good' | 'bad' | 'warning' | 'quiet';

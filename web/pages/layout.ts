@@ -27,8 +27,14 @@ export interface Place {
 
 const home = '/console';
 
+/** The scopes of the built-in objects. Custom objects are on the same page. */
+export const viewScopes = ['leads', 'deals', 'customers', 'accounts', 'tasks', 'activities'].map(
+  (module) => `${module}:view`,
+);
+
 const places: readonly Place[] = [
   { path: home, name: 'Home', group: '', hasModes: true },
+  { path: '/console/records', name: 'Records', group: '', hasModes: true, scopes: viewScopes },
   {
     path: '/console/messages',
     name: 'Messages',

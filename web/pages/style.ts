@@ -67,6 +67,12 @@ main > form:not(.inline):not(.line), main > section > form:not(.inline):not(.lin
 .tabs [aria-current] { color: var(--text); font-weight: 600; border-color: var(--link) }
 .empty { border: 1px dashed var(--line); border-radius: var(--radius); padding: var(--space-8) var(--space-4); text-align: center; color: var(--quiet) }
 .empty p { margin: 0 }
+.pages ul { display: flex; flex-wrap: wrap; gap: 0 var(--space-6); list-style: none; margin: var(--space-4) 0; padding: 0 }
+.pages a { display: inline-block; padding: var(--space-1) 0 }
+.timeline { list-style: none; margin: 0; padding: 0; border-left: 2px solid var(--line) }
+.timeline li { padding: 0 0 var(--space-4) var(--space-4); max-width: 44rem }
+.timeline h3 { margin: 0; font-size: var(--text-body); overflow-wrap: anywhere }
+.timeline p { margin: var(--space-1) 0 0; overflow-wrap: anywhere }
 article { border: 1px solid var(--line); border-radius: var(--radius); padding: var(--space-4); margin: 0 0 var(--space-4); max-width: 44rem; background: var(--raised) }
 summary { cursor: pointer; padding: var(--space-1) 0 }
 figure { margin: 0 }
