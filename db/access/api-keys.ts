@@ -180,8 +180,11 @@ export async function revokeApiKey(
   return revoked.count === 1;
 }
 
-/** Returns true if the company has this branch or team. */
-export async function hasBranchOrTeam(
+/**
+ * Returns true if the company has this branch or team, which cannot be deleted until the transaction
+ * ends.
+ */
+export async function lockBranchOrTeam(
   sql: Sql,
   companyId: string,
   kind: 'branch' | 'team',
@@ -189,8 +192,8 @@ export async function hasBranchOrTeam(
 ): Promise<boolean> {
   const [row] =
     kind === 'branch'
-      ? await sql`select from branches where company_id = ${companyId} and id = ${id}`
-      : await sql`select from teams where company_id = ${companyId} and id = ${id}`;
+      ? await sql`select from branches where company_id = ${companyId} and id = ${id} for key share`
+      : await sql`select from teams where company_id = ${companyId} and id = ${id} for key share`;
   return row !== undefined;
 }
 

@@ -19,10 +19,21 @@ interface Row {
   created_by: string;
 }
 
+interface DemoBranch {
+  id: string;
+  name: string;
+  code: string;
+  city: string;
+  country: string;
+  timezone: string;
+}
+
 export interface DemoConfiguration {
-  branch: { id: string; name: string; code: string; city: string; country: string; timezone: string };
+  branch: DemoBranch;
+  emptyBranch: DemoBranch;
   /** In the company's first branch, with all of its sales people. */
   team: { id: string; name: string };
+  emptyTeam: { id: string; name: string };
   users: readonly { id: string; email: string; fullName: string; role: string; branch: string; createdAt: Date }[];
   sources: readonly { id?: string; name: string; description: string; isEnabled: boolean }[];
   tags: readonly {
@@ -176,8 +187,9 @@ export async function insertConfiguration(sql: Sql, company: Company, demo: Demo
   const stamp = { company_id: companyId, created_at: founded };
   const changed = { ...stamp, updated_at: founded };
   const branch = { ...stamp, ...demo.branch };
-  await sql`insert into branches ${sql(branch)}`;
-  await sql`insert into teams ${sql({ ...stamp, ...demo.team, branch_id: company.branchId })}`;
+  await sql`insert into branches ${sql([branch, { ...stamp, ...demo.emptyBranch }])}`;
+  const teams = [demo.team, demo.emptyTeam].map((team) => ({ ...stamp, ...team, branch_id: company.branchId }));
+  await sql`insert into teams ${sql(teams)}`;
   const users = demo.users.map((user) => ({
     company_id: companyId,
     id: user.id,

@@ -182,3 +182,128 @@ export async function findPlace(
           limit 1`;
   return place;
 }
+
+export async function findTeam(sql: Sql, { companyId, reach }: UserScope, id: string): Promise<TeamRow | undefined> {
+  const [team] = await sql<TeamRow[]>`
+    ${selectTeams(sql, reach)}
+    where t.company_id = ${companyId} and t.id = ${id} and ${selectVisibleTeam(sql, companyId, reach)}`;
+  return team;
+}
+
+// The following statements belong to transactions that hold lockMembers(), so that names stay
+// unique and no user moves into what is being deleted.
+
+export interface BranchName {
+  id: string;
+  name: string;
+  code: string | null;
+  isDefault: boolean;
+}
+
+/** Returns all branches by name only, for checks of a change. */
+export async function listBranchNames(sql: Sql, companyId: string): Promise<BranchName[]> {
+  return sql<BranchName[]>`
+    select id, name, code, is_default from branches where company_id = ${companyId} order by created_at, id`;
+}
+
+export interface TeamName {
+  id: string;
+  name: string;
+  branchId: string;
+}
+
+/** Returns all teams by name only, for checks of a change. */
+export async function listTeamNames(sql: Sql, companyId: string): Promise<TeamName[]> {
+  return sql<TeamName[]>`
+    select id, name, branch_id from teams where company_id = ${companyId} order by created_at, id`;
+}
+
+export type BranchSettings = Omit<BranchRow, 'id' | 'userCount' | 'createdAt'>;
+export type TeamSettings = Omit<TeamRow, 'id' | 'memberCount' | 'createdAt'>;
+
+export async function insertBranch(
+  sql: Sql,
+  companyId: string,
+  id: string,
+  settings: BranchSettings,
+  now: Date,
+): Promise<void> {
+  await sql`insert into branches ${sql({ companyId, id, ...settings, createdAt: now })}`;
+}
+
+export async function updateBranch(sql: Sql, companyId: string, id: string, settings: BranchSettings): Promise<void> {
+  await sql`update branches set ${sql({ ...settings })} where company_id = ${companyId} and id = ${id}`;
+}
+
+/** Makes the default branch an ordinary one, unless it is the given branch. */
+export async function clearDefaultBranch(sql: Sql, companyId: string, besides: string): Promise<void> {
+  await sql`
+    update branches set is_default = false where company_id = ${companyId} and is_default and id <> ${besides}`;
+}
+
+export async function insertTeam(
+  sql: Sql,
+  companyId: string,
+  id: string,
+  settings: TeamSettings,
+  now: Date,
+): Promise<void> {
+  await sql`insert into teams ${sql({ companyId, id, ...settings, createdAt: now })}`;
+}
+
+export async function updateTeam(sql: Sql, companyId: string, id: string, settings: TeamSettings): Promise<void> {
+  await sql`update teams set ${sql({ ...settings })} where company_id = ${companyId} and id = ${id}`;
+}
+
+/**
+ * Moves all members of a team to a branch.
+ * @returns their number
+ */
+export async function moveMembers(
+  sql: Sql,
+  companyId: string,
+  teamId: string,
+  branchId: string,
+  now: Date,
+): Promise<number> {
+  const moved = await sql`
+    update users set branch_id = ${branchId}, updated_at = ${now} where company_id = ${companyId} and team_id = ${teamId}`;
+  return moved.count;
+}
+
+/**
+ * Counts what belongs to a branch or team, and blocks new API keys that see only it until the
+ * transaction ends. Inactive users count, revoked keys do not.
+ */
+export async function countMembers(
+  sql: Sql,
+  companyId: string,
+  kind: 'branch' | 'team',
+  id: string,
+): Promise<{ users: number; teams: number; apiKeys: number }> {
+  // New keys lock their branch or team "for key share".
+  const locked =
+    kind === 'branch'
+      ? sql`select from branches where company_id = ${companyId} and id = ${id} for update`
+      : sql`select from teams where company_id = ${companyId} and id = ${id} for update`;
+  const users = kind === 'branch' ? sql`branch_id = ${id}` : sql`team_id = ${id}`;
+  const teams =
+    kind === 'branch'
+      ? sql`(select count(*)::int from teams where company_id = ${companyId} and branch_id = ${id})`
+      : sql`0`;
+  // A separate statement: it must see what the holders of the lock committed.
+  const counted = sql<{ users: number; teams: number; apiKeys: number }[]>`
+    select (select count(*)::int from users where company_id = ${companyId} and ${users}) as users, ${teams} as teams,
+      (select count(*)::int from api_keys
+        where company_id = ${companyId} and reach_kind = ${kind} and reach_id = ${id} and revoked_at is null) as api_keys`;
+  const [, [row]] = await Promise.all([locked.execute(), counted.execute()]);
+  return row ?? { users: 0, teams: 0, apiKeys: 0 };
+}
+
+export async function deleteBranch(sql: Sql, companyId: string, id: string): Promise<void> {
+  await sql`delete from branches where company_id = ${companyId} and id = ${id}`;
+}
+
+export async function deleteTeam(sql: Sql, companyId: string, id: string): Promise<void> {
+  await sql`delete from teams where company_id = ${companyId} and id = ${id}`;
+}

@@ -98,6 +98,9 @@ export const exampleSavedReports = [
 
 export const exampleTeam = { id: exampleIds.team, name: 'Inside sales' } as const;
 
+/** A team without members, for the example that deletes one. */
+export const emptyTeam = { id: exampleIds.teamToDelete, name: 'Events' } as const;
+
 /** Business hours of the office. Times are in minutes. */
 export const exampleSlaPolicy = {
   id: exampleIds.slaPolicy,

@@ -34,6 +34,16 @@ export const secondBranch = {
   timezone: 'Europe/London',
 } as const;
 
+/** A branch without users and teams, for the example that deletes one. */
+export const emptyBranch = {
+  id: exampleIds.branchToDelete,
+  name: 'Manchester',
+  code: 'MAN',
+  city: 'Manchester',
+  country: 'GB',
+  timezone: 'Europe/London',
+} as const;
+
 export interface Colleague {
   /** Set if the document's examples name the person. */
   id?: string;

@@ -5,6 +5,20 @@ type ChangelogEntry = components['schemas']['ChangelogEntry'];
 
 export const changelog: readonly ChangelogEntry[] = [
   {
+    id: '2026-11-29-branches-and-teams',
+    date: '2026-11-29',
+    kind: 'added',
+    text: 'Branches and teams can be created, changed and deleted, with `users:configure` and a credential that sees the whole workspace. All accept `Dry-Run: true`.',
+    operations: ['createBranch', 'updateBranch', 'deleteBranch', 'getTeam', 'createTeam', 'updateTeam', 'deleteTeam'],
+  },
+  {
+    id: '2026-11-29-team-of-user',
+    date: '2026-11-29',
+    kind: 'changed',
+    text: '`PATCH /v1/users/{id}` accepts `team_id`, which moves the user to another team and to its branch.',
+    operations: ['updateUser'],
+  },
+  {
     id: '2026-11-29-change-sets-of-test-keys',
     date: '2026-11-29',
     kind: 'changed',

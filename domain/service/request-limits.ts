@@ -72,6 +72,9 @@ export const exportLimits = { waiting: 10 } as const;
 /** The maximum of configured items in a workspace. All of them are kept in memory. */
 export const configurationLimits = {
   activeApiKeys: 100,
+  branches: 200,
+  /** Of all branches. */
+  teams: 500,
   customObjects: 50,
   /** Including built-in and retired fields. */
   fieldsOfObject: 100,

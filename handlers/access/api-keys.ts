@@ -256,7 +256,7 @@ async function checkReach(call: Call<'createApiKey'>): Promise<{
       );
   } else if (id === null) {
     problems.push(buildProblem('reach.id', 'REQUIRED', `reach.id is required if reach.kind is ${kind}`));
-  } else if (!(await db.hasBranchOrTeam(sql, caller.companyId, kind, id))) {
+  } else if (!(await db.lockBranchOrTeam(sql, caller.companyId, kind, id))) {
     problems.push(buildProblem('reach.id', 'NOT_FOUND', `reach.id must be the id of a ${kind}`));
   }
   return { kind, id, problems };

@@ -3,7 +3,7 @@
 import { v7 as uuidv7 } from 'uuid';
 import { endUserSessions } from '../../db/access/sessions.ts';
 import { insertMail } from '../../db/messaging/mails.ts';
-import { findNode, findPlace } from '../../db/people/org-structure.ts';
+import { findNode, findPlace, findTeam } from '../../db/people/org-structure.ts';
 import * as db from '../../db/people/users.ts';
 import { findRoleReach, isAtLeastAsWide } from '../../domain/access/role-permissions.ts';
 import { computeSeatAllowance } from '../../domain/billing/plans.ts';
@@ -103,14 +103,12 @@ export const updateUser: Handler<'updateUser'> = async (call) => {
   const { companyId } = caller;
   await db.lockMembers(sql, companyId);
   const user = orNotFound(await db.findUser(sql, caller, path.id));
-  const branch = await findRequestedBranch(call);
-  const role = await findRequestedRole(call, branch.problems);
+  const place = await findRequestedPlace(call, user);
+  const role = await findRequestedRole(call, place.problems);
   if (role) assertCanGrant(call, role);
   const isNewRole = role !== undefined && !(user.roles.length === 1 && user.roles[0]?.id === role.id);
   const status = body.status ?? user.status;
-  const branchId = branch.id === undefined ? (user.branch?.id ?? null) : branch.id;
-  // A team belongs to its branch.
-  const teamId = branch.id === undefined || user.team?.branchId === branchId ? (user.team?.id ?? null) : null;
+  const { branchId, teamId } = place;
 
   const losesAdmin = status === 'inactive' || (isNewRole && role.name !== adminRole);
   if (user.status === 'active' && losesAdmin && isAdmin(user)) await assertOtherAdmin(call, user.id);
@@ -166,19 +164,35 @@ async function findRequestedRole(
   return role;
 }
 
-/** Returns the branch that the body names; undefined if it names none. */
-async function findRequestedBranch({
-  caller,
-  request: { body },
-  db: { sql },
-}: Call<'updateUser'>): Promise<{ id: string | null | undefined; problems: FieldProblem[] }> {
-  const id = body.branch_id;
-  if (id === undefined) return { id, problems: [] };
-  // A caller who sees only a part of the company cannot move users out of it.
-  const node = id === null ? undefined : await findNode(sql, caller, id);
-  const isThere = id === null ? caller.reach.kind === 'company' : node?.kind === 'branch';
-  const problems = isThere ? [] : [buildProblem('branch_id', 'NOT_FOUND', 'branch_id must be the id of a branch')];
-  return { id: id?.toLowerCase() ?? null, problems };
+/** Returns the branch and team of the user after the change, and the problems of the ids. */
+async function findRequestedPlace(
+  { caller, request: { body }, db: { sql } }: Call<'updateUser'>,
+  user: db.UserRow,
+): Promise<{ branchId: string | null; teamId: string | null; problems: FieldProblem[] }> {
+  const problems: FieldProblem[] = [];
+  const { reach } = caller;
+  let branchId = user.branch?.id ?? null;
+  let teamId = user.team?.id ?? null;
+  if (body.branch_id !== undefined) {
+    const node = body.branch_id === null ? undefined : await findNode(sql, caller, body.branch_id);
+    // A caller who sees only a part of the company cannot move users out of it.
+    const isThere = body.branch_id === null ? reach.kind === 'company' : node?.kind === 'branch';
+    if (!isThere) problems.push(buildProblem('branch_id', 'NOT_FOUND', 'branch_id must be the id of a branch'));
+    branchId = node?.id ?? null;
+    // A team belongs to its branch.
+    if (user.team?.branchId !== branchId) teamId = null;
+  }
+  if (body.team_id === null) {
+    if (reach.kind === 'company' || reach.kind === 'branch') teamId = null;
+    else problems.push(buildProblem('team_id', 'NOT_FOUND', 'team_id must be the id of a team'));
+  } else if (body.team_id !== undefined) {
+    const team = await findTeam(sql, caller, body.team_id);
+    if (!team) problems.push(buildProblem('team_id', 'NOT_FOUND', 'team_id must be the id of a team'));
+    else if (body.branch_id !== undefined && team.branchId !== branchId)
+      problems.push(buildProblem('team_id', 'CONFLICTING_FIELDS', 'team_id must be a team of branch_id'));
+    else [branchId, teamId] = [team.branchId, team.id];
+  }
+  return { branchId, teamId, problems };
 }
 
 /** @throws ApiError 403 if the role has wider visibility than the caller */

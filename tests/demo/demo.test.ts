@@ -222,9 +222,9 @@ describe('a start without the demo', () => {
 });
 
 describe('the demo workspace', () => {
-  test('creates some hundred leads with related records in test mode, and five users in two branches', async () => {
-    expect(first.rows).toMatchObject({ leads: leadCount, custom_objects: 1, branches: 2, users: 5, user_roles: 5 });
-    expect(first.rows).toMatchObject({ teams: 1, sla_policies: 1, stored_files: 2 });
+  test('creates some hundred leads with related records in test mode, and five users in three branches', async () => {
+    expect(first.rows).toMatchObject({ leads: leadCount, custom_objects: 1, branches: 3, users: 5, user_roles: 5 });
+    expect(first.rows).toMatchObject({ teams: 2, sla_policies: 1, stored_files: 2 });
     const least = {
       deals: 100,
       customers: 80,

@@ -184,6 +184,8 @@ describe('POST /v1/users', () => {
 describe('PATCH /v1/users/{id}', () => {
   test('changes each field separately and audits it', async () => {
     const branch = await newBranch(tenant);
+    const team = await newTeam(tenant);
+    const far = await newTeam(tenant, branch, 'Far');
     const viewer = await roleId('Viewer');
     const manager = await roleId('Sales_Manager');
     const cases: [object, object, object][] = [
@@ -205,6 +207,18 @@ describe('PATCH /v1/users/{id}', () => {
         { branch_id: { from: tenant.branchId, to: branch } },
       ],
       [{ branch_id: null }, { branch: null }, { branch_id: { from: tenant.branchId, to: null } }],
+      [{ team_id: team }, { team: { id: team, name: 'Team' } }, { team_id: { from: null, to: team } }],
+      [
+        { team_id: far.toUpperCase(), branch_id: branch },
+        { branch: { id: branch, name: 'Elsewhere' }, team: { id: far, name: 'Far' } },
+        { branch_id: { from: tenant.branchId, to: branch }, team_id: { from: null, to: far } },
+      ],
+      // A team brings its branch.
+      [
+        { team_id: far },
+        { branch: { id: branch, name: 'Elsewhere' }, team: { id: far, name: 'Far' } },
+        { branch_id: { from: tenant.branchId, to: branch }, team_id: { from: null, to: far } },
+      ],
     ];
     for (const [body, changed, changes] of cases) {
       const { id } = await newUser(tenant);
@@ -254,6 +268,15 @@ describe('PATCH /v1/users/{id}', () => {
       [422, { branch_id: randomUUID() }, [{ field: 'branch_id', code: 'NOT_FOUND' }]],
       [422, { branch_id: foreign }, [{ field: 'branch_id', code: 'NOT_FOUND' }]],
       [422, { branch_id: tenant.companyId }, [{ field: 'branch_id', code: 'NOT_FOUND' }]],
+      [422, { team_id: randomUUID() }, [{ field: 'team_id', code: 'NOT_FOUND' }]],
+      [422, { team_id: await newTeam(other) }, [{ field: 'team_id', code: 'NOT_FOUND' }]],
+      [422, { team_id: tenant.branchId }, [{ field: 'team_id', code: 'NOT_FOUND' }]],
+      [
+        400,
+        { team_id: await newTeam(tenant), branch_id: await newBranch(tenant) },
+        [{ field: 'team_id', code: 'CONFLICTING_FIELDS' }],
+      ],
+      [400, { team_id: await newTeam(tenant), branch_id: null }, [{ field: 'team_id', code: 'CONFLICTING_FIELDS' }]],
       [
         422,
         { branch_id: foreign, role: 'Emperor' },
@@ -279,6 +302,14 @@ describe('PATCH /v1/users/{id}', () => {
     expect(stayed.body.data.user.team).toEqual({ id: team, name: 'Team' });
     const moved = await patch(200, id, { branch_id: await newBranch(tenant) });
     expect(moved.body.data.user.team).toBeNull();
+  });
+
+  test('removes a user from a team and keeps the branch', async () => {
+    const { id } = await newUser(tenant);
+    const team = await newTeam(tenant);
+    await patch(200, id, { team_id: team });
+    const { user } = (await patch(200, id, { team_id: null })).body.data;
+    expect([user.team, user.branch.id]).toEqual([null, tenant.branchId]);
   });
 
   test('never shows or removes a hidden role', async () => {
@@ -446,5 +477,10 @@ describe('reach', () => {
       expect(body.error.details.fields).toMatchObject([{ field: 'branch_id', code: 'NOT_FOUND' }]);
     }
     expect((await get(inBranch)).branch.id).toBe(branch);
+    const elsewhere = await newTeam(tenant);
+    await patch(422, inBranch, { team_id: elsewhere }, branchKey);
+    const { user } = (await create(201, person(), teamKey)).body.data;
+    for (const target of [elsewhere, null]) await patch(422, user.id, { team_id: target }, teamKey);
+    expect((await get(user.id)).team).not.toBeNull();
   });
 });

@@ -390,6 +390,7 @@ export const arrangedPaths: Record<string, ArrangedPath> = {
   '/v1/scheduling/policies/{id}': aPolicy,
   '/v1/roles/{id}': { exists: async (tenant) => ({ id: await newProfile(tenant) }), shared: true },
   '/v1/branches/{id}': { exists: async (tenant) => ({ id: await newBranch(tenant) }), shared: true },
+  '/v1/teams/{id}': { exists: async (tenant) => ({ id: await newTeam(tenant) }), shared: true },
   '/v1/webhooks/{id}': aWebhook,
   '/v1/webhooks/{id}/rotate-secret': aWebhook,
   '/v1/webhooks/{id}/test': aWebhook,
@@ -462,6 +463,10 @@ export const arrangedBodies: Record<
     const to_id = await newRecord(tenant, mode, 'customers');
     return { create: [{ object: 'accounts', record_id: id, link_type: 'contacts', to_id }], delete: [link_id] };
   },
+  createBranch: withFreshName,
+  updateBranch: (example) => ('name' in example ? withFreshName(example) : example),
+  createTeam: (example, { branchId }) => ({ ...withFreshName(example), branch_id: branchId }),
+  updateTeam: withFreshName,
   createObject: (example) => ({ ...example, slug: `o${randomUUID().slice(0, 8)}` }),
   createLead: async (example, tenant) => {
     await configureLists(tenant, example);
@@ -588,7 +593,8 @@ async function twoAccounts(tenant: Tenant, mode: Mode): Promise<string[]> {
 
 /** Names are unique within a list, and several requests create one of each. */
 function withFreshName(example: Example): Example {
-  return { ...example, name: `${example.name} ${randomUUID().slice(0, 8)}` };
+  const fresh = randomUUID().slice(0, 8);
+  return { ...example, name: `${example.name} ${fresh}`, ...('code' in example ? { code: fresh } : {}) };
 }
 
 /** By operationId: query parameters that depend on the body, or name something that must exist. */

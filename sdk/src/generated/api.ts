@@ -1936,6 +1936,12 @@ export interface paths {
          *       A role with wider visibility than the credential is rejected with 403, `details.reason: reach_too_narrow`.
          *     - `branch_id` moves the user to another branch and removes the user from a team of the old branch. Null removes the
          *       user from both. A branch that does not exist, or that the credential cannot see, is rejected with 422.
+         *     - `team_id` moves the user to another team and to the branch of that team. Null removes the user from the team; the
+         *       branch stays. A team that does not exist, or that the credential cannot see, is rejected with 422. A
+         *       team outside of the `branch_id` of the same body is rejected with 400.
+         *
+         *     A change of branch or team changes immediately who sees the records of the user, and which records a person with the
+         *     visibility `branch` or `team` sees: each call looks it up.
          *
          *     The last active Company_Admin cannot be deactivated or given another role: 409 CONFLICT, `details.reason: last_admin`.
          *     If two administrators deactivate each other at the same time, one stays active.
@@ -2098,7 +2104,7 @@ export interface paths {
          *     a key limited to a team sees that team and its branch. Their counts include only users that the key can see. Responses
          *     can be cached for a minute.
          *
-         *     Requires `users:view`. Branches and teams are changed in the app, not through the API.
+         *     Requires `users:view`.
          */
         get: operations["getOrgStructure"];
         put?: never;
@@ -2125,7 +2131,19 @@ export interface paths {
          */
         get: operations["listBranches"];
         put?: never;
-        post?: never;
+        /**
+         * Create a branch
+         * @description Creates a branch without users and teams. To move users into it, send its ID as `branch_id` to
+         *     [PATCH /v1/users/{id}](#operation/updateUser). With `is_default: true`, it becomes the branch that new users join, and
+         *     the former default branch remains as an ordinary one.
+         *
+         *     Requires `users:configure`, a live key, because live and test mode share the branches, and a credential that sees the
+         *     whole workspace. **409** `ALREADY_EXISTS`: another branch has this name or code, ignoring case; `details.existing_id` is
+         *     that branch. `CONFLICT` with the reason `branch_limit`: a workspace can have at most 200 branches. **422**:
+         *     `manager_user_id` is not an active user, a field is unknown or read-only, or a value has the wrong JSON type. **400**:
+         *     any other invalid value.
+         */
+        post: operations["createBranch"];
         delete?: never;
         options?: never;
         head?: never;
@@ -2136,13 +2154,7 @@ export interface paths {
         parameters: {
             query?: never;
             header?: never;
-            path: {
-                /**
-                 * @description The ID of the branch.
-                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d11
-                 */
-                id: string;
-            };
+            path?: never;
             cookie?: never;
         };
         /**
@@ -2154,10 +2166,30 @@ export interface paths {
         get: operations["getBranch"];
         put?: never;
         post?: never;
-        delete?: never;
+        /**
+         * Delete a branch
+         * @description Deletes a branch that nothing belongs to.
+         *
+         *     Requires `users:configure`, a live key and a credential that sees the whole workspace. **404**: the branch does not
+         *     exist. **409** `CONFLICT` with the reason `in_use`: the branch has users, teams, or API keys that see only this branch.
+         *     `details.references` counts them, e.g. `{"users": 3, "teams": 1, "api_keys": 0}`, with inactive users and without revoked
+         *     keys. Move the users, delete the teams, and revoke the keys first. With the reason `default_branch`: new users join this
+         *     branch. Make another branch the default first.
+         */
+        delete: operations["deleteBranch"];
         options?: never;
         head?: never;
-        patch?: never;
+        /**
+         * Update a branch
+         * @description Changes only the fields that you send. `is_default: true` makes this the branch that new users join; the former default
+         *     branch remains as an ordinary one.
+         *
+         *     Requires `users:configure`, a live key and a credential that sees the whole workspace. **404**: the branch does not
+         *     exist. **409** `ALREADY_EXISTS`: another branch has this name or code. `CONFLICT` with the reason `default_branch`: the
+         *     default branch has to stay active and default; make another branch the default first. **422**: `manager_user_id` is not
+         *     an active user, a field is unknown or read-only, or a value has the wrong JSON type. **400**: any other invalid value.
+         */
+        patch: operations["updateBranch"];
         trace?: never;
     };
     "/v1/teams": {
@@ -2176,11 +2208,64 @@ export interface paths {
          */
         get: operations["listTeams"];
         put?: never;
-        post?: never;
+        /**
+         * Create a team
+         * @description Creates a team of a branch, without members. To move users into it, send its ID as `team_id` to
+         *     [PATCH /v1/users/{id}](#operation/updateUser).
+         *
+         *     Requires `users:configure`, a live key, because live and test mode share the teams, and a credential that sees the whole
+         *     workspace. **409** `ALREADY_EXISTS`: the branch has a team with this name, ignoring case; `details.existing_id` is that
+         *     team. `CONFLICT` with the reason `team_limit`: a workspace can have at most 500 teams. **422**: `branch_id` is not a
+         *     branch, `manager_user_id` is not an active user, a field is unknown or read-only, or a value has the wrong JSON type.
+         *     **400**: any other invalid value.
+         */
+        post: operations["createTeam"];
         delete?: never;
         options?: never;
         head?: never;
         patch?: never;
+        trace?: never;
+    };
+    "/v1/teams/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get a team
+         * @description Returns one team. **404**: the team belongs to another workspace, or the credential cannot see it.
+         *
+         *     Requires `users:view`.
+         */
+        get: operations["getTeam"];
+        put?: never;
+        post?: never;
+        /**
+         * Delete a team
+         * @description Deletes a team without members.
+         *
+         *     Requires `users:configure`, a live key and a credential that sees the whole workspace. **404**: the team does not exist.
+         *     **409** `CONFLICT` with the reason `in_use`: the team has members, or API keys that see only this team.
+         *     `details.references` counts them, e.g. `{"users": 3, "api_keys": 1}`, with inactive users and without revoked keys. Move
+         *     the members and revoke the keys first.
+         */
+        delete: operations["deleteTeam"];
+        options?: never;
+        head?: never;
+        /**
+         * Update a team
+         * @description Changes only the fields that you send. With another `branch_id`, the team and all its members move to that branch.
+         *
+         *     Keys and people that see one branch or team see other records immediately: each call looks up who belongs to it.
+         *
+         *     Requires `users:configure`, a live key and a credential that sees the whole workspace. **404**: the team does not exist.
+         *     **409** `ALREADY_EXISTS`: the branch has another team with this name. **422**: `branch_id` is not a branch,
+         *     `manager_user_id` is not an active user, a field is unknown or read-only, or a value has the wrong JSON type. **400**:
+         *     any other invalid value.
+         */
+        patch: operations["updateTeam"];
         trace?: never;
     };
     "/v1/org-nodes/{id}/users": {
@@ -9890,6 +9975,11 @@ export interface components {
              * @description Null for no branch.
              */
             branch_id?: string | null;
+            /**
+             * Format: uuid
+             * @description Null for no team.
+             */
+            team_id?: string | null;
             readonly id?: unknown;
             /** @description Cannot be changed. */
             email?: unknown;
@@ -9897,6 +9987,7 @@ export interface components {
             readonly roles?: unknown;
             /** @description Send branch_id instead. */
             readonly branch?: unknown;
+            /** @description Send team_id instead. */
             readonly team?: unknown;
             readonly last_sign_in_at?: unknown;
             readonly must_change_password?: unknown;
@@ -10138,6 +10229,51 @@ export interface components {
             data: components["schemas"]["BranchPage"];
             meta: components["schemas"]["Meta"];
         };
+        /**
+         * @description Unique among its siblings, ignoring case. Leading and trailing spaces are removed.
+         * @example Leeds
+         */
+        OrgNodeName: string;
+        /**
+         * Format: uuid
+         * @description An active user. The manager does not have to belong to the branch or team, and sees no more records by managing it.
+         * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d12
+         */
+        OrgManagerId: string | null;
+        BranchCreate: {
+            name: components["schemas"]["OrgNodeName"];
+            /**
+             * @description Your own short name for the branch. Unique in the workspace, ignoring case.
+             * @example LDS
+             */
+            code?: string | null;
+            /** @example Leeds */
+            city?: string | null;
+            /**
+             * @description A country code or a name, in your own words.
+             * @example GB
+             */
+            country?: string | null;
+            /**
+             * @description IANA name of the time zone of the branch.
+             * @example Europe/London
+             */
+            timezone?: string | null;
+            manager_user_id?: components["schemas"]["OrgManagerId"];
+            /**
+             * @description True for the branch that new users join.
+             * @default false
+             */
+            is_default?: boolean;
+            /**
+             * @description False for a branch that is closed. Its users and their records stay as they are.
+             * @default true
+             */
+            is_active?: boolean;
+            readonly id?: unknown;
+            readonly user_count?: unknown;
+            readonly created_at?: unknown;
+        };
         BranchItem: {
             branch: components["schemas"]["Branch"];
         };
@@ -10145,6 +10281,45 @@ export interface components {
             success: components["schemas"]["Success"];
             data: components["schemas"]["BranchItem"];
             meta: components["schemas"]["Meta"];
+        };
+        SettingDeleted: {
+            id: components["schemas"]["Uuid"];
+            /** @constant */
+            deleted: true;
+        };
+        SettingDeletedAnswer: {
+            success: components["schemas"]["Success"];
+            data: components["schemas"]["SettingDeleted"];
+            meta: components["schemas"]["Meta"];
+        };
+        /** @description Send at least one field. */
+        BranchPatch: {
+            name?: components["schemas"]["OrgNodeName"];
+            /**
+             * @description Your own short name for the branch. Unique in the workspace, ignoring case.
+             * @example LDS
+             */
+            code?: string | null;
+            /** @example Leeds */
+            city?: string | null;
+            /**
+             * @description A country code or a name, in your own words.
+             * @example GB
+             */
+            country?: string | null;
+            /**
+             * @description IANA name of the time zone of the branch.
+             * @example Europe/London
+             */
+            timezone?: string | null;
+            manager_user_id?: components["schemas"]["OrgManagerId"];
+            /** @description True for the branch that new users join. */
+            is_default?: boolean;
+            /** @description False for a branch that is closed. Its users and their records stay as they are. */
+            is_active?: boolean;
+            readonly id?: unknown;
+            readonly user_count?: unknown;
+            readonly created_at?: unknown;
         };
         Team: {
             id: components["schemas"]["Uuid"];
@@ -10164,6 +10339,39 @@ export interface components {
             success: components["schemas"]["Success"];
             data: components["schemas"]["TeamPage"];
             meta: components["schemas"]["Meta"];
+        };
+        TeamCreate: {
+            name: components["schemas"]["OrgNodeName"];
+            /**
+             * Format: uuid
+             * @description The branch of the team.
+             * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d11
+             */
+            branch_id: string;
+            manager_user_id?: components["schemas"]["OrgManagerId"];
+            readonly id?: unknown;
+            readonly member_count?: unknown;
+        };
+        TeamItem: {
+            team: components["schemas"]["Team"];
+        };
+        TeamAnswer: {
+            success: components["schemas"]["Success"];
+            data: components["schemas"]["TeamItem"];
+            meta: components["schemas"]["Meta"];
+        };
+        /** @description Send at least one field. */
+        TeamPatch: {
+            name?: components["schemas"]["OrgNodeName"];
+            /**
+             * Format: uuid
+             * @description Another branch for the team and its members.
+             * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d11
+             */
+            branch_id?: string;
+            manager_user_id?: components["schemas"]["OrgManagerId"];
+            readonly id?: unknown;
+            readonly member_count?: unknown;
         };
         OrgNode: {
             id: components["schemas"]["Uuid"];
@@ -10336,16 +10544,6 @@ export interface components {
         StatusAnswer: {
             success: components["schemas"]["Success"];
             data: components["schemas"]["StatusData"];
-            meta: components["schemas"]["Meta"];
-        };
-        SettingDeleted: {
-            id: components["schemas"]["Uuid"];
-            /** @constant */
-            deleted: true;
-        };
-        SettingDeletedAnswer: {
-            success: components["schemas"]["Success"];
-            data: components["schemas"]["SettingDeleted"];
             meta: components["schemas"]["Meta"];
         };
         /** @description Send at least one field. */
@@ -17685,6 +17883,26 @@ export interface components {
          */
         UserId: string;
         /**
+         * @description The ID of the branch.
+         * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d11
+         */
+        BranchId: string;
+        /**
+         * @description The ID of the branch.
+         * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d76
+         */
+        BranchToDelete: string;
+        /**
+         * @description The ID of the team.
+         * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d15
+         */
+        TeamId: string;
+        /**
+         * @description The ID of the team.
+         * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d77
+         */
+        TeamToDelete: string;
+        /**
          * @description Leads have statuses, deals have stages.
          * @example leads
          */
@@ -23244,6 +23462,83 @@ export interface operations {
             503: components["responses"]["Unavailable"];
         };
     };
+    createBranch: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description Runs the whole operation and then rolls it back. The response is the one that the call would get, with `meta.dry_run: true`
+                 *     and `meta.would`. Nothing is stored or sent; see [Dry run](#section/Dry-run). The only value is `true`.
+                 * @example true
+                 */
+                "Dry-Run"?: components["parameters"]["DryRun"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "name": "Leeds",
+                 *       "code": "LDS",
+                 *       "city": "Leeds",
+                 *       "country": "GB",
+                 *       "timezone": "Europe/London"
+                 *     }
+                 */
+                "application/json": components["schemas"]["BranchCreate"];
+            };
+        };
+        responses: {
+            /** @description The branch. */
+            201: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "branch": {
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d16",
+                     *           "name": "Leeds",
+                     *           "code": "LDS",
+                     *           "is_default": false,
+                     *           "is_active": true,
+                     *           "city": "Leeds",
+                     *           "country": "GB",
+                     *           "timezone": "Europe/London",
+                     *           "manager_user_id": null,
+                     *           "user_count": 0,
+                     *           "created_at": "2026-11-20T23:55:00.000Z"
+                     *         }
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["BranchAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            409: components["responses"]["Conflict"];
+            422: components["responses"]["Unprocessable"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
     getBranch: {
         parameters: {
             query?: never;
@@ -23253,7 +23548,7 @@ export interface operations {
                  * @description The ID of the branch.
                  * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d11
                  */
-                id: string;
+                id: components["parameters"]["BranchId"];
             };
             cookie?: never;
         };
@@ -23301,6 +23596,140 @@ export interface operations {
             402: components["responses"]["PaymentRequired"];
             403: components["responses"]["Forbidden"];
             404: components["responses"]["NotFound"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    deleteBranch: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description Runs the whole operation and then rolls it back. The response is the one that the call would get, with `meta.dry_run: true`
+                 *     and `meta.would`. Nothing is stored or sent; see [Dry run](#section/Dry-run). The only value is `true`.
+                 * @example true
+                 */
+                "Dry-Run"?: components["parameters"]["DryRun"];
+            };
+            path: {
+                /**
+                 * @description The ID of the branch.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d76
+                 */
+                id: components["parameters"]["BranchToDelete"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Confirms the deletion. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d76",
+                     *         "deleted": true
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["SettingDeletedAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    updateBranch: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description Runs the whole operation and then rolls it back. The response is the one that the call would get, with `meta.dry_run: true`
+                 *     and `meta.would`. Nothing is stored or sent; see [Dry run](#section/Dry-run). The only value is `true`.
+                 * @example true
+                 */
+                "Dry-Run"?: components["parameters"]["DryRun"];
+            };
+            path: {
+                /**
+                 * @description The ID of the branch.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d11
+                 */
+                id: components["parameters"]["BranchId"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["BranchPatch"];
+            };
+        };
+        responses: {
+            /** @description The updated branch. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "branch": {
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d16",
+                     *           "name": "Leeds",
+                     *           "code": "LDS",
+                     *           "is_default": false,
+                     *           "is_active": true,
+                     *           "city": "Leeds",
+                     *           "country": "GB",
+                     *           "timezone": "Europe/London",
+                     *           "manager_user_id": null,
+                     *           "user_count": 0,
+                     *           "created_at": "2026-11-20T23:55:00.000Z"
+                     *         }
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["BranchAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            422: components["responses"]["Unprocessable"];
             429: components["responses"]["RateLimited"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["Unavailable"];
@@ -23365,6 +23794,263 @@ export interface operations {
             401: components["responses"]["Unauthorized"];
             402: components["responses"]["PaymentRequired"];
             403: components["responses"]["Forbidden"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    createTeam: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description Runs the whole operation and then rolls it back. The response is the one that the call would get, with `meta.dry_run: true`
+                 *     and `meta.would`. Nothing is stored or sent; see [Dry run](#section/Dry-run). The only value is `true`.
+                 * @example true
+                 */
+                "Dry-Run"?: components["parameters"]["DryRun"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "name": "Outbound",
+                 *       "branch_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d11"
+                 *     }
+                 */
+                "application/json": components["schemas"]["TeamCreate"];
+            };
+        };
+        responses: {
+            /** @description The team. */
+            201: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "team": {
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d17",
+                     *           "name": "Outbound",
+                     *           "branch_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d11",
+                     *           "manager_user_id": null,
+                     *           "member_count": 0
+                     *         }
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["TeamAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            409: components["responses"]["Conflict"];
+            422: components["responses"]["Unprocessable"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    getTeam: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The ID of the team.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d15
+                 */
+                id: components["parameters"]["TeamId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The team. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "team": {
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d17",
+                     *           "name": "Outbound",
+                     *           "branch_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d11",
+                     *           "manager_user_id": null,
+                     *           "member_count": 0
+                     *         }
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["TeamAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    deleteTeam: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description Runs the whole operation and then rolls it back. The response is the one that the call would get, with `meta.dry_run: true`
+                 *     and `meta.would`. Nothing is stored or sent; see [Dry run](#section/Dry-run). The only value is `true`.
+                 * @example true
+                 */
+                "Dry-Run"?: components["parameters"]["DryRun"];
+            };
+            path: {
+                /**
+                 * @description The ID of the team.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d77
+                 */
+                id: components["parameters"]["TeamToDelete"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Confirms the deletion. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d77",
+                     *         "deleted": true
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["SettingDeletedAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    updateTeam: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description Runs the whole operation and then rolls it back. The response is the one that the call would get, with `meta.dry_run: true`
+                 *     and `meta.would`. Nothing is stored or sent; see [Dry run](#section/Dry-run). The only value is `true`.
+                 * @example true
+                 */
+                "Dry-Run"?: components["parameters"]["DryRun"];
+            };
+            path: {
+                /**
+                 * @description The ID of the team.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d15
+                 */
+                id: components["parameters"]["TeamId"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "name": "Outbound sales"
+                 *     }
+                 */
+                "application/json": components["schemas"]["TeamPatch"];
+            };
+        };
+        responses: {
+            /** @description The updated team. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "team": {
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d17",
+                     *           "name": "Outbound",
+                     *           "branch_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d11",
+                     *           "manager_user_id": null,
+                     *           "member_count": 0
+                     *         }
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["TeamAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            422: components["responses"]["Unprocessable"];
             429: components["responses"]["RateLimited"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["Unavailable"];

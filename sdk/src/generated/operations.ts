@@ -1150,6 +1150,12 @@ export interface Operations {
    *   A role with wider visibility than the credential is rejected with 403, `details.reason: reach_too_narrow`.
    * - `branch_id` moves the user to another branch and removes the user from a team of the old branch. Null removes the
    *   user from both. A branch that does not exist, or that the credential cannot see, is rejected with 422.
+   * - `team_id` moves the user to another team and to the branch of that team. Null removes the user from the team; the
+   *   branch stays. A team that does not exist, or that the credential cannot see, is rejected with 422. A
+   *   team outside of the `branch_id` of the same body is rejected with 400.
+   *
+   * A change of branch or team changes immediately who sees the records of the user, and which records a person with the
+   * visibility `branch` or `team` sees: each call looks it up.
    *
    * The last active Company_Admin cannot be deactivated or given another role: 409 CONFLICT, `details.reason: last_admin`.
    * If two administrators deactivate each other at the same time, one stays active.
@@ -1242,7 +1248,7 @@ export interface Operations {
    * a key limited to a team sees that team and its branch. Their counts include only users that the key can see. Responses
    * can be cached for a minute.
    *
-   * Requires `users:view`. Branches and teams are changed in the app, not through the API.
+   * Requires `users:view`.
    */
   getOrgStructure: Method<'getOrgStructure'>;
   /**
@@ -1255,6 +1261,20 @@ export interface Operations {
    */
   listBranches: ListMethod<'listBranches', 'branches'>;
   /**
+   * Create a branch
+   *
+   * Creates a branch without users and teams. To move users into it, send its ID as `branch_id` to
+   * [PATCH /v1/users/{id}](#operation/updateUser). With `is_default: true`, it becomes the branch that new users join, and
+   * the former default branch remains as an ordinary one.
+   *
+   * Requires `users:configure`, a live key, because live and test mode share the branches, and a credential that sees the
+   * whole workspace. **409** `ALREADY_EXISTS`: another branch has this name or code, ignoring case; `details.existing_id` is
+   * that branch. `CONFLICT` with the reason `branch_limit`: a workspace can have at most 200 branches. **422**:
+   * `manager_user_id` is not an active user, a field is unknown or read-only, or a value has the wrong JSON type. **400**:
+   * any other invalid value.
+   */
+  createBranch: DryRunMethod<'createBranch'>;
+  /**
    * Get a branch
    *
    * Returns one branch. **404**: the branch belongs to another workspace, or the credential cannot see it.
@@ -1262,6 +1282,30 @@ export interface Operations {
    * Requires `users:view`.
    */
   getBranch: Method<'getBranch'>;
+  /**
+   * Update a branch
+   *
+   * Changes only the fields that you send. `is_default: true` makes this the branch that new users join; the former default
+   * branch remains as an ordinary one.
+   *
+   * Requires `users:configure`, a live key and a credential that sees the whole workspace. **404**: the branch does not
+   * exist. **409** `ALREADY_EXISTS`: another branch has this name or code. `CONFLICT` with the reason `default_branch`: the
+   * default branch has to stay active and default; make another branch the default first. **422**: `manager_user_id` is not
+   * an active user, a field is unknown or read-only, or a value has the wrong JSON type. **400**: any other invalid value.
+   */
+  updateBranch: DryRunMethod<'updateBranch'>;
+  /**
+   * Delete a branch
+   *
+   * Deletes a branch that nothing belongs to.
+   *
+   * Requires `users:configure`, a live key and a credential that sees the whole workspace. **404**: the branch does not
+   * exist. **409** `CONFLICT` with the reason `in_use`: the branch has users, teams, or API keys that see only this branch.
+   * `details.references` counts them, e.g. `{"users": 3, "teams": 1, "api_keys": 0}`, with inactive users and without revoked
+   * keys. Move the users, delete the teams, and revoke the keys first. With the reason `default_branch`: new users join this
+   * branch. Make another branch the default first.
+   */
+  deleteBranch: DryRunMethod<'deleteBranch'>;
   /**
    * List teams
    *
@@ -1271,6 +1315,51 @@ export interface Operations {
    * Requires `users:view`.
    */
   listTeams: ListMethod<'listTeams', 'teams'>;
+  /**
+   * Create a team
+   *
+   * Creates a team of a branch, without members. To move users into it, send its ID as `team_id` to
+   * [PATCH /v1/users/{id}](#operation/updateUser).
+   *
+   * Requires `users:configure`, a live key, because live and test mode share the teams, and a credential that sees the whole
+   * workspace. **409** `ALREADY_EXISTS`: the branch has a team with this name, ignoring case; `details.existing_id` is that
+   * team. `CONFLICT` with the reason `team_limit`: a workspace can have at most 500 teams. **422**: `branch_id` is not a
+   * branch, `manager_user_id` is not an active user, a field is unknown or read-only, or a value has the wrong JSON type.
+   * **400**: any other invalid value.
+   */
+  createTeam: DryRunMethod<'createTeam'>;
+  /**
+   * Get a team
+   *
+   * Returns one team. **404**: the team belongs to another workspace, or the credential cannot see it.
+   *
+   * Requires `users:view`.
+   */
+  getTeam: Method<'getTeam'>;
+  /**
+   * Update a team
+   *
+   * Changes only the fields that you send. With another `branch_id`, the team and all its members move to that branch.
+   *
+   * Keys and people that see one branch or team see other records immediately: each call looks up who belongs to it.
+   *
+   * Requires `users:configure`, a live key and a credential that sees the whole workspace. **404**: the team does not exist.
+   * **409** `ALREADY_EXISTS`: the branch has another team with this name. **422**: `branch_id` is not a branch,
+   * `manager_user_id` is not an active user, a field is unknown or read-only, or a value has the wrong JSON type. **400**:
+   * any other invalid value.
+   */
+  updateTeam: DryRunMethod<'updateTeam'>;
+  /**
+   * Delete a team
+   *
+   * Deletes a team without members.
+   *
+   * Requires `users:configure`, a live key and a credential that sees the whole workspace. **404**: the team does not exist.
+   * **409** `CONFLICT` with the reason `in_use`: the team has members, or API keys that see only this team.
+   * `details.references` counts them, e.g. `{"users": 3, "api_keys": 1}`, with inactive users and without revoked keys. Move
+   * the members and revoke the keys first.
+   */
+  deleteTeam: DryRunMethod<'deleteTeam'>;
   /**
    * List the users of a node
    *
@@ -4325,8 +4414,15 @@ export const descriptions: Readonly<Record<keyof Operations, Description>> = {
   checkAccess: { method: 'POST', path: '/v1/access/explain' },
   getOrgStructure: { method: 'GET', path: '/v1/org-structure' },
   listBranches: { method: 'GET', path: '/v1/branches', items: 'branches' },
+  createBranch: { method: 'POST', path: '/v1/branches', runsDry: true },
   getBranch: { method: 'GET', path: '/v1/branches/{id}' },
+  updateBranch: { method: 'PATCH', path: '/v1/branches/{id}', runsDry: true },
+  deleteBranch: { method: 'DELETE', path: '/v1/branches/{id}', runsDry: true },
   listTeams: { method: 'GET', path: '/v1/teams', items: 'teams' },
+  createTeam: { method: 'POST', path: '/v1/teams', runsDry: true },
+  getTeam: { method: 'GET', path: '/v1/teams/{id}' },
+  updateTeam: { method: 'PATCH', path: '/v1/teams/{id}', runsDry: true },
+  deleteTeam: { method: 'DELETE', path: '/v1/teams/{id}', runsDry: true },
   listOrgNodeUsers: { method: 'GET', path: '/v1/org-nodes/{id}/users', items: 'users' },
   listStatuses: { method: 'GET', path: '/v1/settings/statuses/{object}', items: 'statuses' },
   createStatus: { method: 'POST', path: '/v1/settings/statuses/{object}', runsDry: true },
