@@ -6554,11 +6554,15 @@ export interface paths {
         };
         /**
          * List bookings
-         * @description Returns bookings sorted by start time, latest first. A key limited to a branch or team sees only bookings of the users
-         *     that it can see.
+         * @description Returns bookings sorted by start time, latest first, or earliest first with `order=asc`. `upcoming=true` returns
+         *     confirmed bookings that have not begun: with `order=asc`, the next one comes first. Filters can be combined. A key
+         *     limited to a branch or team sees only bookings of the users that it can see.
          *
-         *     Requires `bookings:view`. **400**: the cursor belongs to another list, a status is unknown, or the range ends before
-         *     it begins.
+         *     The bookings of a record are also in its [timeline](#operation/listRecordTimeline).
+         *
+         *     Requires `bookings:view`. **400**: the cursor belongs to another list, a status or `object` is unknown, the range ends before
+         *     it begins, `object` or `record_id` is sent without the other, or `status` together with `upcoming`
+         *     (`CONFLICTING_FIELDS`).
          */
         get: operations["listBookings"];
         put?: never;
@@ -6575,6 +6579,9 @@ export interface paths {
          *     The API checks the external calendar once more immediately before it writes the booking. An event added in the
          *     meantime causes `slot_conflict`, and no alternative overlaps it. If the calendar cannot be reached, nothing is booked.
          *     The calendar event is written right after the booking, exactly once, even if something fails in between.
+         *
+         *     If the booking names a lead or a deal, the record's `next_followup_at` becomes the earliest of its future follow-ups
+         *     and confirmed meetings. Rescheduling and cancelling the booking compute it again.
          *
          *     If the attendee has an email address and you use a live key, the attendee receives a calendar invitation. Live
          *     bookings emit `appointment.scheduled`. If `meeting.location` is a web address, it becomes the `meeting_url` of a video
@@ -15547,6 +15554,13 @@ export interface components {
         ReservationExtend: {
             ttl_seconds?: components["schemas"]["ReservationSeconds"];
         };
+        /**
+         * @description `desc`: the latest first. `asc`: the earliest first.
+         * @default desc
+         * @example asc
+         * @enum {string}
+         */
+        BookingOrder: "asc" | "desc";
         BookingList: {
             bookings: components["schemas"]["Booking"][];
             next_cursor: components["schemas"]["NextCursor"];
@@ -18184,6 +18198,24 @@ export interface components {
         BookingFrom: string;
         /** @description Returns only bookings that begin at this time or earlier. Must not be before `from`. */
         BookingTo: string;
+        /** @description If true, returns only confirmed bookings that have not begun. */
+        BookingUpcoming: boolean;
+        /** @description Returns only bookings of slots of this pool. */
+        BookingPool: string;
+        /**
+         * @description Returns only bookings of the attendee with this email address, in upper or lower case.
+         * @example sara@example.com
+         */
+        BookingAttendeeEmail: string;
+        /**
+         * @description The object of `record_id`. Send both or neither.
+         * @example leads
+         */
+        BookingObject: string;
+        /** @description Returns only bookings about this record. Requires `object`. */
+        BookingRecord: string;
+        /** @description The order of the start times. */
+        BookingOrderBy: components["schemas"]["BookingOrder"];
         /**
          * @description The ID of the booking.
          * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9c04
@@ -38242,6 +38274,24 @@ export interface operations {
                 from?: components["parameters"]["BookingFrom"];
                 /** @description Returns only bookings that begin at this time or earlier. Must not be before `from`. */
                 to?: components["parameters"]["BookingTo"];
+                /** @description If true, returns only confirmed bookings that have not begun. */
+                upcoming?: components["parameters"]["BookingUpcoming"];
+                /** @description Returns only bookings of slots of this pool. */
+                pool_id?: components["parameters"]["BookingPool"];
+                /**
+                 * @description Returns only bookings of the attendee with this email address, in upper or lower case.
+                 * @example sara@example.com
+                 */
+                attendee_email?: components["parameters"]["BookingAttendeeEmail"];
+                /**
+                 * @description The object of `record_id`. Send both or neither.
+                 * @example leads
+                 */
+                object?: components["parameters"]["BookingObject"];
+                /** @description Returns only bookings about this record. Requires `object`. */
+                record_id?: components["parameters"]["BookingRecord"];
+                /** @description The order of the start times. */
+                order?: components["parameters"]["BookingOrderBy"];
                 /**
                  * @description Items per page, 1 to 100. A value outside this range is set to the nearest bound, not rejected.
                  * @example 25

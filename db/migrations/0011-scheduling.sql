@@ -262,6 +262,9 @@ create index bookings_ending on bookings (end_at) where status = 'confirmed';
 -- The same of one test mode, whose clock may be ahead.
 create index bookings_ending_in_test_mode on bookings (company_id, end_at) where test_mode and status = 'confirmed';
 create index bookings_listed on bookings (company_id, test_mode, start_at desc, id desc);
+create index bookings_of_attendee on bookings (company_id, test_mode, attendee_email, start_at desc, id desc)
+  where attendee_email is not null;
+create index bookings_of_pool on bookings (company_id, test_mode, pool_id, start_at desc, id desc) where pool_id is not null;
 create index bookings_of_record on bookings (company_id, test_mode, object, record_id, start_at desc, id desc)
   where record_id is not null;
 create index bookings_of_status on bookings (company_id, test_mode, status, start_at desc, id desc);

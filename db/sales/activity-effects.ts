@@ -162,8 +162,8 @@ export async function noteChange(sql: Sql, scope: Scope, change: ChangedContact,
 }
 
 /**
- * Sets next_followup_at of records to the earliest future one among their activities, or to null.
- * Activities that a merge still moves to a record count as its own.
+ * Sets next_followup_at of records to the earliest future one among their activities and confirmed
+ * bookings, or to null. Those that a merge still moves to a record count as its own.
  * @returns the changes
  */
 export async function recomputeFollowups(
@@ -186,12 +186,18 @@ export async function recomputeFollowups(
         order by r.id
         for no key update
       ), planned as (
-        select coalesce(merging.target_id, a.entity_id) as entity_id, min(a.followup_at) as followup_at
-        from activities a
+        select coalesce(merging.target_id, ahead.entity_id) as entity_id, min(ahead.followup_at) as followup_at
+        from (
+          select a.entity_id, a.followup_at from activities a
+          where a.company_id = ${scope.companyId} and a.test_mode = ${scope.testMode} and a.entity_type = ${entityType}
+            and a.entity_id = any(${[...ids, ...sources]}::uuid[]) and a.followup_at > ${now}
+          union all
+          select b.record_id, b.start_at from bookings b
+          where b.company_id = ${scope.companyId} and b.test_mode = ${scope.testMode} and b.object = ${tableOf[entityType]}
+            and b.record_id = any(${[...ids, ...sources]}::uuid[]) and b.start_at > ${now} and b.status = 'confirmed'
+        ) ahead
         left join unnest(${sources}::uuid[], ${merges.map(({ targetId }) => targetId)}::uuid[]) as merging (source_id, target_id)
-          on merging.source_id = a.entity_id
-        where a.company_id = ${scope.companyId} and a.test_mode = ${scope.testMode} and a.entity_type = ${entityType}
-          and a.entity_id = any(${[...ids, ...sources]}::uuid[]) and a.followup_at > ${now}
+          on merging.source_id = ahead.entity_id
         group by 1
       ), next as (
         select locked.*, planned.followup_at from locked left join planned on planned.entity_id = locked.id

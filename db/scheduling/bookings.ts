@@ -62,17 +62,27 @@ export interface BookingFilter {
   statuses: readonly string[] | undefined;
   from: Date | undefined;
   to: Date | undefined;
+  /** Bookings that start after this time. */
+  after: Date | undefined;
+  poolId: string | undefined;
+  /** In lower case. */
+  attendeeEmail: string | undefined;
+  record: { object: string; id: string } | undefined;
+  /** True: the earliest start first. */
+  ascending: boolean;
 }
 
-/** Returns a page of bookings, the latest start first. */
+/** Returns a page of bookings in the order of the filter. */
 export async function listBookings(
   sql: Sql,
   scope: BookingScope,
-  { userId, statuses, from, to }: BookingFilter,
-  after: readonly [startAt: string, id: string] | undefined,
+  filter: BookingFilter,
+  last: readonly [startAt: string, id: string] | undefined,
   limit: number,
 ): Promise<BookingRow[]> {
   const { companyId, testMode } = scope;
+  const { userId, statuses, from, to, after, poolId, attendeeEmail, record, ascending } = filter;
+  const direction = ascending ? sql`asc` : sql`desc`;
   return await sql<BookingRow[]>`
     select ${selectWithName(sql, companyId)}
     from bookings
@@ -81,8 +91,12 @@ export async function listBookings(
       ${statuses ? sql`and status = any(${[...statuses]})` : sql``}
       ${from ? sql`and start_at >= ${from}` : sql``}
       ${to ? sql`and start_at <= ${to}` : sql``}
-      ${after ? sql`and (start_at, id) < (${after[0]}::timestamptz, ${after[1]}::uuid)` : sql``}
-    order by start_at desc, id desc
+      ${after ? sql`and start_at > ${after}` : sql``}
+      ${poolId ? sql`and pool_id = ${poolId}` : sql``}
+      ${attendeeEmail ? sql`and attendee_email = ${attendeeEmail}` : sql``}
+      ${record ? sql`and object = ${record.object} and record_id = ${record.id}` : sql``}
+      ${last ? sql`and (start_at, id) ${ascending ? sql`>` : sql`<`} (${last[0]}::timestamptz, ${last[1]}::uuid)` : sql``}
+    order by start_at ${direction}, id ${direction}
     limit ${limit}`;
 }
 

@@ -19,6 +19,13 @@ export const changelog: readonly ChangelogEntry[] = [
     operations: ['updateUser'],
   },
   {
+    id: '2026-11-29-bookings-of-a-record',
+    date: '2026-11-29',
+    kind: 'changed',
+    text: '`GET /v1/bookings` filters by record, attendee, pool and `upcoming`, and takes `order=asc`. A confirmed booking about a lead or deal counts for its `next_followup_at`.',
+    operations: ['listBookings', 'createBooking', 'rescheduleBooking', 'cancelBooking'],
+  },
+  {
     id: '2026-11-29-change-sets-of-test-keys',
     date: '2026-11-29',
     kind: 'changed',

@@ -3,6 +3,7 @@ import { v7 as uuidv7 } from 'uuid';
 import { toActor } from '../../db/client/created-by.ts';
 import * as db from '../../db/scheduling/bookings.ts';
 import { findCalendar } from '../../db/scheduling/calendars.ts';
+import { lockFollowedRecord } from '../../db/scheduling/followed-records.ts';
 import { findMembers } from '../../db/scheduling/members.ts';
 import { countTurn, lockTurns } from '../../db/scheduling/pools.ts';
 import { endReservation, findHeld, type ReservationRow } from '../../db/scheduling/reservations.ts';
@@ -59,10 +60,13 @@ export const listBookings: Handler<'listBookings'> = async (call) => {
   const { caller } = call;
   const { query } = call.request;
   const { sql } = call.db;
-  const filter = readBookingFilter(call);
+  const filter = await readBookingFilter(call);
   const { rows, ...rest } = await readPage(
     call,
-    ['bookings', query.user_id, query.status, query.from, query.to],
+    [
+      ...['bookings', query.user_id, query.status, query.from, query.to],
+      ...[query.upcoming, query.pool_id, query.attendee_email, query.object, query.record_id, query.order],
+    ],
     (after, limit) => db.listBookings(sql, caller, filter, after, limit),
     (last: db.BookingRow) => [last.startAt.toISOString(), last.id],
   );
@@ -138,7 +142,7 @@ export const rescheduleBooking: Handler<'rescheduleBooking'> = async (call) => {
   if (!user?.isActive) throw inactive(before.userName);
   if (await askCalendar(call, before.userId, { start, end }, before.id))
     throw await conflictWithAlternatives(call, before, start, 'outside');
-  const row = orNotFound(await db.lockBooking(call.db.sql, caller, path.id));
+  const row = await lockBooking(call, before);
   assertConfirmed(row);
   const id = uuidv7();
   const move = {
@@ -176,7 +180,7 @@ export const cancelBooking: Handler<'cancelBooking'> = async (call) => {
   const { caller, now } = call;
   const { body, path } = call.request;
   const { sql } = call.db;
-  const row = orNotFound(await db.lockBooking(sql, caller, path.id));
+  const row = await lockBooking(call, orNotFound(await db.findBooking(sql, caller, path.id)));
   if (row.status === 'cancelled') return { status: 200, data: { booking: toResponse(row, caller.testMode) } };
   assertConfirmed(row);
   const end = {
@@ -192,6 +196,17 @@ export const cancelBooking: Handler<'cancelBooking'> = async (call) => {
   await recordBookingChange(call, 'cancelled', cancelled, { reason: body?.reason });
   return { status: 200, data: { booking: toResponse(cancelled, caller.testMode) } };
 };
+
+/** Locks a booking, and its record before it. @throws ApiError 404 if it no longer exists */
+async function lockBooking({ caller, db: { sql } }: BookingCall, found: db.BookingRow): Promise<db.BookingRow> {
+  await lockFollowedRecord(sql, caller, found);
+  return orNotFound(await db.lockBooking(sql, caller, found.id));
+}
+
+/** Locks the record that the body of a new booking names, before the time of a user is taken. */
+function lockNamedRecord({ caller, db: { sql }, request: { body } }: CreateCall): Promise<void> {
+  return lockFollowedRecord(sql, caller, { object: body.object ?? 'leads', recordId: body.record_id ?? null });
+}
 
 const inactive = (userName: string) => conflict('no_eligible_rep', `${userName} is no longer active.`);
 
@@ -251,6 +266,7 @@ async function takeHeld(call: CreateCall, id: string, reservationId: string): Pr
     });
   }
   const { sql } = call.db;
+  await lockNamedRecord(call);
   // Turns before people, in the same order as assignments.
   const rotation = await lockTurns(sql, caller.companyId, held.poolId);
   const times = { reservationId: held.id, bookingId: id, userId: user.id };
@@ -356,6 +372,7 @@ async function takeFirstFree(
         if (live.has(userId)) continue;
         return { person: undefined, changed: userId };
       }
+      await lockNamedRecord(call);
       const attempt = { id, start: slot.start, demand: toSlotDemand(policy), expiresAt: null };
       if ((await takeFor(call, person, attempt)) === 'taken') return { slot, person };
     }

@@ -271,7 +271,7 @@ export async function noteDeletions(
 export async function retagContacted(
   { caller, db: { sql } }: WriteCall,
   workspace: Workspace,
-  contacts: readonly LoggedContact[],
+  contacts: readonly Pick<LoggedContact, 'entityType' | 'entityId'>[],
   now: Date,
 ): Promise<RetaggedNames> {
   const retagged = (['leads', 'customers'] as const).map(async (name) =>

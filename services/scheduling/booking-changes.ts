@@ -6,6 +6,7 @@ import { enqueueCalendarWrite } from '../../db/scheduling/calendar-orders.ts';
 import { buildAppointmentEvent } from '../../domain/scheduling/bookings.ts';
 import { buildInvitation } from '../../domain/scheduling/invitation.ts';
 import type { Call } from '../../runtime/handler.ts';
+import { updateFollowup } from './booking-followups.ts';
 
 export type BookingCall = Call<'createBooking'> | Call<'rescheduleBooking'> | Call<'cancelBooking'>;
 
@@ -36,6 +37,7 @@ export async function recordBookingChange(
     metadata: { user_id: booking.userId, start_at: booking.startAt.toISOString(), ...more },
     ...(caller.testMode ? {} : { event: buildAppointmentEvent(what, booking, more, now) }),
   });
+  await updateFollowup(call, booking);
   if (caller.testMode) return;
   await invite(call, what, booking);
   if (before) await orderEvent(call, before, 'remove');

@@ -61,8 +61,13 @@ export function refuseOtherTime({ startAt, endAt }: BookingRow, start: number, e
   if (problems.length > 0) throw validationFailed(problems, 400);
 }
 
-/** @throws ApiError 400 for an unknown status, or if the interval ends before it starts */
-export function readBookingFilter({ request: { query } }: Call<'listBookings'>): BookingFilter {
+/**
+ * @throws ApiError 400 for an unknown status or object, if the interval ends before it starts, for half of a
+ * record, or for a status besides `upcoming`
+ */
+export async function readBookingFilter(call: Call<'listBookings'>): Promise<BookingFilter> {
+  const { now } = call;
+  const { query } = call.request;
   const statuses = query.status?.split(',').map((each) => each.trim());
   const [from, to] = [query.from, query.to].map((time) => (time === undefined ? undefined : new Date(time)));
   const problems: FieldProblem[] = [];
@@ -71,6 +76,26 @@ export function readBookingFilter({ request: { query } }: Call<'listBookings'>):
     problems.push(buildProblem('status', 'INVALID_OPTION', message, { allowed: bookingStatuses }));
   }
   if (from && to && from > to) problems.push(buildProblem('to', 'OUT_OF_RANGE', 'to must not be before from'));
+  for (const field of ['object', 'record_id'] as const)
+    if (query[field] === undefined && (query.object ?? query.record_id) !== undefined)
+      problems.push(buildProblem(field, 'REQUIRED', sendTogether(['object', 'record_id'])));
+  if (query.object !== undefined && !(await call.services.loadWorkspace()).objects.has(query.object))
+    problems.push(buildProblem('object', 'NOT_FOUND', 'object must be the name of an object of this workspace'));
+  if (query.upcoming && statuses) {
+    const message = 'status is not allowed together with upcoming, which returns confirmed bookings only';
+    problems.push(buildProblem('status', 'CONFLICTING_FIELDS', message));
+  }
   if (problems.length > 0) throw validationFailed(problems, 400);
-  return { userId: query.user_id, statuses, from, to };
+  const { user_id: userId, pool_id: poolId, object, record_id: recordId } = query;
+  return {
+    userId,
+    statuses: query.upcoming ? ['confirmed'] : statuses,
+    from,
+    to,
+    after: query.upcoming ? now : undefined,
+    poolId,
+    attendeeEmail: query.attendee_email?.toLowerCase(),
+    record: object !== undefined && recordId !== undefined ? { object, id: recordId } : undefined,
+    ascending: query.order === 'asc',
+  };
 }

@@ -275,6 +275,86 @@ describe('a booking', () => {
   });
 });
 
+describe('the next follow-up of a lead or deal', () => {
+  const followup = async (object: string, id: string): Promise<string | null> =>
+    (await expectStatus(200, 'GET', `/v1/objects/${object}/records/${id}`, { key: tenant.key })).body.data.record
+      .next_followup_at;
+
+  test.each(['leads', 'deals'])(
+    'is the earliest confirmed meeting or planned contact of a record of %s',
+    async (object) => {
+      const { id, policy_id } = await somebody();
+      const record = await createRecord(tenant.key, object, object === 'leads' ? lead() : { name: 'A deal' });
+      const about = { policy_id, object, record_id: record.id };
+      const first = await book(tenant.key, [id], about);
+      expect(await followup(object, record.id)).toBe(first.start_at);
+      const second = await book(tenant.key, [id], about);
+      expect(await followup(object, record.id)).toBe(first.start_at);
+      const moved = (await post(`/v1/bookings/${first.id}/reschedule`, later(first, 240))).body.data.booking;
+      expect(await followup(object, record.id)).toBe(second.start_at);
+      await post(`/v1/bookings/${second.id}/cancel`, {});
+      expect(await followup(object, record.id)).toBe(moved.start_at);
+      const contact = { entity_type: object.slice(0, -1), entity_id: record.id, activity_type: 'Call', summary: 'x' };
+      const planned = { ...contact, followup_at: new Date(Date.parse(moved.start_at) + 86_400_000).toISOString() };
+      const { activity } = (await post('/v1/activities', planned)).body.data;
+      await post(`/v1/bookings/${moved.id}/cancel`, {});
+      expect(await followup(object, record.id)).toBe(activity.followup_at);
+      const next = await book(tenant.key, [id], about);
+      expect(await followup(object, record.id)).toBe(next.start_at);
+      await expectStatus(200, 'PATCH', `/v1/activities/${activity.id}`, {
+        key: tenant.key,
+        body: { followup_at: null },
+      });
+      expect(await followup(object, record.id)).toBe(next.start_at);
+      await post(`/v1/bookings/${next.id}/cancel`, {});
+      expect(await followup(object, record.id)).toBeNull();
+      const timeline = await expectStatus(200, 'GET', `/v1/objects/${object}/records/${record.id}/timeline`, {
+        key: tenant.key,
+        query: { kinds: 'booking' },
+      });
+      const kept = timeline.body.data.timeline.map((item: Json) => item.id);
+      expect(kept.toSorted()).toEqual([first.id, second.id, moved.id, next.id].toSorted());
+    },
+  );
+
+  test('follows a merge, and an audit row and an event name the change', async () => {
+    const { id, policy_id } = await somebody();
+    const [source, target] = [
+      await createRecord(tenant.key, 'leads', lead()),
+      await createRecord(tenant.key, 'leads', lead()),
+    ];
+    const booked = await book(tenant.key, [id], { policy_id, record_id: source.id });
+    const merge = `/v1/objects/leads/records/${source.id}/merge`;
+    await expectStatus(200, 'POST', merge, { key: tenant.key, body: { into_id: target.id } });
+    expect(await followup('leads', target.id)).toBe(booked.start_at);
+    await post(`/v1/bookings/${booked.id}/cancel`, {});
+    expect(await followup('leads', target.id)).toBeNull();
+    const events = await database()`
+      select data from ${recordedEvents(database())}
+      where company_id = ${tenant.companyId} and event = 'record.updated' and data ->> 'record_id' = ${target.id}`;
+    expect(JSON.stringify(events)).toContain('next_followup_at');
+  });
+
+  test('stays right under concurrent bookings, moves and cancellations, without a deadlock', async () => {
+    const record = await createRecord(tenant.key, 'leads', lead());
+    const { id: policy_id } = await newPolicy(tenant);
+    const users = await Promise.all(Array.from({ length: 4 }, async () => (await newUser(tenant)).id));
+    const about = { policy_id, record_id: record.id };
+    const booked = await Promise.all(users.flatMap((id) => [0, 1].map(() => book(tenant.key, [id], about))));
+    const answers = await Promise.all(
+      booked.map((each, index) => {
+        if (index % 3 === 0) return post(`/v1/bookings/${each.id}/cancel`, {});
+        if (index % 3 === 1) return post(`/v1/bookings/${each.id}/reschedule`, later(each, 60 * (index + 4)));
+        return post('/v1/bookings', { member_ids: users, attendee, meeting, ...about });
+      }),
+    );
+    expect(answers.map(({ status }) => status).filter((status) => status >= 300)).toEqual([]);
+    const [earliest] = await database()`
+      select min(start_at) as at from bookings where record_id = ${record.id} and status = 'confirmed'`;
+    expect(await followup('leads', record.id)).toBe(earliest?.at.toISOString());
+  });
+});
+
 describe('the list of bookings', () => {
   test('lists bookings latest first, page by page, by user, status and time', async () => {
     const { id, policy_id } = await somebody();
@@ -294,5 +374,53 @@ describe('the list of bookings', () => {
     const query = { status: 'confirmed,lost' };
     const wrong = await expectStatus(400, 'GET', '/v1/bookings', { key: tenant.key, query });
     expect(wrong.body.error.details.fields).toMatchObject([{ field: 'status', code: 'INVALID_OPTION' }]);
+  });
+
+  test('filters bookings by record, attendee, pool and future, in both orders', async () => {
+    const pool = await newPool(tenant, { members: 1 });
+    const record = await createRecord(tenant.key, 'leads', lead());
+    const [slot] = (await search(tenant.key, pool, { limit: 1 })).slots;
+    const reservation = await hold(tenant.key, slot);
+    const email = `${record.id}@example.com`;
+    const held = await post('/v1/bookings', {
+      slot_token: slot.slot_token,
+      reservation_id: reservation.id,
+      attendee: { name: 'Sara Ali', email: email.toUpperCase() },
+      meeting,
+    });
+    const first = held.body.data.booking.id;
+    const { policy_id } = pool;
+    const second = (await book(tenant.key, pool.member_ids, { policy_id, record_id: record.id })).id;
+    const third = (await book(tenant.key, pool.member_ids, { policy_id })).id;
+    await post(`/v1/bookings/${third}/cancel`, {});
+    const list = async (query: Record<string, string | number>): Promise<Json> =>
+      (await expectStatus(200, 'GET', '/v1/bookings', { key: tenant.key, query })).body.data;
+    const ids = ({ bookings }: Json): string[] => bookings.map((each: Json) => each.id);
+    const [user_id = ''] = pool.member_ids;
+    expect(ids(await list({ pool_id: pool.id }))).toEqual([first]);
+    expect(ids(await list({ attendee_email: email }))).toEqual([first]);
+    expect(ids(await list({ object: 'leads', record_id: record.id.toUpperCase() }))).toEqual([second]);
+    expect(ids(await list({ object: 'deals', record_id: record.id }))).toEqual([]);
+    expect(ids(await list({ user_id, order: 'asc' }))).toEqual([first, second, third]);
+    expect(ids(await list({ user_id, order: 'desc' }))).toEqual([third, second, first]);
+    expect(ids(await list({ user_id, upcoming: 'true', order: 'asc' }))).toEqual([first, second]);
+    await database()`update bookings set start_at = now() - interval '1 minute' where id = ${first}`;
+    expect(ids(await list({ user_id, upcoming: 'true' }))).toEqual([second]);
+    const page = await list({ user_id, order: 'asc', limit: 2 });
+    expect(ids(await list({ user_id, order: 'asc', limit: 2, cursor: page.next_cursor }))).toEqual([third]);
+    const other = { user_id, order: 'desc', cursor: page.next_cursor };
+    await expectStatus(400, 'GET', '/v1/bookings', { key: tenant.key, query: other });
+  });
+
+  test.each([
+    [{ object: 'leads' }, 'record_id REQUIRED'],
+    [{ record_id: '019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e10' }, 'object REQUIRED'],
+    [{ object: 'nothing', record_id: '019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e10' }, 'object NOT_FOUND'],
+    [{ upcoming: 'true', status: 'confirmed' }, 'status CONFLICTING_FIELDS'],
+    [{ order: 'up' }, 'order INVALID_OPTION'],
+  ])('rejects the filters %j', async (query: Record<string, string>, expected) => {
+    const { body } = await expectStatus(400, 'GET', '/v1/bookings', { key: tenant.key, query });
+    const [{ field, code }] = body.error.details.fields;
+    expect(`${field} ${code}`).toBe(expected);
   });
 });

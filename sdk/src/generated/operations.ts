@@ -3728,11 +3728,15 @@ export interface Operations {
   /**
    * List bookings
    *
-   * Returns bookings sorted by start time, latest first. A key limited to a branch or team sees only bookings of the users
-   * that it can see.
+   * Returns bookings sorted by start time, latest first, or earliest first with `order=asc`. `upcoming=true` returns
+   * confirmed bookings that have not begun: with `order=asc`, the next one comes first. Filters can be combined. A key
+   * limited to a branch or team sees only bookings of the users that it can see.
    *
-   * Requires `bookings:view`. **400**: the cursor belongs to another list, a status is unknown, or the range ends before
-   * it begins.
+   * The bookings of a record are also in its [timeline](#operation/listRecordTimeline).
+   *
+   * Requires `bookings:view`. **400**: the cursor belongs to another list, a status or `object` is unknown, the range ends before
+   * it begins, `object` or `record_id` is sent without the other, or `status` together with `upcoming`
+   * (`CONFLICTING_FIELDS`).
    */
   listBookings: ListMethod<'listBookings', 'bookings'>;
   /**
@@ -3749,6 +3753,9 @@ export interface Operations {
    * The API checks the external calendar once more immediately before it writes the booking. An event added in the
    * meantime causes `slot_conflict`, and no alternative overlaps it. If the calendar cannot be reached, nothing is booked.
    * The calendar event is written right after the booking, exactly once, even if something fails in between.
+   *
+   * If the booking names a lead or a deal, the record's `next_followup_at` becomes the earliest of its future follow-ups
+   * and confirmed meetings. Rescheduling and cancelling the booking compute it again.
    *
    * If the attendee has an email address and you use a live key, the attendee receives a calendar invitation. Live
    * bookings emit `appointment.scheduled`. If `meeting.location` is a web address, it becomes the `meeting_url` of a video
