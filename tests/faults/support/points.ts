@@ -121,7 +121,7 @@ export const merges = {
   'source from the trash': /^insert into "leads"/,
   'clean-up of the trash': /^delete from deleted_records/,
   'storage of the merge': /^insert into merges/,
-  'end of the merge': /^update merges set undone_at/,
+  'end of the merge': /^update merges set "undone_at"/,
   'audit row': statements['audit row'],
   'stored response': statements['stored response'],
   commit: statements.commit,
