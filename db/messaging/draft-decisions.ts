@@ -1,6 +1,6 @@
 // Decisions of people about drafts: about one, or about all drafts of a run.
 import type { RunContent } from '../../domain/messaging/campaigns.ts';
-import type { StoredDraft } from '../../domain/messaging/drafts.ts';
+import type { DraftChannel, StoredDraft } from '../../domain/messaging/drafts.ts';
 import type { Sql } from '../client/pool.ts';
 import type { DueDataRow } from '../client/sweeping.ts';
 import type { TenantScope } from '../client/tenant.ts';
@@ -29,30 +29,41 @@ const selectHash = (sql: Sql) =>
 
 /**
  * Returns drafts that wait for a separate decision, the newest first.
+ * @param channel undefined: drafts of every channel
  * @param after time and id of the last draft of the previous page
  */
 export async function listUndecided(
   sql: Sql,
   scope: Scope,
+  channel: DraftChannel | undefined,
   after: readonly [string, string] | undefined,
   limit: number,
 ): Promise<HashedDraft[]> {
   return sql<HashedDraft[]>`
     select ${sql(draftColumns)}, ${selectHash(sql)} from message_drafts
     where company_id = ${scope.companyId} and test_mode = ${scope.testMode} and ${isVisibleTo(sql, scope, 'unassigned')}
-      and status = 'draft' and run_id is null
+      and status = 'draft' and run_id is null ${channel ? sql`and channel = ${channel}` : sql``}
       ${after ? sql`and (created_at, id) < (${after[0]}::timestamptz, ${after[1]}::uuid)` : sql``}
     order by created_at desc, id desc
     limit ${limit}`;
 }
 
-/** Returns a draft and locks it until the transaction ends. */
-export async function lockHashedDraft(sql: Sql, scope: Scope, id: string): Promise<HashedDraft | undefined> {
-  const [row] = await sql<HashedDraft[]>`
-    select ${sql(draftColumns)}, ${selectHash(sql)} from message_drafts
-    where company_id = ${scope.companyId} and test_mode = ${scope.testMode} and id = ${id} and ${isVisibleTo(sql, scope, 'unassigned')}
-    for no key update`;
-  return row;
+const selectHashedDrafts = (sql: Sql, scope: Scope, ids: readonly string[]) => sql`
+  select ${sql(draftColumns)}, ${selectHash(sql)} from message_drafts
+  where company_id = ${scope.companyId} and test_mode = ${scope.testMode} and id = any(${[...ids]}::uuid[])
+    and ${isVisibleTo(sql, scope, 'unassigned')}`;
+
+/** Returns those of the drafts that exist and are visible, the newest first. */
+export async function findHashedDrafts(sql: Sql, scope: Scope, ids: readonly string[]): Promise<HashedDraft[]> {
+  return sql<HashedDraft[]>`${selectHashedDrafts(sql, scope, ids)} order by created_at desc, id desc`;
+}
+
+/**
+ * Does the same, with locks until the transaction ends. Drafts are locked in the order of their ids,
+ * so that two decisions about the same drafts do not deadlock.
+ */
+export async function lockHashedDrafts(sql: Sql, scope: Scope, ids: readonly string[]): Promise<HashedDraft[]> {
+  return sql<HashedDraft[]>`${selectHashedDrafts(sql, scope, ids)} order by id for no key update`;
 }
 
 /** Returns the new column values of a decided draft. An approved draft is due immediately. */
@@ -75,16 +86,16 @@ const toDecidedColumns = ({ decision, userId, userName, reason, at }: Decided, n
         updatedAt: now,
       };
 
-/** Decides about a draft. The caller has locked it. */
-export async function decideDraft(
+/** Decides about drafts. The caller has locked them. */
+export async function decideDrafts(
   sql: Sql,
   { companyId, testMode }: TenantScope,
-  id: string,
+  ids: readonly string[],
   decided: Decided,
 ): Promise<void> {
   await sql`
     update message_drafts set ${sql(toDecidedColumns(decided, decided.at))}
-    where company_id = ${companyId} and test_mode = ${testMode} and id = ${id}`;
+    where company_id = ${companyId} and test_mode = ${testMode} and id = any(${[...ids]}::uuid[])`;
 }
 
 /** A run that waits for a decision. */

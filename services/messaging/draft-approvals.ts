@@ -1,7 +1,16 @@
 // Decisions of people about message drafts. Only console pages use it, no API operation.
 import * as db from '../../db/messaging/draft-decisions.ts';
+import { type DraftRow, listDrafts } from '../../db/messaging/drafts.ts';
 import { findOptOuts } from '../../db/messaging/opt-outs.ts';
-import { buildDraftEvent, chooseBlockList, stopped } from '../../domain/messaging/drafts.ts';
+import { findUsableSenders } from '../../db/messaging/usable-senders.ts';
+import {
+  buildDraftEvent,
+  chooseBlockList,
+  type DraftChannel,
+  type DraftStatus,
+  stopped,
+} from '../../domain/messaging/drafts.ts';
+import { findSendingObstacle } from '../../domain/messaging/senders.ts';
 import { ApiError, conflict, orNotFound } from '../../runtime/errors.ts';
 import type { Call, CallDatabase } from '../../runtime/handler.ts';
 
@@ -14,23 +23,112 @@ export interface DraftToApprove {
   draft: db.HashedDraft;
   /** True if the recipient has opted out of the channel, so the draft cannot be approved. */
   isOptedOut: boolean;
+  /** Why the message would not be sent now; null: nothing prevents it. */
+  obstacle: string | null;
 }
 
 /**
  * Lists drafts that need a decision of their own, newest first. Drafts of campaigns are decided per
  * run.
  * @param after time and id of the last draft on the previous page
+ * @param channel undefined: drafts of every channel
  * @throws ApiError 403 if the caller is not a person, or lacks the permission
  */
 export async function findDraftsToApprove(
   call: Approving,
   after: readonly [string, string] | undefined,
   limit: number,
+  channel?: DraftChannel,
 ): Promise<DraftToApprove[]> {
   requirePerson(call, ['inbox:create']);
-  const drafts = await db.listUndecided(call.db.sql, call.caller, after, limit);
-  const isOptedOut = await findOptOuts(call.db.sql, call.caller, drafts);
-  return drafts.map((draft) => ({ draft, isOptedOut: isOptedOut(draft) }));
+  const drafts = await db.listUndecided(call.db.sql, call.caller, channel, after, limit);
+  return describeDrafts(call, drafts);
+}
+
+/**
+ * Returns those of the drafts that exist and that the person can see, decided or not.
+ * @throws ApiError 403 if the caller is not a person, or lacks the permission
+ */
+export async function findShownDrafts(call: Approving, ids: readonly string[]): Promise<DraftToApprove[]> {
+  requirePerson(call, ['inbox:create']);
+  return ids.length === 0 ? [] : describeDrafts(call, await db.findHashedDrafts(call.db.sql, call.caller, ids));
+}
+
+/**
+ * Lists drafts of any status, newest first.
+ * @param after time and id of the last draft on the previous page
+ * @throws ApiError 403 if the caller is not a person, or lacks the permission
+ */
+export async function findDraftHistory(
+  call: Approving,
+  { status, channel }: { status: DraftStatus | undefined; channel: DraftChannel | undefined },
+  after: readonly [string, string] | undefined,
+  limit: number,
+): Promise<DraftRow[]> {
+  requirePerson(call, ['inbox:create']);
+  const filter = { status, channel, object: undefined, recordId: undefined };
+  return listDrafts(call.db.sql, call.caller, filter, after, limit);
+}
+
+async function describeDrafts(call: Approving, drafts: readonly db.HashedDraft[]): Promise<DraftToApprove[]> {
+  const [isOptedOut, hasSender] = await Promise.all([
+    findOptOuts(call.db.sql, call.caller, drafts),
+    findUsableSenders(call.db.sql, call.caller, drafts),
+  ]);
+  return drafts.map((draft) => {
+    const found = { isInboxOn: true, isOptedOut: isOptedOut(draft), hasSender: hasSender(draft) };
+    const obstacle = findSendingObstacle(draft, found);
+    return { draft, isOptedOut: found.isOptedOut, obstacle: obstacle?.message ?? null };
+  });
+}
+
+/** A draft, and the hash of what a person saw of it. */
+export interface ShownDraft {
+  id: string;
+  hash: string;
+}
+
+/** Why a draft was not decided. */
+export type LeftReason = 'not_found' | 'not_a_draft' | 'draft_changed' | keyof typeof stopped;
+
+export interface Decisions {
+  decided: string[];
+  left: { id: string; reason: LeftReason }[];
+}
+
+/**
+ * Decides about several drafts, exactly as they were shown. Drafts that were decided or have changed
+ * since, and for an approval those of recipients who opted out, stay as they are.
+ * @param reason of a rejection, in the person's words; null: none
+ * @throws ApiError 403 if the caller is not a person, or lacks the permission or the module
+ */
+export async function decideDrafts(
+  call: Approving,
+  shown: readonly ShownDraft[],
+  decision: db.Decision,
+  reason: string | null = null,
+): Promise<Decisions> {
+  requirePerson(call, ['inbox:create']);
+  const hashes = new Map(shown.map(({ id, hash }) => [id, hash]));
+  const locked = await db.lockHashedDrafts(call.db.sql, call.caller, [...hashes.keys()]);
+  if (locked.some(({ campaignId }) => campaignId !== null)) call.authorize('campaigns:create');
+  const isOptedOut = decision === 'approved' ? await findOptOuts(call.db.sql, call.caller, locked) : () => false;
+  const findReason = (draft: db.HashedDraft): LeftReason | undefined => {
+    if (draft.status !== 'draft') return 'not_a_draft';
+    if (draft.hash !== hashes.get(draft.id)) return 'draft_changed';
+    return isOptedOut(draft) ? chooseBlockList(draft.channel) : undefined;
+  };
+  const found = new Set(locked.map(({ id }) => id));
+  const missing = [...hashes.keys()].filter((id) => !found.has(id));
+  const left = missing.map((id): Decisions['left'][number] => ({ id, reason: 'not_found' }));
+  const open: db.HashedDraft[] = [];
+  for (const draft of locked) {
+    const why = findReason(draft);
+    if (why === undefined) open.push(draft);
+    else left.push({ id: draft.id, reason: why });
+  }
+  await decide(call, open, decision, reason);
+  return { decided: open.map(({ id }) => id), left };
 }
 
 /**
@@ -45,7 +143,7 @@ export async function approveDraft(call: Approving, id: string, hash: string): P
     throw conflict('draft_changed', 'This message has changed since you opened it. Review it again.');
   const list = chooseBlockList(draft.channel);
   if ((await findOptOuts(call.db.sql, call.caller, [draft]))(draft)) throw conflict(list, stopped[list]);
-  await decide(call, draft, 'approved', null);
+  await decide(call, [draft], 'approved', null);
 }
 
 /**
@@ -55,7 +153,7 @@ export async function approveDraft(call: Approving, id: string, hash: string): P
  * draft is decided
  */
 export async function rejectDraft(call: Approving, id: string, reason: string | null = null): Promise<void> {
-  await decide(call, await lockUndecided(call, id), 'rejected', reason);
+  await decide(call, [await lockUndecided(call, id)], 'rejected', reason);
 }
 
 /**
@@ -102,7 +200,7 @@ function requirePerson({ caller, authorize }: Approving, scopes: readonly string
 
 async function lockUndecided(call: Approving, id: string): Promise<db.HashedDraft> {
   requirePerson(call, ['inbox:create']);
-  const draft = orNotFound(await db.lockHashedDraft(call.db.sql, call.caller, id));
+  const draft = orNotFound((await db.lockHashedDrafts(call.db.sql, call.caller, [id]))[0]);
   if (draft.campaignId !== null) call.authorize('campaigns:create');
   if (draft.status !== 'draft')
     throw conflict(
@@ -115,22 +213,25 @@ async function lockUndecided(call: Approving, id: string): Promise<db.HashedDraf
   return draft;
 }
 
+/** Decides about drafts that are locked. */
 async function decide(
   call: Approving,
-  draft: db.HashedDraft,
+  drafts: readonly db.HashedDraft[],
   decision: db.Decision,
   reason: string | null,
 ): Promise<void> {
+  if (drafts.length === 0) return;
   const { caller, now } = call;
-  const { sql } = call.db;
-  await db.decideDraft(sql, caller, draft.id, decidedBy(call, decision, reason));
-  call.db.record({
-    action: decision === 'approved' ? 'message_draft.approve' : 'message_draft.reject',
-    object: 'message_drafts',
-    recordId: draft.id,
-    changes: { status: { from: 'draft', to: decision } },
-    event: buildDraftEvent(draft, 'draft', decision, now),
-  });
+  const ids = drafts.map(({ id }) => id);
+  await db.decideDrafts(call.db.sql, caller, ids, decidedBy(call, decision, reason));
+  for (const draft of drafts)
+    call.db.record({
+      action: decision === 'approved' ? 'message_draft.approve' : 'message_draft.reject',
+      object: 'message_drafts',
+      recordId: draft.id,
+      changes: { status: { from: 'draft', to: decision } },
+      event: buildDraftEvent(draft, 'draft', decision, now),
+    });
 }
 
 async function lockUndecidedRun(

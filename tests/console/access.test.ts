@@ -27,7 +27,8 @@ const readMenu = (text: string): string[] =>
   [...(text.split('<nav')[1]?.split('</nav>')[0] ?? '').matchAll(/href="([^"]+)"/g)].map((match) => match[1] ?? '');
 
 /** Every form action besides the pages themselves. */
-const listActions = ({ apiKey, webhook, delivery, changeSet }: Furnished): string[] => [
+const listActions = ({ apiKey, webhook, delivery, changeSet, draft }: Furnished): string[] => [
+  `/console/messages/${draft}`,
   `/console/change-sets/${changeSet}`,
   `/console/api-keys/${apiKey}/rotate`,
   `/console/api-keys/${apiKey}/revoke`,
@@ -134,6 +135,7 @@ describe('a page', () => {
       `/console/webhooks/${webhook}/deliveries/${delivery}`,
       listPages(other).run ?? '',
       listPages(other)['a lead'] ?? '',
+      listPages(other)['a message'] ?? '',
     ];
     for (const path of paths) expect([path, (await admin.ask(path)).status]).toEqual([path, 404]);
     const form = await admin.readForm('/console', '/console/sign-out');
@@ -156,6 +158,7 @@ describe('a form', () => {
       '/console/password',
       '/console/sessions/end-others',
       '/console/api-keys/new',
+      '/console/messages',
     ])
       for (const sent of [undefined, '', 'A'.repeat(43), token]) {
         const { status, text } = await admin.ask(action, sent === undefined ? {} : { token: sent });

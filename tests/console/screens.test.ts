@@ -24,6 +24,7 @@ const none = {
   person: '',
   lead: '',
   deal: '',
+  draft: '',
 };
 const names = Object.keys(listPages(none));
 const sizes = { wide: 1280, small: 320 };

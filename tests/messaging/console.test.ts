@@ -77,7 +77,7 @@ describe('a decision', () => {
     const form = await admin.readForm(home, to(id));
     expect(await admin.ask(to(id), { ...form, action: 'approve' })).toMatchObject({
       status: 303,
-      to: `${home}?done=approved`,
+      to: `${home}?decided=${id}&action=approve`,
     });
     const after = await readDraft(id);
     expect(['approved', 'sent']).toContain(after.status);
@@ -156,7 +156,7 @@ describe('a decision', () => {
     expect([text.includes(trial.id), text.includes(real.id)]).toEqual([true, false]);
     const form = await admin.readForm(`${home}?mode=test`, to(trial.id));
     const approved = await admin.ask(to(trial.id), { ...form, action: 'approve' });
-    expect(approved.to).toBe(`${home}?mode=test&done=approved`);
+    expect(approved.to).toBe(`${home}?mode=test&decided=${trial.id}&action=approve`);
     await expect.poll(async () => (await readDraft(trial.id, tenant.testKey)).provider_ref).toBe('dry_run');
   });
 
@@ -206,7 +206,7 @@ describe.skipIf(!findProgram('chromium'))(`in a browser${skipNote('chromium')}`,
     await page.keyboard.press('Enter');
     await page.getByRole('link', { name: 'Messages' }).first().focus();
     await page.keyboard.press('Enter');
-    await page.getByRole('heading', { name: 'Messages awaiting approval' }).waitFor();
+    await page.getByRole('heading', { name: 'Messages', exact: true }).waitFor();
     expect(await page.evaluate('document.documentElement.scrollWidth')).toBe(320);
     expect(await page.getByRole('heading', { level: 1 }).count()).toBe(1);
     await page.getByRole('button', { name: 'Approve the message to sara@x.example' }).focus();

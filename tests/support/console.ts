@@ -27,6 +27,8 @@ export interface Furnished {
   /** A lead with notes, a task, a message that waits, and references. */
   lead: string;
   deal: string;
+  /** A message that waits for approval. */
+  draft: string;
 }
 
 /** Returns the paths of all pages that a signed-in user may see, by content. */
@@ -41,6 +43,12 @@ export const listPages = (of: Omit<Furnished, 'tenant'>): Readonly<Record<string
   'a deal': `/console/records/deals/${of.deal}`,
   'a part of a timeline': `/console/records/leads/${of.lead}?kind=booking`,
   messages: '/console/messages',
+  'selected messages': '/console/messages?selected=all',
+  'messages of one channel': '/console/messages?channel=sms',
+  'messages of all statuses': '/console/messages?status=all',
+  'no messages': '/console/messages?status=withdrawn',
+  'a decision about messages': `/console/messages?decided=${of.draft}&action=approve`,
+  'a message': `/console/messages/${of.draft}`,
   run: `/console/campaigns/${of.campaign}/runs/${of.run}`,
   'change sets': '/console/change-sets',
   'change sets of all statuses': '/console/change-sets?status=all',
@@ -81,8 +89,8 @@ export async function furnishedTenant(): Promise<Furnished> {
   const { id: webhook } = await newWebhook(tenant, 'live', withoutDeliveries);
   const delivery = await newDelivery(tenant, 'live', webhook);
   await newDelivery(tenant, 'live', webhook, { status: 'succeeded', last_response_code: 200, last_error: null });
-  await newDraft(tenant.key, { channel: 'email', to: 'sara@x.example', subject: 'Your quote', body: 'Hello' });
   const [lead] = await createRecords(tenant.key, 'leads', [{ first_name: 'Ada', email: 'ada@x.example' }]);
+  const draft = await newDrafts(tenant.key, lead.id);
   const campaign = await newCampaign(tenant.key);
   const begun = await call('POST', `/v1/campaigns/${campaign.id}/runs`, { key: tenant.key, idempotencyKey: true });
   const run = begun.body.data.run.id;
@@ -111,7 +119,24 @@ export async function furnishedTenant(): Promise<Furnished> {
     person: person.id,
     lead: lead.id,
     deal,
+    draft,
   };
+}
+
+/** Creates messages of every status. @returns the ID of one that waits */
+async function newDrafts(key: string, lead: string): Promise<string> {
+  const email = { channel: 'email', to: 'sara@x.example', subject: 'Your quote', body: 'Hello' };
+  await newDraft(key, { body: 'A long text. '.repeat(80) });
+  const sql = database();
+  for (const decided of [
+    { status: 'sent', approved_by_name: 'Ada Admin', sent_at: new Date(), provider_ref: 'kept' },
+    { status: 'failed', error_code: 'refused', error_message: 'The provider rejected the message.' },
+    { status: 'rejected', rejected_by_name: 'Ada Admin', rejection_reason: 'Too early', rejected_at: new Date() },
+  ]) {
+    const { id } = await newDraft(key, email);
+    await sql`update message_drafts set ${sql(decided)} where id = ${id}`;
+  }
+  return (await newDraft(key, { ...email, object: 'leads', record_id: lead, note: 'Asked on the phone' })).id;
 }
 
 /** Adds a note, a task and a deal to a lead. @returns the ID of the deal */

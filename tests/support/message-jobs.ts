@@ -2,7 +2,7 @@
 import { v7 as uuidv7 } from 'uuid';
 import { openSenders } from '../../app/message-senders.ts';
 import { Pool } from '../../db/client/pool.ts';
-import { decideDraft } from '../../db/messaging/draft-decisions.ts';
+import { decideDrafts } from '../../db/messaging/draft-decisions.ts';
 import { insertDraft } from '../../db/messaging/drafts.ts';
 import { insertPhoneNumber } from '../../db/messaging/phone-numbers.ts';
 import { type DraftChannel, newDraft } from '../../domain/messaging/drafts.ts';
@@ -67,7 +67,7 @@ export async function newStoredDraft(
   await rowDatabase().begin(async (sql) => {
     await insertDraft(sql, scope, draft, by);
     const decided = { decision: 'approved' as const, userId: admin.id, userName: 'Ada Admin', reason: null, at: now };
-    if (isApproved) await decideDraft(sql, scope, id, decided);
+    if (isApproved) await decideDrafts(sql, scope, [id], decided);
   });
   return id;
 }

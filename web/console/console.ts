@@ -17,11 +17,12 @@ import {
 import { mintKey, newKey, revokeKey, rotateKey, saveWriteMode, showKey, showKeys, showNewKey } from './api-keys.ts';
 import { revokeApp, showApps } from './apps.ts';
 import { showAuditLog } from './audit-log.ts';
+import { decideRun, showRun } from './campaign-runs.ts';
 import { decideChangeSet, showChangeSet, showChangeSets } from './change-sets.ts';
 import { showForgottenPassword, showNewPassword } from './forgotten-password.ts';
 import { showHome } from './home.ts';
 import { decideImport, showImport, showImports } from './imports.ts';
-import { decideDraft, decideRun, showMessages, showRun } from './messages.ts';
+import { decideDraft, decideMessages, showMessage, showMessages } from './messages.ts';
 import { changePassword, showPassword } from './password.ts';
 import { changePerson, invitePerson, newPerson, showNewPersonPassword, showPeople, showPerson } from './people.ts';
 import { changePlan, openPortal, showPlan, startCheckout } from './plan.ts';
@@ -63,8 +64,8 @@ const delivery = `${webhook}/deliveries/(?<delivery>${uuid})`;
 const routes: readonly Route[] = [
   { path: '/console/?', show: showHome },
   { path: '/console/sign-out', send: signOut },
-  { path: '/console/messages', show: showMessages },
-  { path: `/console/messages/(?<id>${uuid})`, send: decideDraft, recent: 'send' },
+  { path: '/console/messages', show: showMessages, send: decideMessages, recent: 'send' },
+  { path: `/console/messages/(?<id>${uuid})`, show: showMessage, send: decideDraft, recent: 'send' },
   {
     path: `/console/campaigns/(?<campaign>${uuid})/runs/(?<run>${uuid})`,
     show: showRun,

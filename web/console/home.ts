@@ -20,8 +20,8 @@ import {
   type PersonalRequest,
   type Show,
 } from '../pages/requests.ts';
+import { mayDecideRuns } from './campaign-runs.ts';
 import { countWaiting } from './change-sets.ts';
-import { mayDecideRuns } from './messages.ts';
 
 const dayMs = 86_400_000;
 /** Days of the charts, today included. */

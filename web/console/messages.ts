@@ -1,151 +1,283 @@
-// Messages that wait for approval: single drafts, and the runs of campaigns.
-import { toActor } from '../../db/client/created-by.ts';
-import { findRunToDecide, listRunsToDecide, type RunToDecide } from '../../db/messaging/draft-decisions.ts';
-import type { Caller } from '../../runtime/caller.ts';
-import { orNotFound } from '../../runtime/errors.ts';
+// Messages: those that wait for approval, decisions about one or many of them, and the history.
+import { listRunsToDecide } from '../../db/messaging/draft-decisions.ts';
+import type { DraftRow } from '../../db/messaging/drafts.ts';
+import { type DraftChannel, type DraftStatus, draftChannels } from '../../domain/messaging/drafts.ts';
+import { ApiError, orNotFound } from '../../runtime/errors.ts';
 import type { PageResponse } from '../../runtime/http/page-routes.ts';
 import { type Html, html, isolateText } from '../../runtime/pages/html.ts';
 import {
   approveDraft,
-  approveRun,
   type DraftToApprove,
+  decideDrafts,
+  findDraftHistory,
   findDraftsToApprove,
+  findShownDrafts,
   rejectDraft,
-  rejectRun,
+  type ShownDraft,
 } from '../../services/messaging/draft-approvals.ts';
+import { doneMessage, emptyState, pageLinks, table, tabs } from '../pages/components.ts';
+import { field, filterForm, form, submitOrShowAgain } from '../pages/forms.ts';
 import { consolePage } from '../pages/layout.ts';
-import { buildAddress, type ConsoleParts, type PersonalRequest } from '../pages/requests.ts';
+import { act, buildAddress, type ConsoleParts, type PersonalRequest, type Show } from '../pages/requests.ts';
+import { mayDecideRuns, runList } from './campaign-runs.ts';
+import {
+  channelNames,
+  draftArticle,
+  draftDecision,
+  draftDetails,
+  explainStatus,
+  findAbout,
+  hiddenFields,
+  historyColumns,
+  maxReasonLength,
+  nameMessage,
+  readReason,
+  type Surroundings,
+  statusBadge,
+  toHistoryRow,
+} from './message-drafts.ts';
+import { loadRecordNames } from './record-names.ts';
 
-/** Drafts on a page. */
+const home = '/console/messages';
+/** Drafts on a page, and the most that one form decides about. */
 const pageSize = 25;
-const doneMessages: Readonly<Record<string, string>> = {
-  approved: 'Approved. The message will be sent shortly.',
-  rejected: 'Rejected. The message will not be sent.',
+const scopes = ['inbox:create'];
+/** By status, in the order of the tabs. */
+const statuses = {
+  draft: 'Waiting',
+  approved: 'Approved',
+  sent: 'Sent',
+  failed: 'Failed',
+  rejected: 'Rejected',
+  withdrawn: 'Withdrawn',
+  all: 'All',
+} as const;
+const doneMessages = {
+  'run-approved': 'Approved. The messages of the campaign will be sent shortly.',
+  'run-rejected': 'Rejected. The messages of the campaign will not be sent.',
 };
 
-export async function showMessages({ people }: ConsoleParts, request: PersonalRequest): Promise<PageResponse> {
-  const { person, testMode, now, query } = request;
-  const [time, id] = query.get('after')?.split(' ') ?? [];
-  const after = time !== undefined && id !== undefined && isMoment(time) ? ([time, id] as const) : undefined;
-  const { drafts, runs } = await people.act(person, testMode, ['inbox:create'], now, async (acting) => {
-    return {
-      drafts: await findDraftsToApprove(acting, after, pageSize + 1),
-      runs:
-        mayDecideRuns(acting.caller) && !after ? await listRunsToDecide(acting.db.sql, acting.caller, pageSize) : [],
-    };
+/** Parameters that lead back to the same part of the list. */
+const placeNames = ['channel', 'cursor', 'trail'];
+
+export const showMessages: Show = (parts, request) => messagesPage(parts, request, 200);
+
+/** @param refused why a form for several drafts was rejected */
+async function messagesPage(
+  parts: ConsoleParts,
+  request: PersonalRequest,
+  status: number,
+  refused?: ApiError,
+): Promise<PageResponse> {
+  const { query, testMode } = request;
+  const list = readList(query);
+  const found = await act(parts, request, scopes, async (acting) => {
+    const { caller, now, db } = acting;
+    const isQueue = list.status === 'draft';
+    const [queue, history, runs, decided] = await Promise.all([
+      isQueue ? findDraftsToApprove(acting, list.after, pageSize + 1, list.channel) : [],
+      isQueue ? [] : findDraftHistory(acting, toHistoryFilter(list), list.after, pageSize + 1),
+      isQueue && list.after === undefined && mayDecideRuns(caller) ? listRunsToDecide(db.sql, caller, pageSize) : [],
+      findShownDrafts(acting, readDecidedIds(query)),
+    ]);
+    return { queue, history, runs, decided, now };
   });
+  const drafts = [...found.queue.map(({ draft }) => draft), ...found.history];
   const shown = drafts.slice(0, pageSize);
-  const last = shown.at(-1)?.draft;
-  const older =
-    drafts.length > pageSize && last
-      ? html`<p><a href="${buildAddress('/console/messages', testMode, { after: `${last.createdAt.toISOString()} ${last.id}` })}">Older messages</a></p>`
-      : null;
-  const done = doneMessages[query.get('done') ?? ''];
-  const body = html`${done === undefined ? null : html`<p role="status">${done}</p>`}
-${runs.length === 0 ? null : html`<h2>Campaigns</h2>${runs.map((run) => runLine(run, testMode))}`}
-<h2>Messages</h2>
-${shown.length === 0 ? html`<p>No messages are waiting for approval.</p>` : shown.map((each) => draftForm(each, request))}
-${older}`;
-  return consolePage(request, 200, 'Messages awaiting approval', body);
+  const names = await loadRecordNames(
+    parts,
+    request,
+    shown.flatMap((draft) => findAbout(draft) ?? []),
+  );
+  const kept = Object.fromEntries(placeNames.map((name) => [name, query.get(name) ?? '']));
+  const surroundings: Surroundings = { names, now: found.now, kept };
+  const last = shown.at(-1);
+  const next = drafts.length > pageSize && last ? `${last.createdAt.toISOString()}_${last.id}` : null;
+  const channel = list.channel ?? '';
+  const body = html`${doneMessage(request, doneMessages)}${summarize(found.decided, request)}
+${refused ? html`<div role="alert"><p>${refused.message}</p></div>` : null}
+${tabs(request, { path: home, parameter: 'status', shown: statuses, current: list.status, kept: { channel } })}
+${filterForm(request, {
+  path: home,
+  names: ['channel'],
+  kept: { status: list.status },
+  fields: field('channel', 'Channel', { form: query }, { choices: { '': 'All channels', ...channelNames } }),
+})}
+${runList(found.runs, testMode)}
+${
+  list.status === 'draft'
+    ? showQueue(found.queue.slice(0, pageSize), surroundings, request)
+    : showHistory(shown, surroundings, testMode)
 }
+${pageLinks(request, home, { status: list.status, channel }, next)}`;
+  return consolePage(request, status, 'Messages', body);
+}
+
+/** The requested part of the list. */
+interface List {
+  status: DraftStatus | 'all';
+  channel: DraftChannel | undefined;
+  after: readonly [time: string, id: string] | undefined;
+}
+
+function readList(query: URLSearchParams): List {
+  const status = query.get('status') ?? '';
+  const [, time, id] = cursorPattern.exec(query.get('cursor') ?? '') ?? [];
+  return {
+    status: Object.hasOwn(statuses, status) ? (status as List['status']) : 'draft',
+    channel: draftChannels.find((each) => each === query.get('channel')),
+    after: time !== undefined && id !== undefined ? [time, id] : undefined,
+  };
+}
+
+const uuid = '[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}';
+const cursorPattern = new RegExp(`^(\\d{4}-[01]\\d-[0-3]\\dT[0-2]\\d:[0-5]\\d:[0-5]\\d\\.\\d{3}Z)_(${uuid})$`);
+
+const toHistoryFilter = ({ status, channel }: List) => ({
+  status: status === 'all' ? undefined : status,
+  channel,
+});
+
+function showQueue(drafts: readonly DraftToApprove[], surroundings: Surroundings, request: PersonalRequest): Html {
+  if (drafts.length === 0) return emptyState('No messages are waiting for approval.');
+  const { testMode, query } = request;
+  const isSelected = query.get('selected') === 'all';
+  const place = { ...surroundings.kept, selected: isSelected ? '' : 'all' };
+  const text = isSelected
+    ? 'Clear the selection'
+    : drafts.length === 1
+      ? 'Select the message'
+      : `Select all ${drafts.length} on this page`;
+  const select = html`<p><a href="${buildAddress(home, testMode, place)}#decide">${text}</a></p>`;
+  const decision = html`${hiddenFields(surroundings.kept)}
+<h2>Decide about the selected messages</h2>
+<p class="note">Each message is decided as this page shows it. Those that have changed since are left as they are, and named.</p>
+${select}
+<label for="reason-of-all">Reason for a rejection (optional)</label>
+<input id="reason-of-all" name="reason" maxlength="${maxReasonLength}" autocomplete="off">
+<button name="action" value="approve">Approve selected</button>
+<button class="danger" name="action" value="reject">Reject selected</button>`;
+  return html`${select}
+${drafts.map((draft) => draftArticle(draft, surroundings, request, isSelected))}
+${form(request, home, decision, 'tall', 'decide')}`;
+}
+
+function showHistory(drafts: readonly DraftRow[], surroundings: Surroundings, testMode: boolean): Html {
+  if (drafts.length === 0) return emptyState('No messages.');
+  const rows = drafts.map((draft) => toHistoryRow(draft, surroundings, testMode));
+  return table('Messages', historyColumns, rows);
+}
+
+/** Returns the drafts that the last form was about. */
+const readDecidedIds = (query: URLSearchParams): string[] =>
+  [...new Set((query.get('decided') ?? '').split('.'))].filter((id) => isUuid.test(id)).slice(0, pageSize);
+const isUuid = new RegExp(`^${uuid}$`);
 
 /**
- * Returns true if the person can decide about campaign runs.
- * @param caller with the visibility for `inbox:create`
+ * Says what the person's last form did. It is read from the drafts themselves, so a link cannot
+ * announce what did not happen.
  */
-export const mayDecideRuns = ({ grants, reach }: Caller): boolean =>
-  grants.allows('inbox:create') && grants.allows('campaigns:create') && reach.kind === 'company';
+function summarize(drafts: readonly DraftToApprove[], { query, person }: PersonalRequest): Html | null {
+  if (drafts.length === 0) return null;
+  const isApproval = query.get('action') !== 'reject';
+  const me = person.caller.actor.id;
+  const isDone = ({ draft }: DraftToApprove): boolean => (isApproval ? draft.approvedBy : draft.rejectedBy) === me;
+  const left = drafts.filter((each) => !isDone(each));
+  const count = drafts.length - left.length;
+  return html`${count === 0 ? null : html`<p role="status">${announce(count, isApproval)}</p>`}
+${
+  left.length === 0
+    ? null
+    : html`<div role="alert"><p>${left.length} could not be ${isApproval ? 'approved' : 'rejected'}:</p>
+<ul>${left.map((each) => html`<li>${isolateText(toSentence(nameMessage(each.draft)))}: ${explainLeft(each, isApproval)}</li>`)}</ul></div>`
+}`;
+}
 
-const isMoment = (text: string): boolean => /^\d{4}-\d\d-\d\dT[\d:.]+Z$/.test(text);
+function announce(count: number, isApproval: boolean): string {
+  if (count === 1)
+    return isApproval ? 'Approved. The message will be sent shortly.' : 'Rejected. The message will not be sent.';
+  return isApproval
+    ? `${count} approved. The messages will be sent shortly.`
+    : `${count} rejected. The messages will not be sent.`;
+}
 
-export async function decideDraft({ people }: ConsoleParts, request: PersonalRequest): Promise<PageResponse> {
-  const { person, testMode, now, path, form } = request;
+const toSentence = (text: string): string => text.charAt(0).toUpperCase() + text.slice(1);
+
+function explainLeft({ draft, isOptedOut, obstacle }: DraftToApprove, isApproval: boolean): Html {
+  if (draft.status !== 'draft') return html`it was already decided. ${statusBadge(draft)} ${explainStatus(draft)}`;
+  if (isApproval && isOptedOut) return html`${obstacle}`;
+  return html`it has changed since you opened the page. Review it again.`;
+}
+
+/** Returns the address of the list after a decision, which says what it did. */
+function buildResultAddress(
+  { testMode, form: given }: PersonalRequest,
+  ids: readonly string[],
+  action: 'approve' | 'reject',
+): string {
+  const kept = Object.fromEntries(placeNames.map((name) => [name, given?.get(name) ?? '']));
+  return buildAddress(home, testMode, { ...kept, decided: ids.join('.'), action });
+}
+
+export async function decideDraft(parts: ConsoleParts, request: PersonalRequest): Promise<PageResponse> {
+  const { path, form: given } = request;
   const { id = '' } = path;
-  const isApproved = form?.get('action') === 'approve';
-  await people.act(person, testMode, ['inbox:create'], now, (acting) =>
-    isApproved ? approveDraft(acting, id, form?.get('hash') ?? '') : rejectDraft(acting, id, readReason(form)),
+  const isApproved = given?.get('action') === 'approve';
+  await act(parts, request, scopes, (acting) =>
+    isApproved ? approveDraft(acting, id, given?.get('hash') ?? '') : rejectDraft(acting, id, readReason(given)),
   );
-  return { redirect: buildAddress('/console/messages', testMode, { done: isApproved ? 'approved' : 'rejected' }) };
+  return { redirect: buildResultAddress(request, [id], isApproved ? 'approve' : 'reject') };
 }
 
-export async function showRun({ people }: ConsoleParts, request: PersonalRequest): Promise<PageResponse> {
-  const { person, testMode, now, path } = request;
-  const { campaign = '', run: id = '' } = path;
-  const run = await people.act(person, testMode, ['inbox:create', 'campaigns:create'], now, async (acting) => {
-    acting.authorize('campaigns:create');
-    return orNotFound(await findRunToDecide(acting.db.sql, acting.caller, campaign, id));
+export const decideMessages: Show = (parts, request) => {
+  const given = request.form as URLSearchParams;
+  return submitOrShowAgain(
+    async () => {
+      const action = given.get('action');
+      const drafts = readSelection(given);
+      if (action !== 'approve' && action !== 'reject') throw invalid('Choose Approve or Reject.');
+      if (drafts.length === 0) throw invalid('Select at least one message.');
+      if (drafts.length > pageSize) throw invalid(`Select at most ${pageSize} messages.`);
+      const isApproved = action === 'approve';
+      await act(parts, request, scopes, (acting) =>
+        decideDrafts(acting, drafts, isApproved ? 'approved' : 'rejected', isApproved ? null : readReason(given)),
+      );
+      const ids = drafts.map(({ id }) => id);
+      return { redirect: buildResultAddress(request, ids, action) };
+    },
+    (refused) => messagesPage(parts, { ...request, query: given }, refused.status, refused),
+  );
+};
+
+const invalid = (message: string): ApiError => new ApiError('VALIDATION_ERROR', message);
+
+/** Returns the checked drafts of a form, each with the hash of what the page showed. */
+function readSelection(given: URLSearchParams): ShownDraft[] {
+  const drafts = given.getAll('draft').flatMap((value) => {
+    const [, id, hash] = selectedPattern.exec(value) ?? [];
+    return id !== undefined && hash !== undefined ? [[id, hash] as const] : [];
   });
-  const body = html`<p>${countMessages(run.total)} prepared. ${run.skipped} skipped: no address, a duplicate, or an opted-out recipient.</p>
-${run.content.channels.map(
-  ({ channel, sender, subject, body }) => html`<section>
-<h2>${channel}</h2>
-<dl class="facts">
-<dt>From</dt><dd>${sender === null ? 'the default' : isolateText(sender)}</dd>
-<dt>To</dt><dd>${run.content.object}${run.content.filter === null ? ', all of them' : html` with <code>${JSON.stringify(run.content.filter)}</code>`}</dd>
-${subject === null ? null : html`<dt>Subject</dt><dd>${isolateText(subject)}</dd>`}
-</dl>
-<pre>${body}</pre>
-</section>`,
-)}
-${decisionForm(request, `/console/campaigns/${campaign}/runs/${id}`, run.hash, `${countMessages(run.total)} of ${run.campaignName}`)}`;
-  return consolePage(request, 200, isolateText(run.campaignName), body);
+  return [...new Map(drafts)].map(([id, hash]) => ({ id, hash }));
 }
+const selectedPattern = new RegExp(`^(${uuid})\\.([0-9a-f]{64})$`);
 
-export async function decideRun({ people }: ConsoleParts, request: PersonalRequest): Promise<PageResponse> {
-  const { person, testMode, now, path, form } = request;
-  const { campaign = '', run = '' } = path;
-  const isApproved = form?.get('action') === 'approve';
-  await people.act(person, testMode, ['inbox:create', 'campaigns:create'], now, (acting) =>
-    isApproved
-      ? approveRun(acting, campaign, run, form?.get('hash') ?? '')
-      : rejectRun(acting, campaign, run, readReason(form)),
-  );
-  return { redirect: buildAddress('/console/messages', testMode, { done: isApproved ? 'approved' : 'rejected' }) };
-}
-
-/** Returns the reason that the person typed, or null. */
-function readReason(form: URLSearchParams | undefined): string | null {
-  const reason = form?.get('reason')?.trim().slice(0, maxReasonLength) ?? '';
-  return reason === '' ? null : reason;
-}
-const maxReasonLength = 200;
-
-const countMessages = (messages: number): string => (messages === 1 ? '1 message' : `${messages} messages`);
-
-const runLine = (run: RunToDecide, testMode: boolean): Html =>
-  html`<p><a href="${buildAddress(`/console/campaigns/${run.campaignId}/runs/${run.id}`, testMode)}">${isolateText(run.campaignName)}</a>: ${countMessages(run.total)}</p>`;
-
-function draftForm({ draft, isOptedOut }: DraftToApprove, request: PersonalRequest): Html {
-  const { kind, name } = toActor(draft);
-  const by = name ?? kind;
-  return html`<article aria-label="Message to ${draft.recipient}">
-<dl class="facts">
-<dt>${draft.channel} to</dt><dd>${isolateText(draft.recipient)}</dd>
-<dt>From</dt><dd>${draft.sender === null ? 'the default' : isolateText(draft.sender)}</dd>
-${draft.subject === null ? null : html`<dt>Subject</dt><dd>${isolateText(draft.subject)}</dd>`}
-<dt>Prepared by</dt><dd>${isolateText(by)}, ${draft.createdAt.toISOString().slice(0, 16).replace('T', ' ')} UTC</dd>
-${draft.note === null ? null : html`<dt>Note</dt><dd>${isolateText(draft.note)}</dd>`}
-</dl>
-<pre>${draft.body}</pre>
-${isOptedOut ? html`<p role="alert">The recipient has opted out. This message cannot be approved.</p>` : null}
-${decisionForm(request, `/console/messages/${draft.id}`, isOptedOut ? undefined : draft.hash, `the message to ${draft.recipient}`)}
-</article>`;
-}
-
-/** @param hash of the displayed content; undefined: the message cannot be approved */
-function decisionForm(
-  { person, testMode }: PersonalRequest,
-  action: string,
-  hash: string | undefined,
-  what: string,
-): Html {
-  const approve = html`<button name="action" value="approve" aria-label="Approve ${what}">Approve</button>`;
-  return html`<form method="post" action="${action}">
-<input type="hidden" name="token" value="${person.formToken}">
-<input type="hidden" name="mode" value="${testMode ? 'test' : 'live'}">
-<input type="hidden" name="hash" value="${hash ?? ''}">
-<label>Reason for rejection (optional) <input name="reason" maxlength="${maxReasonLength}"></label>
-${hash === undefined ? null : approve}
-<button class="quiet" name="action" value="reject" aria-label="Reject ${what}">Reject</button>
-</form>`;
-}
+export const showMessage: Show = async (parts, request) => {
+  const { path, testMode } = request;
+  const { id = '' } = path;
+  const { draft: shown, now } = await act(parts, request, scopes, async (acting) => ({
+    draft: orNotFound((await findShownDrafts(acting, [id]))[0]),
+    now: acting.now,
+  }));
+  const { draft } = shown;
+  const about = findAbout(draft);
+  const names = await loadRecordNames(parts, request, about ? [about] : []);
+  const run =
+    draft.runId === null || draft.campaignId === null || draft.status !== 'draft'
+      ? null
+      : html`<p>It is decided with the other messages of its <a href="${buildAddress(`/console/campaigns/${draft.campaignId}/runs/${draft.runId}`, testMode)}">campaign run</a>.</p>`;
+  const isOpen = draft.status === 'draft' && run === null;
+  const body = html`${draftDetails(draft, { names, now, kept: {} }, testMode)}
+${run}${isOpen ? draftDecision(shown, request) : null}
+<p><a href="${buildAddress(home, testMode)}">Back to Messages</a></p>`;
+  return consolePage(request, 200, html`${channelNames[draft.channel]} to ${isolateText(draft.recipient)}`, body);
+};

@@ -20,6 +20,7 @@ import { errorSummary, field, submitOrShowAgain, type Typed } from '../pages/for
 import { consolePage, viewScopes } from '../pages/layout.ts';
 import { ask, buildAddress, type ConsoleParts, type Data, type PersonalRequest, type Show } from '../pages/requests.ts';
 import { buildKey, findReferenced, formatAmount, users } from './change-set-values.ts';
+import { channelNames } from './message-drafts.ts';
 import { findName, loadRecordNames, type RecordReference, recordLink } from './record-names.ts';
 
 type ListedObject = Data<'listObjects'>['objects'][number];
@@ -265,8 +266,6 @@ function showWaiting({ drafts, has_more: hasMore }: Drafts, { testMode, person }
 <ul>${items}</ul>
 ${hasMore ? html`<p class="note">The newest ${maxDrafts}.</p>` : null}`;
 }
-
-const channelNames = { sms: 'SMS', email: 'Email', whatsapp: 'WhatsApp message' } as const;
 
 const truncate = (text: string, length: number): string => (text.length > length ? `${text.slice(0, length)}…` : text);
 

@@ -35,14 +35,16 @@ interface FieldOptions {
 /**
  * Builds a form with the hidden fields that every form carries, followed by its own fields and
  * buttons.
+ * @param id needed if controls outside of the form belong to it
  */
 export function form(
   { person, testMode }: Pick<PersonalRequest, 'person' | 'testMode'>,
   action: string,
   body: Html,
   look: 'tall' | 'inline' | 'line' = 'tall',
+  id?: string,
 ): Html {
-  return html`<form method="post" action="${action}" class="${look}">
+  return html`<form method="post" action="${action}" class="${look}"${attributes({ id })}>
 <input type="hidden" name="token" value="${person.formToken}">
 <input type="hidden" name="mode" value="${testMode ? 'test' : 'live'}">
 ${body}

@@ -74,6 +74,9 @@ main > form:not(.inline):not(.line), main > section > form:not(.inline):not(.lin
 .timeline h3 { margin: 0; font-size: var(--text-body); overflow-wrap: anywhere }
 .timeline p { margin: var(--space-1) 0 0; overflow-wrap: anywhere }
 article { border: 1px solid var(--line); border-radius: var(--radius); padding: var(--space-4); margin: 0 0 var(--space-4); max-width: 44rem; background: var(--raised) }
+article h2 { margin: 0 0 var(--space-2); font-size: var(--text-h3); overflow-wrap: anywhere }
+article form > button { margin-top: var(--space-1) }
+label.select { float: right; margin: 0 0 0 var(--space-4); font-weight: 400 }
 summary { cursor: pointer; padding: var(--space-1) 0 }
 figure { margin: 0 }
 figcaption { font-weight: 600; margin-bottom: var(--space-2) }
