@@ -39,7 +39,7 @@ import {
 import { FileBody, type FilePlace, type UploadedFile } from '../../runtime/files/files.ts';
 import type { Call, Handler } from '../../runtime/handler.ts';
 import { readPage } from '../../runtime/paging.ts';
-import { findOptionProblems, listImportScopes } from '../../services/records/import-options.ts';
+import { findOptionProblems, listImportScopes, rejectOptions } from '../../services/records/import-options.ts';
 import { alreadyStarted } from '../../services/records/import-setup.ts';
 import { requireUndoable, undoUntil } from '../../services/records/import-undo.ts';
 import { beginRevert, toApplier, toRevert } from '../../services/records/revert-calls.ts';
@@ -86,7 +86,7 @@ export const createImport: Handler<'createImport'> = async (call) => {
     maxErrors: body.max_errors ?? null,
   };
   const problems = findOptionProblems(options, object, workspace, now);
-  if (problems.length > 0) throw validationFailed(inRequest(problems), problems.every(isMissing) ? 400 : 422);
+  if (problems.length > 0) throw rejectOptions(inRequest(problems));
   const read = file && (await readFile(call, options, object, [file]));
   if (read && 'problems' in read) throw validationFailed(inRequest(read.problems), 422);
   const { sql } = call.db;
@@ -111,8 +111,6 @@ function toFormProblem(found: FieldProblem): FieldProblem {
   const { field, message } = found;
   return { ...found, field: `options.${field}`, message: message.startsWith(field) ? `options.${message}` : message };
 }
-
-const isMissing = ({ code }: FieldProblem): boolean => code === 'REQUIRED';
 
 export const getImport: Handler<'getImport'> = async (call) => {
   const row = orNotFound(await findImport(call.db.sql, call.caller, call.request.path.id));

@@ -5,6 +5,7 @@ import { ColumnMapping, type ImportOptions } from '../../domain/records/import-m
 import { findMatchProblems } from '../../domain/records/match.ts';
 import { checkRecord } from '../../domain/records/values.ts';
 import { readTagNames } from '../../domain/settings/record-tags.ts';
+import { type ApiError, validationFailed } from '../../runtime/errors.ts';
 
 const actions = { create: ['create'], update: ['edit'], upsert: ['create', 'edit'] } as const;
 
@@ -39,4 +40,9 @@ export function findOptionProblems(
         : [buildFieldProblem('tags', 'UNKNOWN_FIELD', `is not a field of ${object.object}`)]),
     );
   return problems;
+}
+
+/** Rejects options: as incomplete if only values are missing, otherwise as invalid. */
+export function rejectOptions(problems: FieldProblem[]): ApiError {
+  return validationFailed(problems, problems.every(({ code }) => code === 'REQUIRED') ? 400 : 422);
 }

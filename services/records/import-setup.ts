@@ -11,9 +11,9 @@ import {
 } from '../../db/records/imports.ts';
 import type { Workspace } from '../../domain/objects/workspace.ts';
 import type { ImportOptions } from '../../domain/records/import-mapping.ts';
-import { type ApiError, conflict, notFound, orNotFound, validationFailed } from '../../runtime/errors.ts';
+import { type ApiError, conflict, notFound, orNotFound } from '../../runtime/errors.ts';
 import type { Call } from '../../runtime/handler.ts';
-import { findOptionProblems, listImportScopes } from './import-options.ts';
+import { findOptionProblems, listImportScopes, rejectOptions } from './import-options.ts';
 
 type SetupCall = Pick<Call, 'caller' | 'now' | 'authorize'> & { db: Pick<Call['db'], 'sql' | 'record'> };
 
@@ -43,7 +43,7 @@ export async function changeImportOptions(
   const options: ImportOptions = { ...row.options, ...choices };
   const reach = requireObject(call, row.object, options);
   const problems = findOptionProblems(options, object, workspace, now);
-  if (problems.length > 0) throw validationFailed(problems, 422);
+  if (problems.length > 0) throw rejectOptions(problems);
   const place = { reachKind: reach.kind, reachId: reach.kind === 'company' ? null : reach.id };
   await updateImport(db.sql, caller, row.id, { dryRun: isDryRun, ...place }, { options });
   db.record({ action: 'import.update', metadata: { import_id: row.id, object: row.object, mode: options.mode } });

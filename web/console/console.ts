@@ -206,7 +206,7 @@ async function handleWithSession(parts: ConsoleParts, request: PageRequest, rout
   if (!met) return toSignIn(returnAddress(request, route));
   // Files are received only from signed-in people.
   const { form = request.form, file, refused } = (await request.receive?.()) ?? {};
-  const testMode = (form ?? request.query).get('mode') === 'test';
+  const testMode = (form?.get('mode') ?? request.query.get('mode')) === 'test';
   const personal = { ...request, form, file, refused, person: met.person, testMode };
   const answer = await answered(parts, personal, route);
   return met.cookie !== undefined && ('html' in answer || 'redirect' in answer)
@@ -217,7 +217,8 @@ async function handleWithSession(parts: ConsoleParts, request: PageRequest, rout
 async function answered(parts: ConsoleParts, request: PersonalRequest, route: Route): Promise<PageResponse> {
   const { form, person, testMode, address, now } = request;
   const [path = ''] = address.split('?');
-  if (form && !parts.people.isOwnForm(person, form))
+  // A rejected form may have ended before its token, and changes nothing.
+  if (form && !request.refused && !parts.people.isOwnForm(person, form))
     return problemPage(
       request,
       403,

@@ -42,13 +42,17 @@ export const importUpload = { field: 'file', bytes: importLimits.partBytes };
 
 export const showNewImport: Show = (parts, request) => uploadPage(parts, request, 200);
 
+/** @throws ApiError 403 if the person may not import */
+const requireScope = (parts: ConsoleParts, request: PersonalRequest): Promise<void> =>
+  act(parts, request, ['imports:create'], async ({ authorize }) => authorize('imports:create'));
+
 async function uploadPage(
   parts: ConsoleParts,
   request: PersonalRequest,
   status: number,
   typed: Typed = {},
 ): Promise<PageResponse> {
-  await act(parts, request, ['imports:create'], async ({ authorize }) => authorize('imports:create'));
+  await requireScope(parts, request);
   const { grants } = request.person.caller;
   const { objects } = await parts.loadWorkspace(request.person);
   const choices = Object.fromEntries(
@@ -67,7 +71,7 @@ ${field('file', 'File', typed, {
 <button>Upload</button>`;
   const body = html`${errorSummary(typed)}
 <p>Nothing is written yet. In the next step, you choose a field for each column.</p>
-${form(request, `${home}/new`, fields, 'upload')}
+${form(request, buildAddress(`${home}/new`, request.testMode), fields, 'upload')}
 <p class="note">Larger files are sent over the API: see <a href="/docs/guides/bulk-data">Bulk data and undo</a>.</p>
 <p><a href="${buildAddress(home, request.testMode)}">Back to imports</a></p>`;
   return consolePage(request, status, 'Import a file', body);
@@ -310,6 +314,7 @@ export const changeSetup: Show = async (parts, request) => {
   const here = (done = ''): PageResponse => ({
     redirect: buildAddress(`${home}/${path.id}`, request.testMode, { done }) + (done === '' ? '' : '#preview'),
   });
+  await requireScope(parts, request);
   const { import: found } = await ask(parts, request, 'getImport', { path });
   // A second click, for instance.
   if (found.status !== 'awaiting_file') return here();

@@ -117,7 +117,8 @@ ${nextStep(found, request)}
 ${renderErrors(found, errors, request)}
 ${decisions(found, request)}
 <p><a href="${buildAddress(home, request.testMode)}">Back to imports</a></p>`;
-  return consolePage(request, status, html`Import of ${nameFile(found)}`, body);
+  const title = html`${found.dry_run ? 'Dry run' : 'Import'} of ${nameFile(found)}`;
+  return consolePage(request, status, title, body);
 }
 
 function renderFacts(found: Import, { testMode }: PersonalRequest): Html {

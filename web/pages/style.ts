@@ -85,7 +85,8 @@ article.change { max-width: none }
 .change table { table-layout: fixed; margin-bottom: var(--space-2) }
 p > .button { margin-top: 0 }
 .scroll { overflow-x: auto }
-.scroll td { min-width: 6rem }
+.scroll td:not(:first-child) { min-width: 6rem }
+.scroll .problem { display: block; min-width: 14rem; margin: 0 }
 .sample { color: var(--quiet); font-size: var(--text-small) }
 .text { white-space: pre-wrap }
 .none { color: var(--quiet); font-style: italic }
