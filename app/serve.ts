@@ -319,6 +319,8 @@ function createRoutes(
         },
         baseUrl,
         secrets,
+        files: services.parts.files,
+        loadWorkspace: ({ caller, configVersion }) => services.parts.workspaces.get(caller.companyId, configVersion),
         tokens: signedTokens,
         consents: oauth?.consents,
         mailIsSent: config.mailServer !== undefined,

@@ -212,6 +212,18 @@ export async function replaceImportPart(
   await sql`insert into import_parts ${sql({ companyId, testMode, importId, ...part })}`;
 }
 
+/** Moves the file of an import to another one. Lock the import first. */
+export async function moveImportParts(
+  sql: Sql,
+  { companyId, testMode }: TenantScope,
+  from: string,
+  to: string,
+): Promise<void> {
+  await sql`
+    update import_parts set import_id = ${to}
+    where company_id = ${companyId} and test_mode = ${testMode} and import_id = ${from}`;
+}
+
 /** Locks the queue of imports of a workspace, and counts those that run and wait. */
 export async function countActiveImports(
   sql: Sql,
@@ -230,6 +242,9 @@ export type ImportChange = Partial<
   Pick<
     ImportRow,
     | 'status'
+    | 'dryRun'
+    | 'reachKind'
+    | 'reachId'
     | 'fileName'
     | 'fileRows'
     | 'created'
@@ -254,10 +269,11 @@ export async function updateImport(
   { companyId, testMode }: TenantScope,
   id: string,
   change: ImportChange,
-  json: { layout?: FileLayout; error?: { code: string; message: string } } = {},
+  json: { options?: ImportOptions; layout?: FileLayout; error?: { code: string; message: string } } = {},
 ): Promise<void> {
   const all = {
     ...change,
+    ...(json.options ? { options: sql.json(json.options as never) } : {}),
     ...(json.layout ? { layout: sql.json(json.layout as never) } : {}),
     ...(json.error ? { error: sql.json(json.error) } : {}),
   };

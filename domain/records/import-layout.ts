@@ -20,10 +20,18 @@ export interface FileLayout {
   fields: (string | null)[];
 }
 
-type Read = { layout: FileLayout; first: RowPlace } | { problems: FieldProblem[] };
+type Unreadable = { problems: FieldProblem[] };
+
+/** How a file is read, before its columns are mapped. */
+export interface FileStart extends Omit<FileLayout, 'fields'> {
+  /** Where the first row of data begins. */
+  first: RowPlace;
+  /** Reads the rows of data within the first bytes. */
+  reader: RowReader;
+}
 
 const start: RowPlace = { byte: 0, row: 1, line: 1 };
-const ofFile = (code: FieldProblem['code'], rule: string, hint?: string): Read => ({
+const ofFile = (code: FieldProblem['code'], rule: string, hint?: string): Unreadable => ({
   problems: [buildFieldProblem('file', code, rule, { hint })],
 });
 const delimiterOf = { ',': ',', ';': ';', tab: '\t', pipe: '|' } as const;
@@ -41,7 +49,27 @@ function isUtf8(bytes: Buffer): boolean {
  * @param head the first bytes of the file, or all of it
  * @returns the layout and where the first row of data begins, or why the file cannot be imported
  */
-export function readLayout(options: ImportOptions, head: Buffer, object: WorkspaceObject): Read {
+export function readLayout(
+  options: ImportOptions,
+  head: Buffer,
+  object: WorkspaceObject,
+): { layout: FileLayout; first: RowPlace } | Unreadable {
+  const found = readFileStart(options, head);
+  if ('problems' in found) return found;
+  const { first, reader: _, ...layout } = found;
+  if (options.format === 'ndjson') return { layout: { ...layout, fields: [] }, first };
+  const { fields, problems } = new ColumnMapping(object, options).ofHeader(layout.columns, options.matchOn);
+  return problems.length > 0 ? { problems } : { layout: { ...layout, fields }, first };
+}
+
+/**
+ * Reads the encoding, the delimiter and the columns of a file.
+ * @param head the first bytes of the file, or all of it
+ */
+export function readFileStart(
+  options: Pick<ImportOptions, 'format' | 'encoding' | 'delimiter'>,
+  head: Buffer,
+): FileStart | Unreadable {
   const isArchive = head[0] === 0x50 && head[1] === 0x4b && (head[2] ?? 0) < 10;
   if (isArchive)
     return ofFile('INVALID_FORMAT', 'is an archive or a workbook', 'Save the sheet as CSV, and send that.');
@@ -51,18 +79,17 @@ export function readLayout(options: ImportOptions, head: Buffer, object: Workspa
   if (text.includes('\0'))
     return ofFile('INVALID_FORMAT', `is not a ${options.format === 'csv' ? 'CSV' : 'text'} file`);
   if (text.trim() === '') return ofFile('TOO_SHORT', 'must not be empty');
-  if (options.format === 'ndjson') return { layout: { encoding, markBytes, columns: [], fields: [] }, first: start };
-
-  const delimiter = options.delimiter === 'auto' ? detectDelimiter(text) : delimiterOf[options.delimiter];
+  const isCsv = options.format === 'csv';
+  const chosen = options.delimiter === 'auto' ? detectDelimiter(text) : delimiterOf[options.delimiter];
+  const delimiter = isCsv ? chosen : undefined;
   const reader = new RowReader(delimiter, start);
   reader.push(Buffer.from(text));
   if (head.length < layoutBytes) reader.end();
+  if (delimiter === undefined) return { encoding, markBytes, columns: [], first: start, reader };
   const header = reader.next();
   if (!header?.cells) return ofFile('INVALID_FORMAT', 'must begin with a header of column names', header?.flaw);
   const columns = header.cells.map((column) => column.trim());
   if (columns.length > importLimits.columns)
     return ofFile('TOO_LONG', `must have at most ${importLimits.columns} columns`);
-  const { fields, problems } = new ColumnMapping(object, options).ofHeader(columns, options.matchOn);
-  if (problems.length > 0) return { problems };
-  return { layout: { encoding, markBytes, delimiter, columns, fields }, first: { ...header.next, row: 1 } };
+  return { encoding, markBytes, delimiter, columns, first: { ...header.next, row: 1 }, reader };
 }

@@ -20,12 +20,13 @@ export interface ImportOptions {
 }
 
 /** Returns true for columns that an error file adds. */
-const isErrorColumn = (column: string): boolean => column.startsWith('_error');
+export const isErrorColumn = (column: string): boolean => column.startsWith('_error');
 
-const sameName = (name: string): string => foldName(name.trim());
+/** Returns the form in which names of columns and fields are compared. */
+export const sameName = (name: string): string => foldName(name.trim());
 
 /** Returns the fields that a column may be mapped to, in the form in which names are compared. */
-function fieldsByName(object: WorkspaceObject, matchOn: readonly string[]): Map<string, string> {
+export function fieldsByName(object: WorkspaceObject, matchOn: readonly string[]): Map<string, string> {
   const names = new Map<string, string>();
   const writable = [...object.fields.values()].filter((field) => !field.readOnly);
   for (const { name, label } of writable) if (!names.has(sameName(label))) names.set(sameName(label), name);

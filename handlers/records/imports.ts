@@ -19,15 +19,12 @@ import {
 } from '../../db/records/imports.ts';
 import { buildFieldProblem, type FieldProblem } from '../../domain/objects/field-values.ts';
 import { findClosest } from '../../domain/objects/suggestions.ts';
-import type { Workspace, WorkspaceObject } from '../../domain/objects/workspace.ts';
+import type { WorkspaceObject } from '../../domain/objects/workspace.ts';
 import { buildCellName, buildErrorHeader } from '../../domain/records/import-errors.ts';
 import { type FileLayout, layoutBytes, readLayout } from '../../domain/records/import-layout.ts';
-import { ColumnMapping, type ImportOptions } from '../../domain/records/import-mapping.ts';
+import type { ImportOptions } from '../../domain/records/import-mapping.ts';
 import type { RowPlace } from '../../domain/records/import-rows.ts';
-import { findMatchProblems } from '../../domain/records/match.ts';
-import { checkRecord } from '../../domain/records/values.ts';
 import { importLimits } from '../../domain/service/request-limits.ts';
-import { readTagNames } from '../../domain/settings/record-tags.ts';
 import type { components } from '../../generated/api.ts';
 import type { Caller } from '../../runtime/caller.ts';
 import {
@@ -42,6 +39,8 @@ import {
 import { FileBody, type FilePlace, type UploadedFile } from '../../runtime/files/files.ts';
 import type { Call, Handler } from '../../runtime/handler.ts';
 import { readPage } from '../../runtime/paging.ts';
+import { findOptionProblems, listImportScopes, rejectOptions } from '../../services/records/import-options.ts';
+import { alreadyStarted } from '../../services/records/import-setup.ts';
 import { requireUndoable, undoUntil } from '../../services/records/import-undo.ts';
 import { beginRevert, toApplier, toRevert } from '../../services/records/revert-calls.ts';
 
@@ -73,7 +72,7 @@ export const createImport: Handler<'createImport'> = async (call) => {
     throw validationFailed(inRequest([problem]), 422);
   }
   const { mode = 'create' } = body;
-  for (const action of scopesOf[mode]) call.authorize(`${object.object}:${action}`);
+  for (const scope of listImportScopes(object.object, mode)) call.authorize(scope);
   const options: ImportOptions = {
     format: body.format ?? 'csv',
     mode,
@@ -86,13 +85,13 @@ export const createImport: Handler<'createImport'> = async (call) => {
     delimiter: body.delimiter ?? 'auto',
     maxErrors: body.max_errors ?? null,
   };
-  const problems = optionProblems(options, object, workspace, now);
-  if (problems.length > 0) throw validationFailed(inRequest(problems), problems.every(isMissing) ? 400 : 422);
+  const problems = findOptionProblems(options, object, workspace, now);
+  if (problems.length > 0) throw rejectOptions(inRequest(problems));
   const read = file && (await readFile(call, options, object, [file]));
   if (read && 'problems' in read) throw validationFailed(inRequest(read.problems), 422);
   const { sql } = call.db;
   if (read) assertRoom(await countActiveImports(sql, caller));
-  const reach = caller.computeReach?.(scopesOf[mode].map((action) => `${object.object}:${action}`)) ?? caller.reach;
+  const reach = caller.computeReach?.(listImportScopes(object.object, mode)) ?? caller.reach;
   const row = await insertImport(
     sql,
     { ...caller, reach },
@@ -111,39 +110,6 @@ function toFormProblem(found: FieldProblem): FieldProblem {
   if (found.field === 'file') return found;
   const { field, message } = found;
   return { ...found, field: `options.${field}`, message: message.startsWith(field) ? `options.${message}` : message };
-}
-
-const scopesOf = { create: ['create'], update: ['edit'], upsert: ['create', 'edit'] } as const;
-
-const isMissing = ({ code }: FieldProblem): boolean => code === 'REQUIRED';
-
-/** Returns the problems of the options that do not depend on the file. */
-function optionProblems(
-  options: ImportOptions,
-  object: WorkspaceObject,
-  workspace: Workspace,
-  now: Date,
-): FieldProblem[] {
-  const { mode, matchOn, defaults, tags } = options;
-  const problems = findMatchProblems(object, matchOn);
-  if (mode === 'create' && matchOn.length > 0)
-    problems.push(buildFieldProblem('match_on', 'CONFLICTING_FIELDS', 'has no meaning if mode is create'));
-  if (mode !== 'create' && matchOn.length === 0)
-    problems.push(buildFieldProblem('match_on', 'REQUIRED', `is required if mode is ${mode}`));
-  problems.push(...new ColumnMapping(object, options).problems());
-  const checked = checkRecord(object, defaults, mode === 'update' ? 'update' : 'create', workspace, now);
-  problems.push(
-    ...checked.problems
-      .filter(({ field, code }) => Object.hasOwn(defaults, field) && code !== 'REQUIRED')
-      .map((each) => ({ ...each, field: `defaults.${each.field}` })),
-  );
-  if (tags.length > 0)
-    problems.push(
-      ...(object.tags
-        ? readTagNames(object, tags).problems
-        : [buildFieldProblem('tags', 'UNKNOWN_FIELD', `is not a field of ${object.object}`)]),
-    );
-  return problems;
 }
 
 export const getImport: Handler<'getImport'> = async (call) => {
@@ -204,8 +170,6 @@ async function storePart(
   db.record({ action: 'import.upload', metadata: { import_id: id, number, bytes, sha256 } });
   return part;
 }
-
-const alreadyStarted = () => conflict('import_started', 'The import was started already.');
 
 /** @throws ApiError 400 if a header names another digest; digests other than sha-256 are ignored */
 function requireDigest(header: string | undefined, sha256: string): void {

@@ -299,7 +299,7 @@ class BareFile {
  * Reads a body to its end, and requires the minimum speed of uploads.
  * @returns a function that stops reading with an error
  */
-function followBody(
+export function followBody(
   request: IncomingMessage,
   take: (chunk: Buffer) => void,
   onEnd: () => void,
@@ -340,7 +340,7 @@ function followBody(
 }
 
 /** Flushes to the disk before closing, and never overwrites an existing file. */
-const writing = { flags: 'wx', mode: 0o600, flush: true };
+export const writing = { flags: 'wx', mode: 0o600, flush: true };
 
 const unsupported = (what: string) => unreadable('unsupported_media_type', what);
 
@@ -375,7 +375,7 @@ function openParser(request: IncomingMessage, { rawTypes, uploadBytes, uploadJso
 }
 
 /** Returns the declared media type, or application/octet-stream if it is not a valid one. */
-function readType(given: string): string {
+export function readType(given: string): string {
   const type = given.toLowerCase();
   return /^[\w.+-]{1,100}\/[\w.+-]{1,100}$/.test(type) ? type : 'application/octet-stream';
 }

@@ -1,19 +1,28 @@
 // Routes outside the API: pages for people, and endpoints whose format a provider defines.
 import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
 import { isOutage } from '../../db/client/pool.ts';
+import type { FileBody } from '../files/files.ts';
 import { countSecondsUntil, type RateLimits } from '../limits/rate-limits.ts';
 import type { Log } from '../telemetry/log.ts';
 import { readBytes } from './body.ts';
 import { createClientAddressReader } from './client-address.ts';
-import type { Answer } from './responses.ts';
+import { type PageForm, type PageUpload, receivePageForm } from './page-forms.ts';
+import { type Answer, buildFileHeaders } from './responses.ts';
+
+export type { PageFile } from './page-forms.ts';
 
 /** A request for a page, or a form submitted from it. */
 export interface PageRequest {
   method: string;
   /** The matches of the named groups of the path. */
   path: Readonly<Record<string, string>>;
-  /** undefined if no form was sent. */
+  /** undefined if no form was sent, and before `receive` was called. */
   form: URLSearchParams | undefined;
+  /**
+   * Receives a form with a file. Only on routes with `upload`, so that they can reject a request
+   * without reading its file.
+   */
+  receive?: () => Promise<PageForm>;
   /** The raw bytes; undefined if there is no body. */
   body: Buffer | undefined;
   /** The request target as sent: path and query. */
@@ -44,7 +53,9 @@ export type PageResponse =
   /** For a program that reads XML. */
   | { xml: string }
   /** A complete response from a library. Not cacheable unless its headers allow it. */
-  | { status: number; headers: Readonly<Record<string, string | string[]>>; body: string | Buffer };
+  | { status: number; headers: Readonly<Record<string, string | string[]>>; body: string | Buffer }
+  /** A file to download. */
+  | { file: FileBody };
 
 export interface PageRoute {
   /** Name in logs and rate limits. */
@@ -65,6 +76,8 @@ export interface PageRoute {
    * input.
    */
   unchecked?: true;
+  /** Accepts forms with a file, which the route receives itself. */
+  upload?: PageUpload;
   /** Builds the response for 400, 429 and 503 if the client is a program or must be redirected. */
   refuse?: (status: number, path: PageRequest['path']) => PageResponse;
   show(request: PageRequest): Promise<PageResponse>;
@@ -75,6 +88,8 @@ export interface PageRouteParts {
   limits: RateLimits;
   trustedProxies: readonly string[];
   log: Log;
+  /** Has the folder of uploads in progress. */
+  files: { folder: string };
 }
 
 /**
@@ -139,8 +154,14 @@ function hasNul(fields: URLSearchParams): boolean {
   return false;
 }
 
-/** Returns a function that finds the screen for a request, or undefined if there is none. */
-export function routePageRequests({ screens, limits, trustedProxies, log }: PageRouteParts) {
+/**
+ * Returns a function that finds the screen for a request, or undefined if there is none.
+ * @param withoutTimeout receives an upload without the request timeout
+ */
+export function routePageRequests(
+  { screens, limits, trustedProxies, log, files }: PageRouteParts,
+  withoutTimeout: <T>(request: IncomingMessage, receive: () => Promise<T>) => Promise<T>,
+) {
   const getClientAddress = createClientAddressReader(trustedProxies);
   return (
     method: string,
@@ -182,18 +203,32 @@ export function routePageRequests({ screens, limits, trustedProxies, log }: Page
         : answer;
     };
     if (!verdict.allowed) return refused(429, countSecondsUntil(verdict, Date.now()));
-    const body = method === 'POST' ? await readBytes(request, invite) : undefined;
+    const { upload } = screen;
+    const forms: PageForm[] = [];
+    const receive = async (): Promise<PageForm> => {
+      const received = await withoutTimeout(request, () =>
+        receivePageForm(request, files.folder, upload as PageUpload, invite),
+      );
+      forms.push(received);
+      return hasNul(received.form) ? { ...received, form: new URLSearchParams() } : received;
+    };
+    const body = method === 'POST' && !upload ? await readBytes(request, invite) : undefined;
     const form = body && new URLSearchParams(String(body));
     try {
       const address = request.url ?? '';
       const query = new URLSearchParams(address.split('?')[1] ?? '');
       if (!screen.unchecked && (hasNul(query) || (form && hasNul(form)))) return toResponse(refuse(400, path));
-      const asked = { method, path, form, body, address, query, headers: request.headers, ip };
+      const asked = {
+        ...{ method, path, form, body, address, query, headers: request.headers, ip },
+        ...(method === 'POST' && upload ? { receive } : {}),
+      };
       return toResponse(await screen.show({ ...asked, now: new Date() }));
     } catch (error) {
       if (!isOutage(error)) throw error;
       log.warn({ screen: screen.name, err: { message: (error as Error).message } }, 'failed to render a page');
       return refused(503, 1);
+    } finally {
+      for (const { discard } of forms) await discard();
     }
   }
 }
@@ -222,6 +257,7 @@ function toResponse(answer: PageResponse): Answer {
         ...cookieHeader(answer),
       },
     };
+  if ('file' in answer) return { status: 200, body: answer.file, headers: buildFileHeaders(answer.file) };
   if ('body' in answer) return { ...answer, headers: { ...headers, ...answer.headers } };
   const { status, html } = answer;
   return {

@@ -168,7 +168,7 @@ function buildAnswering(
   route: Router,
 ): Answering {
   const { pages } = parts;
-  const screenAt = routePageRequests(parts);
+  const screenAt = routePageRequests(parts, (request, receive) => runner.withoutRequestTimeout(request, receive));
   const findProgramRoute = routeProgramRequests(parts, admission, runner, failures);
 
   // Throws synchronously only for an invalid head: a response must wait until the parser has seen

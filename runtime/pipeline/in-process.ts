@@ -3,8 +3,9 @@
 import { parseGrants } from '../../domain/access/scopes.ts';
 import type { Actor } from '../caller.ts';
 import type { CompanyRecord } from '../credentials/credential-store.ts';
+import { FileBody } from '../files/files.ts';
 import { newRequestId } from '../http/request-ids.ts';
-import { isFree } from '../http/responses.ts';
+import { discardBody, isFree } from '../http/responses.ts';
 import type { Document } from '../openapi/document.ts';
 import type { InternalCall, OperationRunner } from './operation-runner.ts';
 import { createTrace } from './trace.ts';
@@ -12,7 +13,10 @@ import { createTrace } from './trace.ts';
 /** The response as an HTTP client would read it. */
 export interface Performed {
   status: number;
+  /** undefined if the response is a file. */
   body: unknown;
+  /** The response of an operation that returns a file, for calls that accept one. */
+  file?: FileBody;
   /** True if a call over HTTP would not be charged. */
   free: boolean;
   /**
@@ -23,12 +27,13 @@ export interface Performed {
 }
 
 /**
- * Performs an operation with JSON input and output: validated, authorized, in one transaction with
+ * Performs an operation: validated, authorized, in one transaction with
  * its audit rows, events and stored response. Rate limits and quotas do not apply. Errors are
  * returned as responses.
- * @throws Error if the operation does not exist, or if it receives or returns a file
+ * @throws Error if the operation does not exist, if it needs a file and gets none, or if it returns
+ * one and the call accepts none
  */
-export type Perform = (call: InternalCall & { operationId: string }) => Promise<Performed>;
+export type Perform = (call: InternalCall & { operationId: string; acceptsFile?: boolean }) => Promise<Performed>;
 
 /** In-process callers never disconnect. */
 const lasting = { destroyed: false, once: () => undefined, off: () => undefined };
@@ -37,7 +42,7 @@ export function createPerform(document: Document, runner: OperationRunner): Perf
   const operations = new Map(document.operations.map((operation) => [operation.id, operation]));
   return async (call) => {
     const operation = operations.get(call.operationId);
-    if (!operation || (operation.upload !== undefined && !operation.takesBody))
+    if (!operation || (operation.upload !== undefined && !operation.takesBody && !call.upload))
       throw new Error(`${call.operationId} cannot be performed in-process`);
     const { caller, credential } = call.by;
     const trace = createTrace({
@@ -52,8 +57,11 @@ export function createPerform(document: Document, runner: OperationRunner): Perf
     });
     const answer = await runner.runInternal(operation, call, trace);
     const { status, body } = answer;
-    if (typeof body !== 'string') throw new Error(`${operation.id} does not respond with JSON`);
     const confirmed = credential === undefined || trace.confirmed;
+    if (body instanceof FileBody && call.acceptsFile)
+      return { status, body: undefined, file: body, free: isFree(answer), confirmed };
+    discardBody(answer);
+    if (typeof body !== 'string') throw new Error(`${operation.id} does not respond with JSON`);
     return { status, body: JSON.parse(body), free: isFree(answer), confirmed };
   };
 }

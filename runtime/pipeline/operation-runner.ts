@@ -54,6 +54,8 @@ export interface InternalCall {
    * response.
    */
   idempotencyKey?: string;
+  /** The received file, for operations that take one. Its path is free again afterwards. */
+  upload?: Upload;
 }
 
 /** The input of a request, parsed and validated. */
@@ -152,7 +154,7 @@ export class OperationRunner {
    * trace.confirmed says so.
    */
   async runInternal(operation: Operation, call: InternalCall, trace: Trace): Promise<Answer> {
-    const { by, path, query, body, idempotencyKey } = call;
+    const { by, path, query, body, idempotencyKey, upload } = call;
     try {
       if (operation.requirements.length > 0) authorize(operation, by.caller, path, this.#parts.getModuleState);
       const parameters = checkParameters(operation, path, new URLSearchParams(query).toString(), {});
@@ -163,7 +165,7 @@ export class OperationRunner {
       const read = {
         parameters,
         key,
-        upload: undefined,
+        upload,
         ...(operation.takesBody ? checkBytes(operation, bytes) : noBody),
       };
       if (read.problems.length > 0 && key === undefined && !handlerReceivesProblems(operation))
@@ -174,15 +176,9 @@ export class OperationRunner {
         subscription: undefined,
         credential: by.credential,
       };
-      const answer = await this.#perform(
-        { operation, path },
-        asked,
-        read,
-        undefined,
-        new Date(),
-        new Deadline(),
-        trace,
-      );
+      const file = upload && (await this.#parts.files.store(by.caller, upload));
+      const answer = await this.#perform({ operation, path }, asked, read, file, new Date(), new Deadline(), trace);
+      if (file && answer && isFileUnused(answer)) this.#parts.files.remove(file);
       return answer ?? this.#failures.answer(by.credential ? keyChanged() : serviceUnavailable(), trace);
     } catch (error) {
       return this.#failures.answer(error, trace);
@@ -294,14 +290,14 @@ export class OperationRunner {
       rejectProblems(read.problems);
     };
     const { folder } = this.#parts.files;
-    const upload = await this.#withoutRequestTimeout(request, () =>
+    const upload = await this.withoutRequestTimeout(request, () =>
       receiveUpload(operation, request, folder, () => invite(trace), takeJson),
     );
     return { upload, ...read };
   }
 
   /** Receives a file without the request timeout. */
-  async #withoutRequestTimeout<T>(request: IncomingMessage, receive: () => Promise<T>): Promise<T> {
+  async withoutRequestTimeout<T>(request: IncomingMessage, receive: () => Promise<T>): Promise<T> {
     this.#uploading.add(request.socket);
     try {
       return await receive();

@@ -21,6 +21,8 @@ const none = {
   request: '',
   changeSet: '',
   import: '',
+  importWithFile: '',
+  doneImport: '',
   person: '',
   lead: '',
   deal: '',

@@ -10,6 +10,7 @@ import { createRecords } from './records.ts';
 import { newWideTenant, sharedToken } from './requests.ts';
 import { newPerson } from './sessions.ts';
 import { database, type Tenant } from './tenants.ts';
+import { form } from './uploads.ts';
 import { newDelivery, newWebhook, withoutDeliveries } from './webhooks.ts';
 
 export interface Furnished {
@@ -23,6 +24,9 @@ export interface Furnished {
   request: string;
   changeSet: string;
   import: string;
+  /** An import that has its file and is not started, and one that was completed. */
+  importWithFile: string;
+  doneImport: string;
   person: string;
   /** A lead with notes, a task, a message that waits, and references. */
   lead: string;
@@ -62,7 +66,11 @@ export const listPages = (of: Omit<Furnished, 'tenant'>): Readonly<Record<string
   webhook: `/console/webhooks/${of.webhook}`,
   delivery: `/console/webhooks/${of.webhook}/deliveries/${of.delivery}`,
   imports: '/console/imports',
+  'a new import': '/console/imports/new',
   'an import': `/console/imports/${of.import}`,
+  'an import with its file': `/console/imports/${of.importWithFile}`,
+  'a completed import': `/console/imports/${of.doneImport}`,
+  'the undo of an import': `/console/imports/${of.doneImport}/undo`,
   people: '/console/people',
   'a new person': '/console/people/new',
   'a person': `/console/people/${of.person}`,
@@ -104,6 +112,7 @@ export async function furnishedTenant(): Promise<Furnished> {
   while (!(await isPrepared())) await new Promise((resolve) => setTimeout(resolve, 50));
   const changeSet = await proposeChanges(tenant.key, lead.id);
   const waiting = await expectStatus(201, 'POST', '/v1/imports', { key: tenant.key, body: { object: 'accounts' } });
+  const { importWithFile, doneImport } = await makeImports(tenant.key);
   const person = await newPerson(tenant);
   const deal = await furnishLead(tenant.key, lead.id);
   return {
@@ -116,6 +125,8 @@ export async function furnishedTenant(): Promise<Furnished> {
     request,
     changeSet,
     import: waiting.body.data.import.id,
+    importWithFile,
+    doneImport,
     person: person.id,
     lead: lead.id,
     deal,
@@ -147,6 +158,25 @@ async function furnishLead(key: string, id: string): Promise<string> {
   const bodies = [{ name: 'Rooftop system', amount_minor: 1_250_000, currency_code: 'EUR', lead_id: id }];
   const [deal] = await createRecords(key, 'deals', bodies);
   return deal.id;
+}
+
+/** Uploads a file with rows of all kinds, and imports it once, with a failed row. */
+async function makeImports(key: string): Promise<Pick<Furnished, 'importWithFile' | 'doneImport'>> {
+  const content = 'Organisation,Web,Shoe size\nAcme,https://acme.example,44\n,no address,45\n';
+  const uploaded = await expectStatus(201, 'POST', '/v1/imports', { key, body: { object: 'accounts' } });
+  const importWithFile = uploaded.body.data.import.id;
+  const part = { key, rawBody: content, headers: { 'content-type': 'text/csv' } };
+  await expectStatus(200, 'POST', `/v1/imports/${importWithFile}/parts?number=1`, part);
+  const options = { object: 'accounts', mapping: { Organisation: 'name', Web: 'website', 'Shoe size': null } };
+  const sent = form([
+    { name: 'options', fileName: null, content: JSON.stringify(options) },
+    { name: 'file', fileName: 'accounts.csv', type: 'text/csv', content },
+  ]);
+  const doneImport = (await expectStatus(201, 'POST', '/v1/imports', { key, ...sent })).body.data.import.id;
+  const isDone = async (): Promise<boolean> =>
+    (await call('GET', `/v1/imports/${doneImport}`, { key })).body.data.import.status === 'completed';
+  while (!(await isDone())) await new Promise((resolve) => setTimeout(resolve, 50));
+  return { importWithFile, doneImport };
 }
 
 /** Proposes changes of every look: of a lead, to new and deleted records, and of several records. */

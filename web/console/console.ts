@@ -21,7 +21,8 @@ import { decideRun, showRun } from './campaign-runs.ts';
 import { decideChangeSet, showChangeSet, showChangeSets } from './change-sets.ts';
 import { showForgottenPassword, showNewPassword } from './forgotten-password.ts';
 import { showHome } from './home.ts';
-import { decideImport, showImport, showImports } from './imports.ts';
+import { changeSetup, importUpload, repeatImport, showNewImport, uploadImport } from './import-setup.ts';
+import { confirmUndo, decideImport, downloadErrors, showImport, showImports } from './imports.ts';
 import { decideDraft, decideMessages, showMessage, showMessages } from './messages.ts';
 import { changePassword, showPassword } from './password.ts';
 import { changePerson, invitePerson, newPerson, showNewPersonPassword, showPeople, showPerson } from './people.ts';
@@ -54,11 +55,14 @@ interface Route {
   send?: Show;
   /** Requests that require a recent sign-in. */
   recent?: 'all' | 'send';
+  /** The file that the form uploads. */
+  upload?: PageRoute['upload'];
 }
 
 const uuid = '[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}';
 const key = `/console/api-keys/(?<id>${uuid})`;
 const webhook = `/console/webhooks/(?<id>${uuid})`;
+const importPath = `/console/imports/(?<id>${uuid})`;
 const delivery = `${webhook}/deliveries/(?<delivery>${uuid})`;
 
 const routes: readonly Route[] = [
@@ -96,8 +100,13 @@ const routes: readonly Route[] = [
   { path: delivery, show: showDelivery },
   { path: `${delivery}/replay`, send: replayDelivery },
   { path: '/console/imports', show: showImports },
-  { path: `/console/imports/(?<id>${uuid})`, show: showImport },
-  { path: `/console/imports/(?<id>${uuid})/(?<action>cancel|undo)`, send: decideImport },
+  { path: '/console/imports/new', show: showNewImport, send: uploadImport, upload: importUpload },
+  { path: importPath, show: showImport },
+  { path: `${importPath}/setup`, show: showImport, send: changeSetup },
+  { path: `${importPath}/repeat`, show: showImport, send: repeatImport },
+  { path: `${importPath}/errors\\.csv`, show: downloadErrors },
+  { path: `${importPath}/(?<action>undo)`, show: confirmUndo, send: decideImport },
+  { path: `${importPath}/(?<action>cancel)`, send: decideImport },
   { path: '/console/records', show: showRecords },
   { path: `/console/records/(?<object>[a-z][a-z0-9:_-]{0,62})/(?<id>${uuid})`, show: showRecord },
   { path: '/console/people', show: showPeople },
@@ -156,6 +165,7 @@ export function createConsoleRoutes(parts: ConsoleParts): PageRoute[] {
       name: 'console',
       path: new RegExp(`^${route.path}$`),
       limit: 'console',
+      ...(route.upload ? { upload: route.upload } : {}),
       show: (request: PageRequest) => handleWithSession(parts, request, route),
     })),
   ];
@@ -166,8 +176,8 @@ export function createConsoleRoutes(parts: ConsoleParts): PageRoute[] {
 }
 
 /** Returns true if a page of another origin sent the form, according to the browser's headers. */
-function isForeign({ form, headers }: PageRequest, base: URL): boolean {
-  if (form === undefined) return false;
+function isForeign({ form, receive, headers }: PageRequest, base: URL): boolean {
+  if (form === undefined && receive === undefined) return false;
   if (!['same-origin', 'none', undefined].includes(headers['sec-fetch-site'] as string | undefined)) return true;
   return headers.origin !== undefined && !isOwnOrigin(headers.origin, headers.host, base);
 }
@@ -198,8 +208,10 @@ async function handleWithSession(parts: ConsoleParts, request: PageRequest, rout
   const found = await parts.people.find(kept, toRequestFacts(request), request.now);
   const met = found ? { person: found, cookie: undefined } : await renewSession(parts, request, kept);
   if (!met) return toSignIn(returnAddress(request, route));
-  const testMode = (request.form ?? request.query).get('mode') === 'test';
-  const personal = { ...request, person: met.person, testMode };
+  // Files are received only from signed-in people.
+  const { form = request.form, file, refused } = (await request.receive?.()) ?? {};
+  const testMode = (form?.get('mode') ?? request.query.get('mode')) === 'test';
+  const personal = { ...request, form, file, refused, person: met.person, testMode };
   const answer = await answered(parts, personal, route);
   return met.cookie !== undefined && ('html' in answer || 'redirect' in answer)
     ? { cookie: met.cookie, ...answer }
@@ -209,7 +221,8 @@ async function handleWithSession(parts: ConsoleParts, request: PageRequest, rout
 async function answered(parts: ConsoleParts, request: PersonalRequest, route: Route): Promise<PageResponse> {
   const { form, person, testMode, address, now } = request;
   const [path = ''] = address.split('?');
-  if (form && !parts.people.isOwnForm(person, form))
+  // A rejected form may have ended before its token, and changes nothing.
+  if (form && !request.refused && !parts.people.isOwnForm(person, form))
     return problemPage(
       request,
       403,

@@ -1,4 +1,4 @@
-// Imports: their progress, the rows that failed, and how to undo what they wrote.
+// Imports: the list, the progress and result of one, its failed rows, and how to undo it.
 import type { PageResponse } from '../../runtime/http/page-routes.ts';
 import { type Html, html, isolateText } from '../../runtime/pages/html.ts';
 import {
@@ -16,16 +16,30 @@ import {
 } from '../pages/components.ts';
 import { errorSummary, form, submitOrShowAgain, type Typed } from '../pages/forms.ts';
 import { consolePage } from '../pages/layout.ts';
-import { ask, buildAddress, type ConsoleParts, type Data, type PersonalRequest, type Show } from '../pages/requests.ts';
+import {
+  ask,
+  buildAddress,
+  type ConsoleParts,
+  type Data,
+  download,
+  type PersonalRequest,
+  type Show,
+} from '../pages/requests.ts';
+import { setupPage } from './import-setup.ts';
 
 type Import = Data<'getImport'>['import'];
 
 const home = '/console/imports';
-/** The guide that shows how to send a file. */
-const guide = '/docs/guides/bulk-data';
-const statuses = { '': 'All', running: 'Running', completed: 'Completed', failed: 'Failed', undone: 'Undone' };
+const statuses = {
+  '': 'All',
+  awaiting_file: 'Not started',
+  running: 'Running',
+  completed: 'Completed',
+  failed: 'Failed',
+  undone: 'Undone',
+};
 const states: Readonly<Record<Import['status'], readonly [text: string, tone: Tone]>> = {
-  awaiting_file: ['Waiting for its file', 'quiet'],
+  awaiting_file: ['Not started', 'quiet'],
   queued: ['Queued', 'quiet'],
   running: ['Running', 'warning'],
   completed: ['Completed', 'good'],
@@ -63,7 +77,10 @@ export const showImports: Show = async (parts, request) => {
     formatNumber(each.counts.failed),
     formatTime(each.created_at),
   ]);
-  const body = html`<p>Files are sent over the API or with an SDK: see <a href="${guide}">Bulk data and undo</a>.</p>
+  const start = mayImport(request)
+    ? html`<p><a class="button" href="${buildAddress(`${home}/new`, testMode)}">Import a file</a></p>`
+    : null;
+  const body = html`${start}
 ${tabs(request, { path: home, parameter: 'status', shown: statuses, current: status })}
 ${
   rows.length === 0
@@ -87,35 +104,40 @@ async function importPage(
 ): Promise<PageResponse> {
   const path = { id: request.path.id ?? '' };
   const { import: found } = await ask(parts, request, 'getImport', { path });
+  if (found.status === 'awaiting_file' && found.file.bytes > 0 && mayImport(request))
+    return setupPage(parts, request, found, status, typed);
   const { errors } =
     found.counts.failed === 0
       ? { errors: [] }
       : await ask(parts, request, 'listImportErrors', { path, query: { limit: `${shownErrors}` } });
   const body = html`${doneMessage(request, doneMessages)}${errorSummary(typed)}
 ${found.error === null ? null : html`<div role="alert"><p>${found.error.message}</p></div>`}
-${renderFacts(found)}
-${renderErrors(found, errors)}
+${renderFacts(found, request)}
+${nextStep(found, request)}
+${renderErrors(found, errors, request)}
 ${decisions(found, request)}
 <p><a href="${buildAddress(home, request.testMode)}">Back to imports</a></p>`;
-  return consolePage(request, status, html`Import of ${nameFile(found)}`, body);
+  const title = html`${found.dry_run ? 'Dry run' : 'Import'} of ${nameFile(found)}`;
+  return consolePage(request, status, title, body);
 }
 
-function renderFacts(found: Import): Html {
+function renderFacts(found: Import, { testMode }: PersonalRequest): Html {
   const { counts, percent } = found;
+  const isTrial = found.dry_run;
   const progress =
     temporary.has(found.status) && percent !== null
-      ? html`<progress class="progress" max="100" value="${percent}" aria-label="Progress">${percent} %</progress>${percent} %`
+      ? html`<progress class="progress" max="100" value="${percent}" aria-label="Progress">${percent} %</progress>${percent} %. This page follows it. Without JavaScript, <a href="${buildAddress(`${home}/${found.id}`, testMode)}">load it again</a>.`
       : null;
   return factList({
     Status: renderStatus(found),
     Progress: progress,
     Object: found.object,
     Mode: found.match_on.length === 0 ? found.mode : `${found.mode}, by ${found.match_on.join(', ')}`,
-    'Dry run': found.dry_run ? 'yes: nothing is written' : null,
-    Created: formatNumber(counts.created),
-    Updated: formatNumber(counts.updated),
-    Unchanged: formatNumber(counts.unchanged),
-    Failed: formatNumber(counts.failed),
+    'Dry run': isTrial ? 'yes: nothing is written' : null,
+    [isTrial ? 'Would create' : 'Created']: formatNumber(counts.created),
+    [isTrial ? 'Would update' : 'Updated']: formatNumber(counts.updated),
+    [isTrial ? 'Would stay unchanged' : 'Unchanged']: formatNumber(counts.unchanged),
+    [isTrial ? 'Would fail' : 'Failed']: formatNumber(counts.failed),
     'Not processed': counts.unprocessed === 0 ? null : formatNumber(counts.unprocessed),
     'Created by': isolateText(found.created_by.name ?? found.created_by.id),
     Started: formatTime(found.started_at),
@@ -124,7 +146,28 @@ function renderFacts(found: Import): Html {
   });
 }
 
-function renderErrors({ counts, id }: Import, errors: Data<'listImportErrors'>['errors']): Html | null {
+/** The forms that continue after a dry run: the import itself, or other choices. */
+function nextStep({ id, dry_run: isDryRun, status, counts, file }: Import, request: PersonalRequest): Html | null {
+  if (!isDryRun || !mayImport(request) || !['completed', 'failed', 'cancelled'].includes(status)) return null;
+  // The file has moved to the import that followed, or has expired.
+  if (file.bytes === 0)
+    return html`<p class="note">The file of this dry run was used by an import, or has expired.</p>`;
+  const written = counts.created + counts.updated;
+  const start =
+    status === 'completed' && written > 0
+      ? html`<button name="action" value="start">Start the import</button>
+`
+      : null;
+  return html`<h2>Next step</h2>
+<p>${counts.failed === 0 ? 'All rows can be imported.' : 'Rows that failed here also fail in the import. You get them as a file.'}</p>
+${form(request, `${home}/${id}/repeat`, html`${start}<button name="action" value="change" class="quiet">Change the fields</button>`)}`;
+}
+
+function renderErrors(
+  { counts, id, status }: Import,
+  errors: Data<'listImportErrors'>['errors'],
+  { testMode }: PersonalRequest,
+): Html | null {
   if (errors.length === 0) return null;
   const rows = errors.map(({ line, message, values }) => [
     line,
@@ -136,26 +179,60 @@ function renderErrors({ counts, id }: Import, errors: Data<'listImportErrors'>['
       ? html`<p class="note">The first ${errors.length} of ${formatNumber(counts.failed)}.</p>`
       : null;
   return html`<h2>Failed rows</h2>
-<p>Get them as a file with <code>GET /v1/imports/${id}/errors.csv</code>, correct it, and import it again.</p>
+${
+  temporary.has(status)
+    ? null
+    : html`<p><a href="${buildAddress(`${home}/${id}/errors.csv`, testMode)}" download>Download the failed rows as CSV</a>, correct them, and import the file again.</p>`
+}
 ${table('Failed rows', ['Line', 'Problem', 'Values'], rows)}${more}`;
 }
 
 /** The forms that stop the import or take back what it wrote, for people who may import. */
-function decisions({ id, status, undo_until: until, counts }: Import, request: PersonalRequest): Html | null {
-  if (!request.person.caller.grants.allows('imports:create')) return null;
+function decisions(found: Import, request: PersonalRequest): Html | null {
+  const { id, status } = found;
+  if (!mayImport(request)) return null;
+  if (status === 'awaiting_file')
+    return html`<h2>Discard</h2>
+<p>This import waits for its file, which is sent over the API. Nothing was written.</p>
+${form(request, `${home}/${id}/cancel`, html`<button class="danger">Discard the import</button>`)}`;
   if (status === 'queued' || status === 'running')
     return html`<h2>Cancel</h2>
 <p>Rows that are already written stay. They can be undone afterwards.</p>
 ${form(request, `${home}/${id}/cancel`, html`<button class="danger">Cancel the import</button>`)}`;
-  if (until === null || Date.parse(until) <= request.now.getTime()) return null;
+  if (!isUndoable(found, request)) return null;
+  return html`<h2>Undo</h2>
+<p>${describeUndo(found)}</p>
+<p><a href="${buildAddress(`${home}/${id}/undo`, request.testMode)}">Undo the import</a></p>`;
+}
+
+const isUndoable = ({ undo_until: until }: Import, { now }: PersonalRequest): boolean =>
+  until !== null && Date.parse(until) > now.getTime();
+
+function describeUndo({ counts }: Import): string {
   const effects = [
     counts.created === 0 ? '' : `${countRecords(counts.created, 'created')} to the trash`,
     counts.updated === 0 ? '' : `${countRecords(counts.updated, 'updated')} back to the former values`,
   ].filter((effect) => effect !== '');
-  return html`<h2>Undo</h2>
-<p>Puts ${effects.join(', and ')}. Fields that were changed since keep their new values.</p>
-${form(request, `${home}/${id}/undo`, html`<button class="danger">Undo the import</button>`)}`;
+  return `Puts ${effects.join(', and ')}. Fields that were changed since keep their new values.`;
 }
+
+const mayImport = ({ person }: PersonalRequest): boolean => person.caller.grants.allows('imports:create');
+
+/** Asks before an import is undone. */
+export const confirmUndo: Show = async (parts, request) => {
+  const path = { id: request.path.id ?? '' };
+  const { import: found } = await ask(parts, request, 'getImport', { path });
+  const here = buildAddress(`${home}/${path.id}`, request.testMode);
+  if (!isUndoable(found, request) || !mayImport(request)) return { redirect: here };
+  const body = html`<p>${describeUndo(found)}</p>
+<p>Deleted records can be restored from the trash for 30 days.</p>
+${form(request, `${home}/${path.id}/undo`, html`<button class="danger">Undo the import</button>`)}
+<p><a href="${here}">Keep the import</a></p>`;
+  return consolePage(request, 200, html`Undo the import of ${nameFile(found)}?`, body);
+};
+
+export const downloadErrors: Show = (parts, request) =>
+  download(parts, request, 'getImportErrorFile', { path: { id: request.path.id ?? '' } });
 
 const countRecords = (count: number, what: string): string =>
   `${formatNumber(count)} ${what} ${count === 1 ? 'record' : 'records'}`;

@@ -172,5 +172,12 @@ const round = (value: number): number => Math.round(value * 100) / 100;
 /** Formats a whole number with separators: 12,345. */
 export const formatNumber = (value: number): string => value.toLocaleString('en-US');
 
+/** Formats a size in bytes: 1.2 MB. */
+export function formatBytes(bytes: number): string {
+  if (bytes < 1024) return bytes === 1 ? '1 byte' : `${bytes} bytes`;
+  const [size, unit] = bytes < 1_048_576 ? [bytes / 1024, 'KB'] : [bytes / 1_048_576, 'MB'];
+  return `${size.toLocaleString('en-US', { maximumFractionDigits: 1 })} ${unit}`;
+}
+
 /** Marks a temporary state. With JavaScript, the page reloads until it has changed. */
 export const changing = (state: string): Html => html`<span class="changing">${state}</span>`;

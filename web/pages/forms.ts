@@ -17,7 +17,9 @@ interface FieldOptions {
   /** The initial value. */
   value?: string | undefined;
   hint?: string;
-  type?: 'text' | 'number' | 'date' | 'email' | 'password' | 'url';
+  type?: 'text' | 'number' | 'date' | 'email' | 'password' | 'url' | 'file';
+  /** Of files: the extensions that are offered. */
+  accept?: string;
   /** Options by value. */
   choices?: Readonly<Record<string, string>>;
   /** True for a field with several lines. */
@@ -35,16 +37,18 @@ interface FieldOptions {
 /**
  * Builds a form with the hidden fields that every form carries, followed by its own fields and
  * buttons.
+ * @param look upload: a form with a file, on a route with `upload`
  * @param id needed if controls outside of the form belong to it
  */
 export function form(
   { person, testMode }: Pick<PersonalRequest, 'person' | 'testMode'>,
   action: string,
   body: Html,
-  look: 'tall' | 'inline' | 'line' = 'tall',
+  look: 'tall' | 'wide' | 'inline' | 'line' | 'upload' = 'tall',
   id?: string,
 ): Html {
-  return html`<form method="post" action="${action}" class="${look}"${attributes({ id })}>
+  const sendsFile = look === 'upload' ? html` enctype="multipart/form-data"` : null;
+  return html`<form method="post" action="${action}" class="${look}"${sendsFile}${attributes({ id })}>
 <input type="hidden" name="token" value="${person.formToken}">
 <input type="hidden" name="mode" value="${testMode ? 'test' : 'live'}">
 ${body}
@@ -72,7 +76,7 @@ export function field(name: string, label: string, { form: typed, refused }: Typ
       )}</select>`
     : long
       ? html`<textarea ${shared} spellcheck="false">${value}</textarea>`
-      : html`<input ${shared}${attributes({ type, value, min: options.min, max: options.max })}>`;
+      : html`<input ${shared}${attributes({ type, value: type === 'file' ? undefined : value, accept: options.accept, min: options.min, max: options.max })}>`;
   return html`<div>
 <label for="${id}">${label}</label>
 ${hint === undefined ? null : html`<p class="note" id="${id}-hint">${hint}</p>`}

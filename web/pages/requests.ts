@@ -1,15 +1,16 @@
 // Requests of the console: who makes them, in which mode, and how they call operations.
 import type { Audience } from '../../domain/access/oauth-groups.ts';
+import type { Workspace } from '../../domain/objects/workspace.ts';
 import type { RequestFacts } from '../../runtime/credentials/authentication.ts';
 import type { Acting, People, Person } from '../../runtime/credentials/people.ts';
 import type { Secrets } from '../../runtime/credentials/secrets.ts';
 import type { SignedTokens } from '../../runtime/credentials/signed-tokens.ts';
 import { ApiError } from '../../runtime/errors.ts';
 import type { OperationId, Result } from '../../runtime/handler.ts';
-import type { PageRequest, PageResponse } from '../../runtime/http/page-routes.ts';
+import type { PageFile, PageRequest, PageResponse } from '../../runtime/http/page-routes.ts';
 import { newRequestId } from '../../runtime/http/request-ids.ts';
 import { html, page } from '../../runtime/pages/html.ts';
-import type { Perform } from '../../runtime/pipeline/in-process.ts';
+import type { Perform, Performed } from '../../runtime/pipeline/in-process.ts';
 
 /** The pending consent requests of apps, and how to answer them. */
 export interface Consents {
@@ -59,12 +60,21 @@ export interface ConsoleParts {
   takeResetMail: (email: string, now: Date) => Promise<boolean>;
   secrets: Pick<Secrets, 'encrypt' | 'decrypt'>;
   tokens: SignedTokens;
+  /** Returns the configuration of a person's workspace. */
+  loadWorkspace: (person: Pick<Person, 'caller' | 'configVersion'>) => Promise<Workspace>;
+  files: {
+    /** Returns the first bytes of stored files that are parts of one. */
+    readHead(parts: readonly { companyId: string; testMode: boolean; id: string }[], most: number): Promise<Buffer>;
+  };
 }
 
 /** A request of a signed-in person. */
 export interface PersonalRequest extends PageRequest {
   person: Person;
   testMode: boolean;
+  /** The file of the form, and why it was rejected. Only on routes with `upload`. */
+  file?: PageFile | undefined;
+  refused?: ApiError | undefined;
 }
 
 /** Renders a page or performs the action of a form. */
@@ -121,6 +131,7 @@ interface Asked {
   query?: Record<string, string>;
   body?: unknown;
   idempotencyKey?: string;
+  upload?: PageFile;
 }
 
 /** The `data` of an operation's response. */
@@ -132,22 +143,48 @@ export type Data<Id extends OperationId> = Extract<Result<Id>, { data: unknown }
  * @throws ApiError if the operation fails
  */
 export async function ask<Id extends OperationId>(
+  parts: Pick<ConsoleParts, 'perform'>,
+  request: Pick<PersonalRequest, 'person' | 'testMode'>,
+  operationId: Id,
+  asked: Asked = {},
+): Promise<Data<Id>> {
+  const { body } = await performAsPerson(parts, request, operationId, asked, false);
+  return (body as { data: Data<Id> }).data;
+}
+
+/**
+ * Performs an operation that returns a file, as the person.
+ * @throws ApiError if the operation fails
+ */
+export async function download(
+  parts: Pick<ConsoleParts, 'perform'>,
+  request: Pick<PersonalRequest, 'person' | 'testMode'>,
+  operationId: OperationId,
+  asked: Asked,
+): Promise<PageResponse> {
+  const { file } = await performAsPerson(parts, request, operationId, asked, true);
+  if (!file) throw new Error(`${operationId} returns no file`);
+  return { file };
+}
+
+async function performAsPerson(
   { perform }: Pick<ConsoleParts, 'perform'>,
   { person, testMode }: Pick<PersonalRequest, 'person' | 'testMode'>,
-  operationId: Id,
-  { path = {}, query = {}, ...asked }: Asked = {},
-): Promise<Data<Id>> {
+  operationId: OperationId,
+  { path = {}, query = {}, ...asked }: Asked,
+  acceptsFile: boolean,
+): Promise<Performed> {
   const { configVersion } = person;
   const given = Object.fromEntries(Object.entries(query).filter(([, value]) => value !== ''));
   const by = { configVersion, caller: { ...person.caller, testMode } };
-  const { status, body } = await perform({ operationId, by, path, query: given, ...asked });
-  const answer = body as {
-    data: Data<Id>;
-    error: { code: ApiError['code']; message: string; details?: Record<string, unknown> };
-  };
-  if (status < 400) return answer.data;
-  const { code, message, details } = answer.error;
-  throw new ApiError(code, message, details, { status });
+  const performed = await perform({ operationId, by, path, query: given, ...asked, acceptsFile });
+  if (performed.status < 400) return performed;
+  const { code, message, details } = (
+    performed.body as {
+      error: { code: ApiError['code']; message: string; details?: Record<string, unknown> };
+    }
+  ).error;
+  throw new ApiError(code, message, details, { status: performed.status });
 }
 
 /** Runs statements as the person, with the same checks as operations. */

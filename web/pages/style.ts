@@ -39,7 +39,9 @@ form.filter { display: grid; grid-template-columns: repeat(auto-fill, minmax(12r
 form.filter button { justify-self: start; align-self: end }
 form.line { display: inline-block }
 form.line button { margin: 0 var(--space-2) var(--space-2) 0; padding: var(--space-1) var(--space-3); min-height: 2rem }
-main > form:not(.inline):not(.line), main > section > form:not(.inline):not(.line) { max-width: 36rem }
+main > form:not(.inline, .line, .wide), main > section > form:not(.inline, .line, .wide) { max-width: 36rem }
+form.wide > div, form.wide > p { max-width: 44rem }
+form.wide td label { margin: 0; font-weight: 400 }
 .choices { display: grid; grid-template-columns: minmax(8rem, max-content) 1fr; gap: var(--space-1) var(--space-4); align-items: center }
 .choices > fieldset { display: contents }
 .choices .ticks { display: flex; flex-wrap: wrap; gap: 0 var(--space-4) }
@@ -90,6 +92,11 @@ article.change { max-width: none }
 .change ul { margin: 0; padding-left: 1.25rem }
 .change ul ul { list-style: none; padding: 0 }
 .change table { table-layout: fixed; margin-bottom: var(--space-2) }
+p > .button { margin-top: 0 }
+.scroll { overflow-x: auto }
+.scroll td:not(:first-child) { min-width: 6rem }
+.scroll .problem { display: block; min-width: 14rem; margin: 0 }
+.sample { color: var(--quiet); font-size: var(--text-small) }
 .text { white-space: pre-wrap }
 .none { color: var(--quiet); font-style: italic }
 @media (min-width: 45.01rem) { td time, td summary, td .id, td > code { white-space: nowrap } }
