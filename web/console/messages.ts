@@ -13,6 +13,7 @@ import {
   rejectDraft,
   rejectRun,
 } from '../../services/messaging/draft-approvals.ts';
+import { formatTime } from '../pages/components.ts';
 import { consolePage } from '../pages/layout.ts';
 import { buildAddress, type ConsoleParts, type PersonalRequest } from '../pages/requests.ts';
 
@@ -123,7 +124,7 @@ function draftForm({ draft, isOptedOut }: DraftToApprove, request: PersonalReque
 <dt>${draft.channel} to</dt><dd>${isolateText(draft.recipient)}</dd>
 <dt>From</dt><dd>${draft.sender === null ? 'the default' : isolateText(draft.sender)}</dd>
 ${draft.subject === null ? null : html`<dt>Subject</dt><dd>${isolateText(draft.subject)}</dd>`}
-<dt>Prepared by</dt><dd>${isolateText(by)}, ${draft.createdAt.toISOString().slice(0, 16).replace('T', ' ')} UTC</dd>
+<dt>Prepared by</dt><dd>${isolateText(by)}, ${formatTime(draft.createdAt)}</dd>
 ${draft.note === null ? null : html`<dt>Note</dt><dd>${isolateText(draft.note)}</dd>`}
 </dl>
 <pre>${draft.body}</pre>

@@ -1,6 +1,7 @@
 // Components of console pages: tables, lists, badges, tabs, charts, empty states and times.
 import { type Html, html } from '../../runtime/pages/html.ts';
 import { buildAddress, type PersonalRequest } from './requests.ts';
+import { formatInZone } from './time-zone.ts';
 
 type Cell = Html | string | number | null;
 
@@ -23,16 +24,15 @@ export const factList = (given: Readonly<Record<string, Cell>>): Html =>
     value === null ? [] : [html`<dt>${name}</dt><dd>${value}</dd>`],
   )}</dl>`;
 
-/** Formats a time to the minute. @param none the text for no time */
+/** Formats a time to the minute, in the workspace's time zone. @param none the text for no time */
 export function formatTime(time: string | Date | null, none: string | null = null): Html | string | null {
   if (time === null) return none;
   const iso = typeof time === 'string' ? time : time.toISOString();
-  return html`<time datetime="${iso}">${iso.slice(0, 16).replace('T', ' ')} UTC</time>`;
+  return html`<time datetime="${iso}">${formatInZone(iso, 'minute')}</time>`;
 }
 
-/** Formats a time to the second. */
-export const formatSecond = (iso: string): Html =>
-  html`<time datetime="${iso}">${iso.slice(0, 19).replace('T', ' ')} UTC</time>`;
+/** Formats a time to the second, in the workspace's time zone. */
+export const formatSecond = (iso: string): Html => html`<time datetime="${iso}">${formatInZone(iso, 'second')}</time>`;
 
 /** Formats a day as “Sunday, 29 November 2026”. @param day YYYY-MM-DD */
 export const formatDay = (day: string): string =>
