@@ -124,6 +124,8 @@ export interface PersonRow extends SubscriptionRow, UserRow {
   disabledModules: string[];
   fullName: string;
   mustChangePassword: boolean;
+  /** IANA name of the workspace's time zone. */
+  timezone: string;
 }
 
 export interface SessionRow extends PersonRow {
@@ -132,7 +134,7 @@ export interface SessionRow extends PersonRow {
 
 /** Returns the columns of a user `u` of a company `c` with its subscription `s`. */
 const selectPerson = (sql: Sql, companyId: string) => sql`
-  c.id as company_id, c.name as company_name, c.config_version, c.disabled_modules,
+  c.id as company_id, c.name as company_name, c.timezone, c.config_version, c.disabled_modules,
   ${selectSubscriptionColumns(sql)}, ${selectClockAhead(sql)}, u.id as user_id, u.full_name, u.branch_id, u.team_id,
   ${selectProfile(sql, companyId, sql`u.profile_id`)} as profile,
   coalesce((

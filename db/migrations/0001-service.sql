@@ -124,7 +124,7 @@ create policy tenant on companies to crm_app using (id = current_company()) with
 create policy platform on companies to crm_platform using (true) with check (true);
 create policy purge on companies to crm_purge using (id = current_company()) with check (id = current_company());
 grant select, insert, update, delete on companies to crm_app;
-grant select (id, name, status, config_version, disabled_modules) on companies to crm_platform;
+grant select (id, name, status, timezone, config_version, disabled_modules) on companies to crm_platform;
 grant select, update, delete on companies to crm_purge;
 create trigger begin_credential_version after insert on companies for each row
   execute function begin_credential_version();

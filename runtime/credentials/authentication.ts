@@ -313,7 +313,10 @@ async function findSession(
 }
 
 /** A user who is signed in to the console. */
-export type PersonAtScreen = Pick<Authenticated, 'caller' | 'configVersion'>;
+export interface PersonAtScreen extends Pick<Authenticated, 'caller' | 'configVersion'> {
+  /** IANA name of the workspace's time zone, in which pages show times. */
+  timezone: string;
+}
 
 /**
  * Authenticates a console session, with all permissions of the user's roles. Over HTTP, the same
@@ -328,7 +331,7 @@ export async function authenticatePerson(
 ): Promise<PersonAtScreen> {
   const { record, expiresAt } = await findSession(token, parts, now);
   const caller = personCaller(record, sessionCaller(record, expiresAt, facts));
-  return { caller, configVersion: record.configVersion };
+  return { caller, configVersion: record.configVersion, timezone: record.timezone };
 }
 
 /** Returns the caller with all permissions of the user's roles. */

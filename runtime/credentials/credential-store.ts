@@ -45,6 +45,8 @@ export interface SessionRecord extends CompanyRecord, WithTestClock {
   sessionId: string;
   userId: string;
   fullName: string;
+  /** IANA name of the workspace's time zone. */
+  timezone: string;
   /** True while the user has a generated password. */
   mustChangePassword: boolean;
   roles: string[];

@@ -23,6 +23,7 @@ import {
   toLiveMode,
 } from '../pages/requests.ts';
 import { formKey, type Made, makeOnce, showOnce } from '../pages/shown-once.ts';
+import { nameZone, startDay } from '../pages/time-zone.ts';
 import { presetLinks, readScopes, scopeFields } from './scope-choice.ts';
 
 type ApiKey = Data<'getApiKey'>['api_key'];
@@ -66,7 +67,7 @@ ${field('name', 'Name', typed, { required: true, maxlength: 100, hint: 'Shown in
 ${field('environment', 'Environment', typed, { choices: environments, value: request.testMode ? 'test' : 'live' })}
 ${scopeFields(request, typed)}
 ${field('ip_allowlist', 'IP allowlist', typed, { long: true, hint: 'One IP address or network per line, such as 203.0.113.0/24. Leave empty to allow any address.' })}
-${field('expires_at', 'Expires on', typed, { type: 'date', hint: 'At the start of this day in UTC. Leave empty for no expiry.' })}
+${field('expires_at', 'Expires on', typed, { type: 'date', hint: `At the start of this day in ${nameZone()}. Leave empty for no expiry.` })}
 ${field('rate_limit_per_minute', 'Requests per minute and endpoint', typed, { type: 'number', value: '60', min: 1, max: 6000 })}
 ${field('rate_limit_per_hour', 'Requests per hour', typed, { type: 'number', value: '1000', min: 1, max: 200_000 })}
 ${field('description', 'Description', typed, { maxlength: 1000 })}
@@ -88,7 +89,7 @@ export const mintKey: Show = (parts, request) => {
     environment: given.get('environment') ?? '',
     scopes: readScopes(given),
     ip_allowlist: splitLines(given.get('ip_allowlist')),
-    expires_at: expires === '' ? null : `${expires}T00:00:00Z`,
+    expires_at: expires === '' ? null : (startDay(expires) ?? expires),
     rate_limit_per_minute: parseNumber(given.get('rate_limit_per_minute')),
     rate_limit_per_hour: parseNumber(given.get('rate_limit_per_hour')),
     description: given.get('description') || null,

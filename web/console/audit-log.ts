@@ -13,6 +13,7 @@ import {
 } from '../pages/forms.ts';
 import { consolePage } from '../pages/layout.ts';
 import { ask, buildAddress, type ConsoleParts, type Data, type PersonalRequest, type Show } from '../pages/requests.ts';
+import { nameZone, toDay, toPeriod } from '../pages/time-zone.ts';
 
 type AuditLog = Data<'listAuditLogs'>['audit_logs'][number];
 
@@ -38,7 +39,7 @@ async function auditPage(parts: ConsoleParts, request: PersonalRequest) {
   const wanted = readFilters(query, filters);
   const cursor = query.get('cursor') ?? '';
   const { audit_logs: logs, next_cursor: next } = await ask(parts, request, 'listAuditLogs', {
-    query: { ...wanted, cursor, limit: '50' },
+    query: { ...wanted, ...toPeriod(wanted), cursor, limit: '50' },
   });
   const nothing = next === null ? 'No matching entries.' : 'No matching entries so far. There are older entries.';
   const body = html`${filterForm(request, buildFilters({ form: query }))}
@@ -49,7 +50,7 @@ ${nextPageLink(buildAddress(home, testMode, { ...wanted, cursor: next ?? '' }), 
 
 /** Builds a table of each day. */
 function listByDay(logs: readonly AuditLog[], testMode: boolean): Html[] {
-  const days = Map.groupBy(logs, ({ occurred_at: at }) => at.slice(0, 10));
+  const days = Map.groupBy(logs, ({ occurred_at: at }) => toDay(at));
   return [...days].map(([day, entries]) => {
     const rows = entries.map((log) => [
       formatTime(log.occurred_at),
@@ -79,6 +80,6 @@ ${field('record_id', 'Record id', typed, { hint: 'The id of a record, user or AP
 ${field('actor_id', 'Actor id', typed, { hint: 'The id of a user, API key or app.' })}
 ${field('action', 'Action', typed, { hint: 'For example lead.create.' })}
 ${field('object', 'Object', typed, { hint: 'For example leads.' })}
-${field('from', 'From', typed, { type: 'date', hint: 'First day, in UTC.' })}
-${field('to', 'To', typed, { type: 'date', hint: 'Last day, in UTC.' })}`,
+${field('from', 'From', typed, { type: 'date', hint: `First day, in ${nameZone()}.` })}
+${field('to', 'To', typed, { type: 'date', hint: `Last day, in ${nameZone()}.` })}`,
 });

@@ -12,7 +12,7 @@ import {
   table,
   tabs,
 } from '../pages/components.ts';
-import { field, form, submitOrShowAgain, type Typed } from '../pages/forms.ts';
+import { errorSummary, field, form, submitOrShowAgain, type Typed } from '../pages/forms.ts';
 import { canSeeWholeWorkspace, consolePage } from '../pages/layout.ts';
 import { ask, buildAddress, type ConsoleParts, type Data, type PersonalRequest, type Show } from '../pages/requests.ts';
 import { type ChangeSet, loadNames } from './change-set-names.ts';
@@ -118,7 +118,7 @@ async function changeSetPage(
   const count = set.operations.length;
   const done = findDone(set);
   const body = html`${done === '' ? null : doneMessage(request, { [done]: doneMessages[done] })}
-${refused ? html`<div role="alert"><p>${explainRefusal(refused)}</p></div>` : null}
+${refused?.details?.fields ? errorSummary(typed) : refused ? html`<div role="alert"><p>${explainRefusal(refused)}</p></div>` : null}
 ${set.status === 'failed' ? explainFailure(set) : null}
 ${renderFacts(set, request)}
 <h2>${count === 1 ? '1 change' : `${count} changes`}</h2>

@@ -3,6 +3,7 @@ import { ApiError } from '../../runtime/errors.ts';
 import type { PageRequest, PageResponse, PageRoute } from '../../runtime/http/page-routes.ts';
 import { type Html, html, isolateText } from '../../runtime/pages/html.ts';
 import { showConsent } from '../consent/consent.ts';
+import { describeError } from '../pages/forms.ts';
 import { consolePage, listPlaces } from '../pages/layout.ts';
 import {
   buildAddress,
@@ -14,6 +15,7 @@ import {
   toRequestFacts,
   toSignIn,
 } from '../pages/requests.ts';
+import { inTimeZone } from '../pages/time-zone.ts';
 import { mintKey, newKey, revokeKey, rotateKey, saveWriteMode, showKey, showKeys, showNewKey } from './api-keys.ts';
 import { revokeApp, showApps } from './apps.ts';
 import { showAuditLog } from './audit-log.ts';
@@ -212,7 +214,7 @@ async function handleWithSession(parts: ConsoleParts, request: PageRequest, rout
   const { form = request.form, file, refused } = (await request.receive?.()) ?? {};
   const testMode = (form?.get('mode') ?? request.query.get('mode')) === 'test';
   const personal = { ...request, form, file, refused, person: met.person, testMode };
-  const answer = await answered(parts, personal, route);
+  const answer = await inTimeZone(met.person.timezone, () => answered(parts, personal, route));
   return met.cookie !== undefined && ('html' in answer || 'redirect' in answer)
     ? { cookie: met.cookie, ...answer }
     : answer;
@@ -258,12 +260,14 @@ function returnAddress(
   return buildAddress(show ? path : path.slice(0, path.lastIndexOf('/')), testMode);
 }
 
-function errorPage(request: PersonalRequest, { status, message, details }: ApiError): PageResponse {
+function errorPage(request: PersonalRequest, error: ApiError): PageResponse {
   const { caller } = request.person;
+  const { status, details } = error;
   if (status === 404)
     return problemPage(request, 404, 'Not found', 'This page does not exist, or its content was deleted.');
   const needed = (details?.required_scopes as string[] | undefined) ?? [];
-  if (status !== 403 || needed.length === 0) return problemPage(request, status, 'Request failed', message);
+  if (status !== 403 || needed.length === 0)
+    return problemPage(request, status, 'Request failed', describeError(error));
   const what = needed.join(' or ');
   const text = html`This requires the permission ${what}, which your roles do not have. Ask an administrator of ${isolateText(caller.companyName)}.`;
   return problemPage(request, 403, 'Access denied', text);

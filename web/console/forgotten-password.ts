@@ -13,6 +13,7 @@ import { sha256 } from '../../runtime/credentials/secrets.ts';
 import { validationFailed } from '../../runtime/errors.ts';
 import type { PageAnswer, PageRequest, PageResponse } from '../../runtime/http/page-routes.ts';
 import { html, page } from '../../runtime/pages/html.ts';
+import { fillLabels } from '../pages/field-labels.ts';
 import { errorSummary, field, type Typed } from '../pages/forms.ts';
 import { type ConsoleParts, toRequestFacts } from '../pages/requests.ts';
 import { findPasswordProblem, passwordFields } from './password.ts';
@@ -144,5 +145,5 @@ function choosingForm(status: number, link: string, typed: Typed = {}): PageAnsw
 ${passwordFields(typed)}
 <button>Change password</button>
 </form>`;
-  return { status, html: page('Choose a new password', body) };
+  return { status, html: page('Choose a new password', fillLabels(body)) };
 }

@@ -154,7 +154,7 @@ const topUpForm = (request: PersonalRequest, typed: Typed): Html =>
     request,
     `${home}/checkout`,
     html`<input type="hidden" name="kind" value="wallet_topup">
-${field('amount', 'Amount to add to the wallet', typed, { type: 'number', value: '50', min: 5, max: 10_000, required: true, hint: 'In USD. SMS and calls are paid from the wallet.' })}
+${field('amount', 'Amount to add to the wallet', typed, { errorName: 'amount_minor', type: 'number', value: '50', min: 5, max: 10_000, required: true, hint: 'In USD. SMS and calls are paid from the wallet.' })}
 <div><button>Pay</button></div>`,
     'inline',
   );

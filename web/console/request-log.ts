@@ -21,6 +21,7 @@ import {
 } from '../pages/forms.ts';
 import { consolePage } from '../pages/layout.ts';
 import { ask, buildAddress, type ConsoleParts, type Data, type PersonalRequest, type Show } from '../pages/requests.ts';
+import { nameZone, toPeriod } from '../pages/time-zone.ts';
 
 type LoggedRequest = Data<'getRequest'>['request'];
 type RequestSummary = Data<'listRequests'>['requests'][number];
@@ -50,7 +51,7 @@ async function listPage(parts: ConsoleParts, request: PersonalRequest) {
   const status = query.get('status')?.trim() ?? '';
   const cursor = query.get('cursor') ?? '';
   const { requests, next_cursor: next } = await ask(parts, request, 'listRequests', {
-    query: { ...wanted, status, cursor, limit: '50' },
+    query: { ...wanted, ...toPeriod(wanted), status, cursor, limit: '50' },
   });
   const rows = requests.map((each) => [
     formatSecond(each.at),
@@ -87,8 +88,8 @@ const buildFilters = (query: URLSearchParams, typed: Typed): Filters => ({
 ${field('error_code', 'Error code', typed, { hint: 'For example VALIDATION_ERROR.' })}
 ${field('path', 'Path begins with', typed, { hint: 'For example /v1/leads.' })}
 ${field('actor_id', 'Actor id', typed, { hint: 'The id of an API key, user or app.' })}
-${field('from', 'From', typed, { type: 'date', hint: 'First day, in UTC.' })}
-${field('to', 'To', typed, { type: 'date', hint: 'Last day, in UTC.' })}`,
+${field('from', 'From', typed, { type: 'date', hint: `First day, in ${nameZone()}.` })}
+${field('to', 'To', typed, { type: 'date', hint: `Last day, in ${nameZone()}.` })}`,
 });
 
 export const showRequest: Show = async (parts, request) => {

@@ -7,6 +7,7 @@ import { checkbox, errorSummary, field, form, splitLines, submitOrShowAgain, typ
 import { consolePage } from '../pages/layout.ts';
 import { ask, buildAddress, type ConsoleParts, type Data, type PersonalRequest, type Show } from '../pages/requests.ts';
 import { formKey, type Made, makeOnce, showOnce } from '../pages/shown-once.ts';
+import { nameZone, startDay, toPeriod } from '../pages/time-zone.ts';
 import { deliveriesTable, statuses } from './webhook-deliveries.ts';
 
 type Subscription = Data<'getWebhookSubscription'>['subscription'];
@@ -187,10 +188,10 @@ const renderOutcome = ({
     : html`<p role="alert">The test failed: ${code === null ? (fault ?? 'no response') : `the endpoint responded with status ${code}`}.</p>`;
 
 const sendingForms = (request: PersonalRequest, here: string, typed: Typed): Html => html`<h2>Recover</h2>
-<p>Sends failed and skipped deliveries again, starting with the given day.</p>
+<p>Sends failed and skipped deliveries again, starting with the given day in ${nameZone()}.</p>
 ${form(request, `${here}/recover`, html`${field('since', 'Since', typed, { type: 'date', required: true })}<button>Recover</button>`)}
 <h2>Replay</h2>
-<p>Sends copies of all deliveries of the given days, for an endpoint that has lost data. At most 1,000, oldest first.</p>
+<p>Sends copies of all deliveries of the given days in ${nameZone()}, for an endpoint that has lost data. At most 1,000, oldest first.</p>
 ${form(
   request,
   `${here}/replay`,
@@ -238,20 +239,25 @@ export const removeWebhook: Show = async (parts, request) => {
 export const sendAgain: Show = (parts, request) => {
   const given = request.form as URLSearchParams;
   const { id = '', how } = request.path;
-  const [since, from, to] = ['since', 'from', 'to'].map((name) => given.get(name) ?? '');
+  const { since = '', from = '', to = '' } = Object.fromEntries(given);
   return submitOrShowAgain(
     async () => {
       const path = { id };
       const { queued, more } =
         how === 'recover'
-          ? await ask(parts, request, 'recoverWebhookDeliveries', { path, body: { since } }).then((answer) => ({
+          ? await ask(parts, request, 'recoverWebhookDeliveries', {
+              path,
+              body: { since: startDay(since) ?? since },
+            }).then((answer) => ({
               queued: answer.queued,
               more: answer.has_more,
             }))
-          : await ask(parts, request, 'replayWebhookDeliveries', { path, body: { from, to } }).then((answer) => ({
-              queued: answer.queued,
-              more: false,
-            }));
+          : await ask(parts, request, 'replayWebhookDeliveries', { path, body: toPeriod({ from, to }) }).then(
+              (answer) => ({
+                queued: answer.queued,
+                more: false,
+              }),
+            );
       return {
         redirect: buildAddress(`${home}/${id}`, request.testMode, {
           done: more ? 'more' : queued > 0 ? 'queued' : 'none',

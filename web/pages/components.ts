@@ -1,6 +1,7 @@
 // Components of console pages: tables, lists, badges, tabs, charts, empty states and times.
 import { type Html, html } from '../../runtime/pages/html.ts';
 import { buildAddress, type PersonalRequest } from './requests.ts';
+import { formatInZone, toDay } from './time-zone.ts';
 
 type Cell = Html | string | number | null;
 
@@ -23,11 +24,11 @@ export const factList = (given: Readonly<Record<string, Cell>>): Html =>
     value === null ? [] : [html`<dt>${name}</dt><dd>${value}</dd>`],
   )}</dl>`;
 
-/** Formats a time to the minute. @param none the text for no time */
+/** Formats a time to the minute, in the workspace's time zone. @param none the text for no time */
 export function formatTime(time: string | Date | null, none: string | null = null): Html | string | null {
   if (time === null) return none;
   const iso = typeof time === 'string' ? time : time.toISOString();
-  return html`<time datetime="${iso}">${iso.slice(0, 16).replace('T', ' ')} UTC</time>`;
+  return html`<time datetime="${iso}">${formatInZone(iso, 'minute')}</time>`;
 }
 
 const units = [
@@ -46,12 +47,11 @@ export function formatAge(time: string | Date, now: Date): Html {
   const [unit, ms] = units.find(([, each]) => Math.abs(distance) >= each) ?? ['second', 1000];
   const isNear = Math.abs(distance) <= nearDays * 86_400_000;
   const words = unit === 'second' ? 'just now' : inWords.format(Math.trunc(distance / ms), unit);
-  return html`<time datetime="${iso}" title="${iso.slice(0, 16).replace('T', ' ')} UTC">${isNear ? words : iso.slice(0, 10)}</time>`;
+  return html`<time datetime="${iso}" title="${formatInZone(iso, 'minute')}">${isNear ? words : toDay(iso)}</time>`;
 }
 
-/** Formats a time to the second. */
-export const formatSecond = (iso: string): Html =>
-  html`<time datetime="${iso}">${iso.slice(0, 19).replace('T', ' ')} UTC</time>`;
+/** Formats a time to the second, in the workspace's time zone. */
+export const formatSecond = (iso: string): Html => html`<time datetime="${iso}">${formatInZone(iso, 'second')}</time>`;
 
 /** Formats a day as “Sunday, 29 November 2026”. @param day YYYY-MM-DD */
 export const formatDay = (day: string): string =>

@@ -2,7 +2,7 @@
 import { ApiError, type FieldProblem } from '../../runtime/errors.ts';
 import type { PageResponse } from '../../runtime/http/page-routes.ts';
 import { type Html, html } from '../../runtime/pages/html.ts';
-import { toLabel } from './changes.ts';
+import { nameField, nameFields } from './field-labels.ts';
 import { buildAddress, type PersonalRequest } from './requests.ts';
 
 /**
@@ -32,6 +32,8 @@ interface FieldOptions {
   max?: number;
   /** Needed if several forms of a page have a field with this name. */
   id?: string;
+  /** The name of the value in errors of the operation, if it differs from that of the field. */
+  errorName?: string;
 }
 
 /**
@@ -57,9 +59,9 @@ ${body}
 
 /** Builds a field with its label, hint and errors. */
 export function field(name: string, label: string, { form: typed, refused }: Typed, options: FieldOptions = {}): Html {
-  const { hint, id = name, choices, long, type = 'text' } = options;
+  const { hint, id = name, choices, long, type = 'text', errorName = name } = options;
   const value = type === 'password' ? '' : (typed?.get(name) ?? options.value ?? '');
-  const wrong = listProblems(refused).filter((problem) => getFieldName(problem) === name);
+  const wrong = listProblems(refused).filter((problem) => getFieldName(problem) === errorName);
   const described = [...(hint === undefined ? [] : [`${id}-hint`]), ...(wrong.length === 0 ? [] : [`${id}-problem`])];
   const shared = html`id="${id}" name="${name}"${attributes({
     'aria-describedby': described.length > 0 ? described.join(' ') : undefined,
@@ -78,10 +80,10 @@ export function field(name: string, label: string, { form: typed, refused }: Typ
       ? html`<textarea ${shared} spellcheck="false">${value}</textarea>`
       : html`<input ${shared}${attributes({ type, value: type === 'file' ? undefined : value, accept: options.accept, min: options.min, max: options.max })}>`;
   return html`<div>
-<label for="${id}">${label}</label>
+<label for="${id}"${attributes({ 'data-error-name': errorName === id ? undefined : errorName })}>${label}</label>
 ${hint === undefined ? null : html`<p class="note" id="${id}-hint">${hint}</p>`}
 ${input}
-${wrong.length === 0 ? null : html`<p class="problem" id="${id}-problem">${wrong.map((problem) => nameByLabel(problem, label)).join(' ')}</p>`}
+${wrong.length === 0 ? null : html`<p class="problem" id="${id}-problem">${wrong.map((problem) => html`${describeProblem(problem)} `)}</p>`}
 </div>`;
 }
 
@@ -95,23 +97,35 @@ export function checkbox(name: string, label: string, { form: typed }: Typed, is
 const attributes = (given: Record<string, string | number | undefined>): Html[] =>
   Object.entries(given).flatMap(([name, value]) => (value === undefined ? [] : [html` ${name}="${value}"`]));
 
-/** Builds the error summary above a form, with a link to each invalid field. */
+/**
+ * Builds the error summary above a form, with a link to each invalid field. `fillLabels` replaces
+ * the names of the fields by their labels when the page is complete.
+ */
 export function errorSummary({ refused }: Typed): Html | null {
   if (!refused) return null;
   const problems = listProblems(refused);
-  if (problems.length === 0) return html`<div role="alert"><p>${refused.message}</p></div>`;
+  if (problems.length === 0) return html`<div role="alert"><p>${nameFields(refused.message)}</p></div>`;
   return html`<div role="alert"><p>Please correct the following:</p>
-<ul>${problems.map((problem) => html`<li><a href="#${getFieldName(problem)}">${nameByLabel(problem, toLabel(getFieldName(problem)))}</a></li>`)}</ul></div>`;
+<ul>${problems.map((problem) => html`<li><a data-to-field="${getFieldName(problem)}">${describeProblem(problem)}</a></li>`)}</ul></div>`;
+}
+
+/** Describes an error on a page without the form, in the words of the form. */
+export function describeError(refused: ApiError): Html {
+  const problems = listProblems(refused);
+  if (problems.length === 0) return nameFields(refused.message);
+  return html`${problems.map((problem) => html`${describeProblem(problem)} `)}`;
 }
 
 /** Returns the field of a form for a path such as `tags[0]`. */
 const getFieldName = ({ field: path }: FieldProblem): string => path.split(/[.[]/)[0] ?? path;
 
-/** Replaces the name of the field at the beginning of a message by the words that the person sees. */
-function nameByLabel(problem: FieldProblem, label: string): string {
-  const { field: path, message } = problem;
-  const isNamed = message.startsWith(`${path} `) || message.startsWith(`${getFieldName(problem)} `);
-  return isNamed ? `${label}${message.slice(message.indexOf(' '))}` : message;
+/** Returns the message of a problem, with names of fields that the page replaces by labels. */
+function describeProblem({ field: path, message: full }: FieldProblem): Html {
+  // A form has the fields that apply, so the person does not choose the condition.
+  const message = full.replace(/ if \w+ is \w+(?=\.$)/, '');
+  return message.startsWith(`${path} `)
+    ? html`${nameField(path)}${nameFields(message.slice(path.length))}`
+    : nameFields(message);
 }
 
 function listProblems(refused: ApiError | undefined): FieldProblem[] {

@@ -2,9 +2,11 @@
 import type { Caller } from '../../runtime/caller.ts';
 import type { PageAnswer } from '../../runtime/http/page-routes.ts';
 import { type Frame, type Html, html, isolateText, page } from '../../runtime/pages/html.ts';
+import { fillLabels } from './field-labels.ts';
 import { buildAddress, buildHomeAddress, type PersonalRequest } from './requests.ts';
 import { consoleScript } from './script.ts';
 import { consoleStyle } from './style.ts';
+import { nameZone } from './time-zone.ts';
 
 /** Groups of the menu, in their order. The first has no heading. */
 const groups = ['', 'Review', 'Developers', 'Workspace', 'Your account'] as const;
@@ -117,7 +119,8 @@ export function consolePage(
   title: string | Html,
   body: Html,
 ): PageAnswer {
-  return { status, html: page(title, body, buildFrame(request)), hasScripts: true };
+  const zone = body.text.includes('<time ') ? html`<p class="note">Times are in ${nameZone()}.</p>` : null;
+  return { status, html: page(title, html`${fillLabels(body)}${zone}`, buildFrame(request)), hasScripts: true };
 }
 
 function buildFrame({ person, testMode, address }: Pick<PersonalRequest, 'person' | 'testMode' | 'address'>): Frame {
