@@ -7035,6 +7035,56 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/subscription/preview": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Preview a change of the subscription
+         * @description Says what a change would charge now and on the next invoice, without making it. Nothing is changed or stored, here or at
+         *     the payment provider. The amounts come from the provider's current state, with its discounts, taxes, credit, and the prices
+         *     that the workspace kept. Requires `billing:view`. A test key previews changes of the subscription of test mode.
+         *
+         *     `action` names the change, and the other fields are those of its body:
+         *
+         *     | `action` | Fields | The change |
+         *     |---|---|---|
+         *     | `subscribe` | `package_code`, `billing_cycle`, `seats` | [a checkout session](#operation/createCheckoutSession) |
+         *     | `upgrade` | `package_code`, `billing_cycle`, `prorated_at` | [upgrade](#operation/upgradeSubscription), or another billing cycle |
+         *     | `downgrade` | `package_code` | [downgrade](#operation/downgradeSubscription) |
+         *     | `set_seats` | `seats`, `prorated_at` | [more or fewer seats](#operation/updateSubscriptionSeats) |
+         *     | `add_module` | `module_key`, `prorated_at` | [add a module](#operation/createSubscriptionModule) |
+         *     | `remove_module` | `module_key` | [remove a module](#operation/deleteSubscriptionModule), also in a trial |
+         *     | `cancel` | | [cancel](#operation/cancelSubscription) |
+         *     | `reactivate` | | [reactivate](#operation/reactivateSubscription) |
+         *
+         *     A preview is validated like the change: the same mistake returns the same status, code and `details.reason`, for example 409
+         *     CONFLICT with `not_an_upgrade` or `change_in_progress`, 409 AGREEMENT_ACTIVE, 409 NO_ACTIVE_SUBSCRIPTION, 422 for an unknown
+         *     module to add and 404 for an unknown module to remove. Only the card is not tried: the change can still return 402.
+         *
+         *     **Exactly this amount.** A change in the middle of a period costs less with every minute. To charge what the person saw,
+         *     send `prorated_at` of the preview with the change, within 15 minutes. Otherwise, the change is prorated as of its own time.
+         *
+         *     **Warnings** do not prevent a change. `raises_bill`: a scheduled downgrade makes the next period cost more than this one.
+         *     `loses_discount`: a discount, or a price below the current list price, ends with the change. More codes may be added.
+         *
+         *     `is_estimate` is true if the provider could not compute an amount beforehand: for a first checkout, where it asks for the
+         *     address that taxes depend on, and for a change that is made while another one is scheduled.
+         *
+         *     Works without a subscription too.
+         */
+        post: operations["previewSubscriptionChange"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/subscription/upgrade": {
         parameters: {
             query?: never;
@@ -7052,6 +7102,9 @@ export interface paths {
          *     scheduled. If you request the current plan, a scheduled downgrade is removed.
          *
          *     The new quota, rate limits, seats and modules apply from the next call on.
+         *
+         *     [Preview](#operation/previewSubscriptionChange) the change first to see its amounts, and send `prorated_at` of the preview to
+         *     charge exactly those: a time that is not within the last 15 minutes returns 400.
          *
          *     The change is charged before it takes effect. 402 CARD_CHARGE_FAILED means that the card was declined and nothing was
          *     changed. If `details.action_url` is present, the person can confirm the payment there. After a 503 the outcome is not
@@ -7123,6 +7176,9 @@ export interface paths {
          *     seats means the included seats. Users beyond the new number stay active, but creating or activating another user returns
          *     409 SEAT_LIMIT_REACHED.
          *
+         *     [Preview](#operation/previewSubscriptionChange) the change first to see its amounts, and send `prorated_at` of the preview to
+         *     charge exactly those: a time that is not within the last 15 minutes returns 400.
+         *
          *     The change is charged before it takes effect. 402 CARD_CHARGE_FAILED means that the card was declined and nothing was
          *     changed. If `details.action_url` is present, the person can confirm the payment there. After a 503 the outcome is not
          *     known yet: send the same call with the same Idempotency-Key again. It continues the first call and charges nothing twice.
@@ -7153,6 +7209,9 @@ export interface paths {
          * @description Adds a module to the plan and charges it for the rest of the period. The response has `status: pending_webhook`: poll
          *     [GET /v1/subscription](#operation/getSubscription) until the entitlement `module.<module_key>` is active, normally within
          *     seconds. If the module was scheduled for removal at the end of the period, it stays at no additional charge.
+         *
+         *     [Preview](#operation/previewSubscriptionChange) the change first to see its amounts, and send `prorated_at` of the preview to
+         *     charge exactly those: a time that is not within the last 15 minutes returns 400.
          *
          *     The change is charged before it takes effect. 402 CARD_CHARGE_FAILED means that the card was declined and nothing was
          *     changed. If `details.action_url` is present, the person can confirm the payment there. After a 503 the outcome is not
@@ -16288,9 +16347,125 @@ export interface components {
             data: components["schemas"]["SubscriptionShown"];
             meta: components["schemas"]["Meta"];
         };
+        /**
+         * @description The change to preview. See the table of the operation.
+         * @example upgrade
+         * @enum {string}
+         */
+        PreviewAction: "subscribe" | "upgrade" | "downgrade" | "set_seats" | "add_module" | "remove_module" | "cancel" | "reactivate";
+        /**
+         * Format: date-time
+         * @description The time as of which the rest of the period is charged: `prorated_at` of a preview of the last 15 minutes. Without it, the time of the call.
+         * @example 2026-11-20T23:55:00.000Z
+         */
+        ProratedAt: string;
+        SubscriptionPreviewCreate: {
+            action: components["schemas"]["PreviewAction"];
+            package_code?: components["schemas"]["PackageCode"];
+            billing_cycle?: components["schemas"]["BillingCycle"];
+            /**
+             * @description The number of users that can be active at the same time.
+             * @example 12
+             */
+            seats?: number;
+            module_key?: components["schemas"]["ModuleKey"];
+            prorated_at?: components["schemas"]["ProratedAt"];
+        };
+        /**
+         * @description When a change takes effect.
+         * @example immediately
+         * @enum {string}
+         */
+        ChangeApplies: "immediately" | "period_end";
+        InvoiceLine: {
+            /** @example Growth, monthly */
+            description: string;
+            /** @example 1 */
+            quantity: number;
+            /**
+             * @description The amount for a whole period.
+             * @example 9900
+             */
+            unit_amount_minor: number;
+            /**
+             * @description The amount charged. Negative for a credit.
+             * @example 4950
+             */
+            amount_minor: number;
+            /** @description True if the line covers part of a period. */
+            proration: boolean;
+        };
+        PreviewWarning: {
+            /**
+             * @description `raises_bill` or `loses_discount`. More codes may be added.
+             * @example raises_bill
+             */
+            code: string;
+            /** @description A human-readable message with the amounts. */
+            message: string;
+        };
+        SubscriptionPreview: {
+            action: components["schemas"]["PreviewAction"];
+            applies: components["schemas"]["ChangeApplies"];
+            effective: components["schemas"]["Timestamp"];
+            /**
+             * Format: date-time
+             * @description Send it with the change, so that it charges the previewed amount. Null if the change is not prorated.
+             * @example 2026-11-20T23:55:00.000Z
+             */
+            prorated_at: string | null;
+            currency: components["schemas"]["Currency"];
+            /**
+             * @description What the change charges immediately, with taxes and after credit.
+             * @example 6682
+             */
+            amount_due_now_minor: number;
+            /**
+             * @description The tax in amount_due_now_minor.
+             * @example 0
+             */
+            tax_due_now_minor: number;
+            /** @description The lines of the invoice that the change makes immediately. They add up to the amount without tax. Empty if there is no such invoice. */
+            lines: components["schemas"]["InvoiceLine"][];
+            /**
+             * @description The next invoice without the change, with taxes. 0 if there is none.
+             * @example 9900
+             */
+            current_invoice_minor: number;
+            /**
+             * @description The next invoice after the change, with taxes. 0 if there is none.
+             * @example 29900
+             */
+            next_invoice_minor: number;
+            /**
+             * @description The tax in next_invoice_minor.
+             * @example 0
+             */
+            next_tax_minor: number;
+            /**
+             * Format: date-time
+             * @description When the next invoice is charged. Null if there is none.
+             */
+            next_charge_at: string | null;
+            /** @description The lines of the next invoice after the change. */
+            next_lines: components["schemas"]["InvoiceLine"][];
+            /** @description True if the payment provider could not compute every amount beforehand. */
+            is_estimate: boolean;
+            /** @description Effects that a person should know before the change. */
+            warnings: components["schemas"]["PreviewWarning"][];
+        };
+        SubscriptionPreviewShown: {
+            preview: components["schemas"]["SubscriptionPreview"];
+        };
+        SubscriptionPreviewAnswer: {
+            success: components["schemas"]["Success"];
+            data: components["schemas"]["SubscriptionPreviewShown"];
+            meta: components["schemas"]["Meta"];
+        };
         SubscriptionUpgrade: {
             package_code: components["schemas"]["PackageCode"];
             billing_cycle?: components["schemas"]["BillingCycle"];
+            prorated_at?: components["schemas"]["ProratedAt"];
         };
         /**
          * @description The requested action.
@@ -16298,12 +16473,6 @@ export interface components {
          * @enum {string}
          */
         SubscriptionAction: "upgrade" | "downgrade" | "set_seats" | "add_module" | "remove_module" | "reactivate" | "cancel";
-        /**
-         * @description When a change takes effect.
-         * @example immediately
-         * @enum {string}
-         */
-        ChangeApplies: "immediately" | "period_end";
         /** @description The cost of a period with seats and modules, before discounts and taxes. */
         BillComparison: {
             /**
@@ -16360,9 +16529,11 @@ export interface components {
              * @example 12
              */
             seats: number;
+            prorated_at?: components["schemas"]["ProratedAt"];
         };
         SubscriptionModuleAdd: {
             module_key: components["schemas"]["ModuleKey"];
+            prorated_at?: components["schemas"]["ProratedAt"];
         };
         /**
          * @description What the person pays for.
@@ -16594,24 +16765,6 @@ export interface components {
          * @enum {string}
          */
         InvoiceKind: "subscription" | "wallet_topup" | "adjustment";
-        InvoiceLine: {
-            /** @example Growth, monthly */
-            description: string;
-            /** @example 1 */
-            quantity: number;
-            /**
-             * @description The amount for a whole period.
-             * @example 9900
-             */
-            unit_amount_minor: number;
-            /**
-             * @description The amount charged. Negative for a credit.
-             * @example 4950
-             */
-            amount_minor: number;
-            /** @description True if the line covers part of a period. */
-            proration: boolean;
-        };
         Invoice: {
             id: components["schemas"]["Uuid"];
             /**
@@ -39634,6 +39787,94 @@ export interface operations {
             400: components["responses"]["BadRequest"];
             401: components["responses"]["Unauthorized"];
             403: components["responses"]["Forbidden"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    previewSubscriptionChange: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["SubscriptionPreviewCreate"];
+            };
+        };
+        responses: {
+            /** @description What the change would charge. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "preview": {
+                     *           "action": "upgrade",
+                     *           "applies": "immediately",
+                     *           "effective": "2026-11-20T23:55:00.000Z",
+                     *           "prorated_at": "2026-11-20T23:55:00.000Z",
+                     *           "currency": "USD",
+                     *           "amount_due_now_minor": 6682,
+                     *           "tax_due_now_minor": 0,
+                     *           "lines": [
+                     *             {
+                     *               "description": "Unused time of Growth, monthly",
+                     *               "quantity": 1,
+                     *               "unit_amount_minor": 9900,
+                     *               "amount_minor": -3307,
+                     *               "proration": true
+                     *             },
+                     *             {
+                     *               "description": "Remaining time of Scale, monthly",
+                     *               "quantity": 1,
+                     *               "unit_amount_minor": 29900,
+                     *               "amount_minor": 9989,
+                     *               "proration": true
+                     *             }
+                     *           ],
+                     *           "current_invoice_minor": 9900,
+                     *           "next_invoice_minor": 29900,
+                     *           "next_tax_minor": 0,
+                     *           "next_charge_at": "2026-12-01T09:00:00.000Z",
+                     *           "next_lines": [
+                     *             {
+                     *               "description": "Scale, monthly",
+                     *               "quantity": 1,
+                     *               "unit_amount_minor": 29900,
+                     *               "amount_minor": 29900,
+                     *               "proration": false
+                     *             }
+                     *           ],
+                     *           "is_estimate": false,
+                     *           "warnings": []
+                     *         }
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["SubscriptionPreviewAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            422: components["responses"]["Unprocessable"];
             429: components["responses"]["RateLimited"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["Unavailable"];

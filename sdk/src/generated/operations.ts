@@ -3968,6 +3968,42 @@ export interface Operations {
    */
   getSubscription: Method<'getSubscription'>;
   /**
+   * Preview a change of the subscription
+   *
+   * Says what a change would charge now and on the next invoice, without making it. Nothing is changed or stored, here or at
+   * the payment provider. The amounts come from the provider's current state, with its discounts, taxes, credit, and the prices
+   * that the workspace kept. Requires `billing:view`. A test key previews changes of the subscription of test mode.
+   *
+   * `action` names the change, and the other fields are those of its body:
+   *
+   * | `action` | Fields | The change |
+   * |---|---|---|
+   * | `subscribe` | `package_code`, `billing_cycle`, `seats` | [a checkout session](#operation/createCheckoutSession) |
+   * | `upgrade` | `package_code`, `billing_cycle`, `prorated_at` | [upgrade](#operation/upgradeSubscription), or another billing cycle |
+   * | `downgrade` | `package_code` | [downgrade](#operation/downgradeSubscription) |
+   * | `set_seats` | `seats`, `prorated_at` | [more or fewer seats](#operation/updateSubscriptionSeats) |
+   * | `add_module` | `module_key`, `prorated_at` | [add a module](#operation/createSubscriptionModule) |
+   * | `remove_module` | `module_key` | [remove a module](#operation/deleteSubscriptionModule), also in a trial |
+   * | `cancel` | | [cancel](#operation/cancelSubscription) |
+   * | `reactivate` | | [reactivate](#operation/reactivateSubscription) |
+   *
+   * A preview is validated like the change: the same mistake returns the same status, code and `details.reason`, for example 409
+   * CONFLICT with `not_an_upgrade` or `change_in_progress`, 409 AGREEMENT_ACTIVE, 409 NO_ACTIVE_SUBSCRIPTION, 422 for an unknown
+   * module to add and 404 for an unknown module to remove. Only the card is not tried: the change can still return 402.
+   *
+   * **Exactly this amount.** A change in the middle of a period costs less with every minute. To charge what the person saw,
+   * send `prorated_at` of the preview with the change, within 15 minutes. Otherwise, the change is prorated as of its own time.
+   *
+   * **Warnings** do not prevent a change. `raises_bill`: a scheduled downgrade makes the next period cost more than this one.
+   * `loses_discount`: a discount, or a price below the current list price, ends with the change. More codes may be added.
+   *
+   * `is_estimate` is true if the provider could not compute an amount beforehand: for a first checkout, where it asks for the
+   * address that taxes depend on, and for a change that is made while another one is scheduled.
+   *
+   * Works without a subscription too.
+   */
+  previewSubscriptionChange: Method<'previewSubscriptionChange'>;
+  /**
    * Upgrade the subscription
    *
    * Moves the workspace to a more expensive plan immediately. The rest of the old plan is credited, and the rest of the period
@@ -3976,6 +4012,9 @@ export interface Operations {
    * scheduled. If you request the current plan, a scheduled downgrade is removed.
    *
    * The new quota, rate limits, seats and modules apply from the next call on.
+   *
+   * [Preview](#operation/previewSubscriptionChange) the change first to see its amounts, and send `prorated_at` of the preview to
+   * charge exactly those: a time that is not within the last 15 minutes returns 400.
    *
    * The change is charged before it takes effect. 402 CARD_CHARGE_FAILED means that the card was declined and nothing was
    * changed. If `details.action_url` is present, the person can confirm the payment there. After a 503 the outcome is not
@@ -4019,6 +4058,9 @@ export interface Operations {
    * seats means the included seats. Users beyond the new number stay active, but creating or activating another user returns
    * 409 SEAT_LIMIT_REACHED.
    *
+   * [Preview](#operation/previewSubscriptionChange) the change first to see its amounts, and send `prorated_at` of the preview to
+   * charge exactly those: a time that is not within the last 15 minutes returns 400.
+   *
    * The change is charged before it takes effect. 402 CARD_CHARGE_FAILED means that the card was declined and nothing was
    * changed. If `details.action_url` is present, the person can confirm the payment there. After a 503 the outcome is not
    * known yet: send the same call with the same Idempotency-Key again. It continues the first call and charges nothing twice.
@@ -4035,6 +4077,9 @@ export interface Operations {
    * Adds a module to the plan and charges it for the rest of the period. The response has `status: pending_webhook`: poll
    * [GET /v1/subscription](#operation/getSubscription) until the entitlement `module.<module_key>` is active, normally within
    * seconds. If the module was scheduled for removal at the end of the period, it stays at no additional charge.
+   *
+   * [Preview](#operation/previewSubscriptionChange) the change first to see its amounts, and send `prorated_at` of the preview to
+   * charge exactly those: a time that is not within the last 15 minutes returns 400.
    *
    * The change is charged before it takes effect. 402 CARD_CHARGE_FAILED means that the card was declined and nothing was
    * changed. If `details.action_url` is present, the person can confirm the payment there. After a 503 the outcome is not
@@ -4515,6 +4560,7 @@ export const descriptions: Readonly<Record<keyof Operations, Description>> = {
   listPlans: { method: 'GET', path: '/v1/plans', items: 'plans' },
   listModules: { method: 'GET', path: '/v1/modules', items: 'modules' },
   getSubscription: { method: 'GET', path: '/v1/subscription' },
+  previewSubscriptionChange: { method: 'POST', path: '/v1/subscription/preview' },
   upgradeSubscription: { method: 'POST', path: '/v1/subscription/upgrade', takesKey: true },
   downgradeSubscription: { method: 'POST', path: '/v1/subscription/downgrade', takesKey: true },
   updateSubscriptionSeats: { method: 'POST', path: '/v1/subscription/seats', takesKey: true },
