@@ -11,6 +11,7 @@ export function selectProvider(test: PaymentProvider, live: PaymentProvider | un
     keepsBooks: (scope) => of(scope).keepsBooks(scope),
     refresh: (scope) => of(scope).refresh(scope),
     refreshCheckout: (checkout, now) => of(checkout).refreshCheckout(checkout, now),
+    preview: (request) => of(request).preview(request),
     settle: (order) => of(order).settle(order),
     openCheckout: (checkout) => of(checkout).openCheckout(checkout),
     openPortal: (portal) => of(portal).openPortal(portal),

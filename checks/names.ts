@@ -13,7 +13,7 @@ const verbs = new Set(
     free fulfill generate get go group guard handle hash hide hold identify ignore insert inspect install intersect
     invent invite isolate iterate join judge keep list load lock look looks mail make map mark match matches merge
     migrate mint mirror move negotiate normalize note observe offer open order override parse pass pause pick pin
-    plan post postpone predict prepare propose prune publish purge put qualify quote raise read rebuild receive
+    plan post postpone predict prepare preview propose prune publish purge put qualify quote raise read rebuild receive
     recompute record recover redact redirect reduce refine refresh refuse register reindex reject release
     reload remove render renew reopen reorder replace replay report require resolve respond restart restore resume
     retag retry return reveals reverse revert revoke rotate route run sanitize save seal search select send serve

@@ -21,6 +21,7 @@ import * as invoices from './billing/invoices.ts';
 import * as plans from './billing/plans.ts';
 import * as portalSessions from './billing/portal-sessions.ts';
 import * as subscription from './billing/subscription.ts';
+import * as subscriptionPreviews from './billing/subscription-previews.ts';
 import * as usage from './billing/usage.ts';
 import * as campaignRuns from './messaging/campaign-runs.ts';
 import * as campaigns from './messaging/campaigns.ts';
@@ -165,6 +166,7 @@ const plain = {
   ...statusMoves,
   ...statuses,
   ...subscription,
+  ...subscriptionPreviews,
   ...tags,
   ...taskTypes,
   ...testClock,

@@ -88,6 +88,7 @@ listen(
       keepsBooks: () => false,
       refresh: unpaid,
       refreshCheckout: unpaid,
+      preview: unpaid,
       settle: unpaid,
       openCheckout: unpaid,
       openPortal: unpaid,

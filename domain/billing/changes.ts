@@ -2,7 +2,14 @@
 import { addOns, type BillingCycle, billingCurrency, plans } from './catalogue.ts';
 import { applyFailedPayment } from './life-cycle.ts';
 import { computeSeatAllowance } from './plans.ts';
-import { applyCredit, buildChangeLines, buildPeriodLines, type NewInvoice, sumLines } from './proration.ts';
+import {
+  applyCredit,
+  buildChangeLines,
+  buildPeriodLines,
+  type KeptPrices,
+  type NewInvoice,
+  sumLines,
+} from './proration.ts';
 import {
   addMonths,
   type Change,
@@ -181,11 +188,31 @@ export interface Consequence {
   effective: Date;
 }
 
-/** Computes the consequence of a change. @param openMinor the unpaid amount of the open invoice */
-export function computeConsequence(change: Change, before: Subscription, openMinor: number, now: Date): Consequence {
+/** Returns the time as of which a change is prorated, which is not before the period. */
+export function findProrationTime(change: Change, { periodStart }: Subscription, now: Date): Date {
+  const previewed = 'prorated_at' in change && change.prorated_at !== undefined ? new Date(change.prorated_at) : now;
+  return previewed < periodStart ? periodStart : previewed;
+}
+
+/**
+ * Computes the consequence of a change.
+ * @param openMinor the unpaid amount of the open invoice
+ * @param kept prices of a subscription that started under an older catalog
+ */
+export function computeConsequence(
+  change: Change,
+  before: Subscription,
+  openMinor: number,
+  now: Date,
+  kept?: KeptPrices,
+): Consequence {
   const { periodStart, periodEnd } = before;
+  const proratedAt = findProrationTime(change, before, now);
   const atOnce = (after: Subscription, restarts = false): Consequence => {
-    const { lines, creditMinor } = applyCredit(buildChangeLines(before, after, restarts, now), before.creditMinor);
+    const { lines, creditMinor } = applyCredit(
+      buildChangeLines(before, after, restarts, proratedAt, kept),
+      before.creditMinor,
+    );
     const invoice = buildInvoice(lines, { ...after, periodStart: restarts ? after.periodStart : periodStart });
     return {
       charge: invoice?.totalMinor ?? 0,
@@ -212,7 +239,7 @@ export function computeConsequence(change: Change, before: Subscription, openMin
       const restarts = cycle !== before.billingCycle;
       const included = plans[change.package_code]?.addOns ?? [];
       const isSame = change.package_code === before.packageCode;
-      const end = restarts ? addMonths(now, countMonths(cycle)) : periodEnd;
+      const end = restarts ? addMonths(proratedAt, countMonths(cycle)) : periodEnd;
       return atOnce(
         {
           ...before,
@@ -221,7 +248,7 @@ export function computeConsequence(change: Change, before: Subscription, openMin
           addOns: before.addOns.filter((key) => !included.includes(key)),
           // An upgrade to the current package cancels a scheduled downgrade.
           scheduled: before.scheduled.filter((each) => !(isSame && each.action === 'downgrade')),
-          periodStart: restarts ? now : periodStart,
+          periodStart: restarts ? proratedAt : periodStart,
           periodEnd: end,
           dueAt: before.status === 'past_due' ? before.dueAt : end,
         },

@@ -112,15 +112,18 @@ const identity = ({ description, quantity, unitMinor }: Item): string => `${desc
  * Returns the lines of a change within a period: credits for removed items, and charges for new
  * ones. Unchanged items have no line.
  * @param restarts true if a new whole period starts now
+ * @param kept prices of a subscription that started under an older catalog
  */
 export function buildChangeLines(
   before: Subscription,
   after: Subscription,
   restarts: boolean,
   now: Date,
+  kept: KeptPrices = {},
 ): InvoiceLine[] {
   const share = computeRemainingShare(before, now);
-  const [old, fresh] = [listItems(before), listItems(after)];
+  // Kept prices are those of the billing cycle before the change.
+  const [old, fresh] = [listItems(before, kept), listItems(after, restarts ? {} : kept)];
   const stays = restarts
     ? new Set<string>()
     : new Set(old.map(identity).filter((each) => fresh.map(identity).includes(each)));

@@ -1,6 +1,7 @@
 // The interface of payment providers.
 import type { BillingCycle } from './catalogue.ts';
 import type { Outcome } from './changes.ts';
+import type { PreviewRequest, PreviewResult } from './previews.ts';
 import type { Change, Subscription } from './subscription.ts';
 
 /** A change for a provider to carry out. It is committed before the provider is asked. */
@@ -93,6 +94,11 @@ export interface PaymentProvider {
    * @returns its URL
    */
   openPortal(portal: NewPortal): Promise<string>;
+  /**
+   * Computes a change from the provider's current state. Changes and stores nothing.
+   * @throws ApiError 503 if the provider fails
+   */
+  preview(request: PreviewRequest): Promise<PreviewResult>;
   /**
    * Carries out an operation. It is idempotent: if it was carried out before, the result is looked
    * up.

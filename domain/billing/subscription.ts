@@ -60,13 +60,21 @@ interface Paid {
   checkout_session: string;
 }
 
+interface Prorated {
+  /**
+   * The time as of which the rest of the period is charged, in ISO format: that of a preview.
+   * Without it, the time of the change.
+   */
+  prorated_at?: string;
+}
+
 export type Change =
   | ({ action: 'subscribe'; package_code: string; billing_cycle: BillingCycle; seats: number | null } & Paid)
   | ({ action: 'top_up'; amount_minor: number } & Paid)
-  | { action: 'upgrade'; package_code: string; billing_cycle: BillingCycle | null }
+  | ({ action: 'upgrade'; package_code: string; billing_cycle: BillingCycle | null } & Prorated)
   | { action: 'downgrade'; package_code: string }
-  | { action: 'set_seats'; seats: number }
-  | { action: 'add_module'; module_key: string }
+  | ({ action: 'set_seats'; seats: number } & Prorated)
+  | ({ action: 'add_module'; module_key: string } & Prorated)
   | { action: 'remove_module'; module_key: string }
   | { action: 'cancel' }
   | { action: 'reactivate' }
@@ -77,6 +85,9 @@ export type Change =
 
 /** Changes that a caller can request. */
 export type AskedChange = Exclude<Change, { action: 'subscribe' | 'top_up' | 'renew' | 'charge_again' }>;
+
+/** Changes that a caller can preview. */
+export type PreviewedChange = AskedChange | Extract<Change, { action: 'subscribe' }>;
 
 /** Returns true if the subscription is paid for, even if a payment has failed. */
 export function isPaid({ status }: Pick<Subscription, 'status'>): boolean {

@@ -26,6 +26,20 @@ export const changelog: readonly ChangelogEntry[] = [
     operations: ['listBookings', 'createBooking', 'rescheduleBooking', 'cancelBooking'],
   },
   {
+    id: '2026-11-29-subscription-previews',
+    date: '2026-11-29',
+    kind: 'added',
+    text: 'See what a change of the subscription costs before you make it: `POST /v1/subscription/preview` returns what is due now, the next invoice, and warnings.',
+    operations: ['previewSubscriptionChange'],
+  },
+  {
+    id: '2026-11-29-prorated-at',
+    date: '2026-11-29',
+    kind: 'changed',
+    text: 'Changes that are charged for the rest of the period take the new field `prorated_at` of a preview, so that they charge exactly the previewed amount.',
+    operations: ['upgradeSubscription', 'updateSubscriptionSeats', 'createSubscriptionModule'],
+  },
+  {
     id: '2026-11-29-change-sets-of-test-keys',
     date: '2026-11-29',
     kind: 'changed',

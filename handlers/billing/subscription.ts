@@ -4,14 +4,16 @@ import { findDuplicates } from '../../db/billing/provider-customers.ts';
 import { findAgreedLimits } from '../../db/billing/subscriptions.ts';
 import { findSeats } from '../../db/people/users.ts';
 import type { ProviderBill } from '../../domain/billing/bills.ts';
-import { addOns, plans } from '../../domain/billing/catalogue.ts';
-import { isAddOn } from '../../domain/billing/changes.ts';
 import { toSubscriptionResponse } from '../../domain/billing/subscription-view.ts';
 import { findWarnings } from '../../domain/billing/warnings.ts';
-import { buildProblem, notFound, validationFailed } from '../../runtime/errors.ts';
 import type { Call, Handler } from '../../runtime/handler.ts';
 import { readSubscription } from '../../services/billing/subscription.ts';
-import { type ChangeResponse, changeSubscription } from '../../services/billing/subscription-change.ts';
+import {
+  type ChangeResponse,
+  changeSubscription,
+  requireAddOn,
+  requireModule,
+} from '../../services/billing/subscription-change.ts';
 
 export const getSubscription: Handler<'getSubscription'> = async (call) => {
   const { caller, now } = call;
@@ -31,8 +33,9 @@ export const getSubscription: Handler<'getSubscription'> = async (call) => {
 };
 
 export const upgradeSubscription: Handler<'upgradeSubscription'> = async (call) => {
-  const { package_code, billing_cycle = null } = call.request.body;
-  return toChangeResult(call, await changeSubscription(call, { action: 'upgrade', package_code, billing_cycle }));
+  const { package_code, billing_cycle = null, ...prorated } = call.request.body;
+  const change = { action: 'upgrade' as const, package_code, billing_cycle, ...prorated };
+  return toChangeResult(call, await changeSubscription(call, change));
 };
 
 export const downgradeSubscription: Handler<'downgradeSubscription'> = async (call) => {
@@ -41,25 +44,18 @@ export const downgradeSubscription: Handler<'downgradeSubscription'> = async (ca
 };
 
 export const updateSubscriptionSeats: Handler<'updateSubscriptionSeats'> = async (call) => {
-  const { seats } = call.request.body;
-  return toChangeResult(call, await changeSubscription(call, { action: 'set_seats', seats }));
+  return toChangeResult(call, await changeSubscription(call, { action: 'set_seats', ...call.request.body }));
 };
 
 export const createSubscriptionModule: Handler<'createSubscriptionModule'> = async (call) => {
-  const { module_key } = call.request.body;
-  if (!isAddOn(module_key)) {
-    const message = `module_key must be the key of an add-on module. GET /v1/modules lists them.`;
-    throw validationFailed(
-      [buildProblem('module_key', 'INVALID_OPTION', message, { allowed: Object.keys(addOns) })],
-      422,
-    );
-  }
-  return toChangeResult(call, await changeSubscription(call, { action: 'add_module', module_key }));
+  const { body } = call.request;
+  requireAddOn(body.module_key);
+  return toChangeResult(call, await changeSubscription(call, { action: 'add_module', ...body }));
 };
 
 export const deleteSubscriptionModule: Handler<'deleteSubscriptionModule'> = async (call) => {
   const { module_key } = call.request.path;
-  if (!isAddOn(module_key) && !Object.hasOwn(plans, module_key)) throw notFound();
+  requireModule(module_key);
   return toChangeResult(call, await changeSubscription(call, { action: 'remove_module', module_key }));
 };
 

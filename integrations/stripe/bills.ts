@@ -94,9 +94,27 @@ export function readBill(
   return {
     prices: Object.fromEntries(live.items.data.map((item) => [readItemKey(item), item.price.unit_amount])),
     discounts: inherited ? [inherited] : own,
-    pending: preview.invoice && !isPaused(live) ? readPending(preview.invoice) : null,
+    pending: preview.invoice && readNextInvoice(live, preview.invoice),
     problem: preview.problem,
   };
+}
+
+/** Reads a preview of the next invoice. @returns null if nothing is collected for it */
+export function readNextInvoice(live: Stripe.Subscription, preview: Stripe.Invoice): PendingBill | null {
+  return isPaused(live) ? null : readPending(preview);
+}
+
+/** Finds the discounts that reduce an invoice. @returns their names by id */
+export function findUsedDiscounts({ total_discount_amounts: amounts, discounts }: Stripe.Invoice) {
+  return new Map(
+    (amounts ?? [])
+      .filter(({ amount }) => amount !== 0)
+      .map(({ discount }) => {
+        const id = typeof discount === 'string' ? discount : discount.id;
+        const known = discounts.find((each) => typeof each !== 'string' && each.id === id);
+        return [id, (known && readDiscount(known)?.name) ?? null] as const;
+      }),
+  );
 }
 
 /**

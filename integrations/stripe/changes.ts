@@ -1,8 +1,9 @@
 // Applies immediate changes to a subscription. Stripe charges them, or they are not made.
 import type Stripe from 'stripe';
+import { findProrationTime } from '../../domain/billing/changes.ts';
 import type { BillingOperation } from '../../domain/billing/provider.ts';
 import type { Subscription } from '../../domain/billing/subscription.ts';
-import { diffItems, hasExactly, type PricedItem, resolveItemPrices } from './items.ts';
+import { diffItems, hasExactly, resolveItemPrices } from './items.ts';
 import { release } from './schedules.ts';
 import { findSchedule } from './state.ts';
 
@@ -43,7 +44,11 @@ export async function applyChange(
   }
   const wasScheduled = findSchedule(live)?.status === 'active';
   await release(stripe, live, idempotencyKey);
-  const asked = buildParams(live, wanted, operation.askedAt);
+  const asked = buildChangeParams(
+    live,
+    wanted,
+    findProrationTime(operation.change, operation.subscription, operation.askedAt),
+  );
   // Adding a module may wait for a confirmation. Other changes take effect immediately or not at
   // all.
   if (operation.change.action === 'add_module' && !wasScheduled)
@@ -68,13 +73,18 @@ export async function applyChange(
 const wantsPerson = (code: string | undefined): boolean =>
   code === 'authentication_required' || code === 'subscription_payment_intent_requires_action';
 
-function buildParams(live: Stripe.Subscription, wanted: readonly PricedItem[], askedAt: Date) {
+/** Returns the parameters that make a change, or preview it. */
+export function buildChangeParams(
+  live: Stripe.Subscription,
+  wanted: Parameters<typeof diffItems>[1],
+  proratedAt: Date,
+) {
   const begun = live.items.data[0]?.current_period_start ?? 0;
   return {
     items: diffItems(live.items.data, wanted),
     proration_behavior: 'always_invoice' as const,
-    // The same timestamp for every attempt.
-    proration_date: Math.max(begun, Math.floor(askedAt.getTime() / 1000)),
+    // The same timestamp for every attempt, and that of a preview.
+    proration_date: Math.max(begun, Math.floor(proratedAt.getTime() / 1000)),
   };
 }
 
@@ -85,7 +95,7 @@ function buildParams(live: Stripe.Subscription, wanted: readonly PricedItem[], a
 async function changeWithConfirmation(
   stripe: Stripe,
   live: Stripe.Subscription,
-  asked: ReturnType<typeof buildParams>,
+  asked: ReturnType<typeof buildChangeParams>,
   idempotencyKey: string,
 ): Promise<ChangeOutcome> {
   const updated = await stripe.subscriptions.update(

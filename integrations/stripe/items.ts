@@ -12,6 +12,13 @@ export interface PricedItem {
   quantity: number;
 }
 
+/** An item whose price does not exist at Stripe yet, as a preview takes it. */
+interface InlineItem {
+  key: string;
+  price_data: { currency: string; product: string; recurring: { interval: 'month' | 'year' }; unit_amount: number };
+  quantity: number;
+}
+
 /**
  * Returns the Stripe items of a subscription. Existing items keep their price, even if the catalog
  * has changed. Other prices are found by lookup key. If that price is missing or differs from the
@@ -25,6 +32,28 @@ export async function resolveItemPrices(
   live: readonly Stripe.SubscriptionItem[],
   idempotencyKey: string,
 ): Promise<PricedItem[]> {
+  const priced: PricedItem[] = [];
+  for (const item of await findItemPrices(stripe, items, live)) {
+    const { key, quantity, lookupKey } = item;
+    const price = item.price ?? (await createPrice(stripe, item, lookupKey, items, idempotencyKey));
+    priced.push({ key, price: price.id, quantity });
+  }
+  return priced;
+}
+
+/** An item with the price that it gets at Stripe; undefined if that must be created. */
+interface FoundItem extends Item {
+  lookupKey: string;
+  price: Stripe.Price | undefined;
+  /** Has the same lookup key, maybe with another amount. */
+  similar: Stripe.Price | undefined;
+}
+
+async function findItemPrices(
+  stripe: Stripe,
+  items: Items,
+  live: readonly Stripe.SubscriptionItem[],
+): Promise<FoundItem[]> {
   const { billingCycle, currency } = items;
   const wanted = listItems(items).map((item) => ({
     ...item,
@@ -35,14 +64,39 @@ export async function resolveItemPrices(
   }));
   const others = wanted.filter(({ own }) => !own).map(({ lookupKey }) => lookupKey);
   const known = others.length === 0 ? [] : (await stripe.prices.list({ lookup_keys: others, active: true })).data;
-  const priced: PricedItem[] = [];
-  for (const item of wanted) {
-    const { key, quantity, lookupKey } = item;
-    const found = known.find((price) => price.lookup_key === lookupKey && price.unit_amount === item.unitMinor);
-    const price = item.own?.price ?? found ?? (await createPrice(stripe, item, lookupKey, items, idempotencyKey));
-    priced.push({ key, price: price.id, quantity });
+  return wanted.map(({ own, ...item }) => {
+    const similar = known.find((price) => price.lookup_key === item.lookupKey);
+    return { ...item, price: own?.price ?? (similar?.unit_amount === item.unitMinor ? similar : undefined), similar };
+  });
+}
+
+/**
+ * Returns the items for a preview, which creates no prices. A price that does not exist yet is
+ * described with a product of the customer.
+ * @returns undefined if there is no such product
+ */
+export async function resolvePreviewItems(
+  stripe: Stripe,
+  items: Items,
+  live: readonly Stripe.SubscriptionItem[],
+): Promise<{ items: (PricedItem | InlineItem)[]; inline: Item[] } | undefined> {
+  const found = await findItemPrices(stripe, items, live);
+  const priced: (PricedItem | InlineItem)[] = [];
+  for (const { key, quantity, unitMinor, price, similar } of found) {
+    const product = (similar ?? live.find(isCatalogItem)?.price)?.product;
+    if (price) priced.push({ key, price: price.id, quantity });
+    else if (product === undefined) return undefined;
+    else {
+      const price_data = {
+        currency: items.currency.toLowerCase(),
+        product: typeof product === 'string' ? product : product.id,
+        recurring: { interval: intervals[items.billingCycle] },
+        unit_amount: unitMinor,
+      };
+      priced.push({ key, price_data, quantity });
+    }
   }
-  return priced;
+  return { items: priced, inline: found.filter(({ price }) => !price) };
 }
 
 const buildLookupKey = (key: string, cycle: BillingCycle, currency: string): string =>
@@ -95,19 +149,24 @@ export function hasExactly(live: readonly Stripe.SubscriptionItem[], wanted: rea
   return there.join('\n') === wanted.map(keyOfItem).toSorted().join('\n');
 }
 
+interface ItemChange extends Partial<Omit<PricedItem & InlineItem, 'key'>> {
+  id?: string;
+  deleted?: boolean;
+}
+
 /**
  * Returns the update that turns the live items into the wanted ones. A new plan and its seats reuse
  * the items of the old ones.
  */
 export function diffItems(
   live: readonly Stripe.SubscriptionItem[],
-  wanted: readonly PricedItem[],
-): Stripe.SubscriptionUpdateParams.Item[] {
+  wanted: readonly (PricedItem | InlineItem)[],
+): ItemChange[] {
   const kept = new Map(live.filter(isCatalogItem).map((item) => [getItemGroup(readItemKey(item)), item]));
-  const changes = wanted.map(({ key, price, quantity }) => {
+  const changes = wanted.map(({ key, ...priced }) => {
     const item = kept.get(getItemGroup(key));
     kept.delete(getItemGroup(key));
-    return item ? { id: item.id, price, quantity } : { price, quantity };
+    return item ? { id: item.id, ...priced } : priced;
   });
   return [...changes, ...[...kept.values()].map(({ id }) => ({ id, deleted: true }))];
 }

@@ -85,7 +85,11 @@ function toPayment(session: Stripe.Checkout.Session, disputes: readonly Stripe.D
   return { id: getId(payment_intent) ?? id, amountMinor, refundedMinor, disputedMinor };
 }
 
-function projectSubscription({ customer, subscriptions }: CustomerState, before: Subscription): Subscription {
+/** Returns the subscription of a customer. */
+export function projectSubscription(
+  { customer, subscriptions }: Pick<CustomerState, 'customer' | 'subscriptions'>,
+  before: Subscription,
+): Subscription {
   const creditMinor = Math.max(0, -customer.balance);
   const live = selectLiveSubscription(subscriptions);
   if (live) return { ...toSubscription(live, customer, before), creditMinor };

@@ -18,9 +18,11 @@ import { startResponsiveTimeout } from '../../runtime/responsive-timeout.ts';
 import { applyChange } from './changes.ts';
 import { type FollowParts, follow, planLook } from './follow.ts';
 import { resolveItemPrices } from './items.ts';
+import { previewChange } from './previews.ts';
 import { findProgress } from './progress.ts';
 import { writeSchedule } from './schedules.ts';
 import { fetchSubscriptions, selectLiveSubscription } from './state.ts';
+import { hasAutomaticTax, taxCollection } from './taxes.ts';
 
 export interface StripeParts extends FollowParts {
   /** The redirect target of pages that were opened without one. */
@@ -38,6 +40,7 @@ export function createStripeProvider(parts: StripeParts): PaymentProvider {
     refresh: ({ companyId }) =>
       withStripeErrors(parts, async () => void (await follow(parts, companyId, {}, new Date()))),
     refreshCheckout: ({ companyId, id }, now) => refreshCheckout(parts, companyId, id, now),
+    preview: (request) => withStripeErrors(parts, () => previewChange(parts, request)),
     settle: (operation) => withStripeErrors(parts, () => settle(parts, operation)),
     openCheckout: (checkout) => withStripeErrors(parts, () => openCheckout(parts, checkout)),
     openPortal: (portal) => withStripeErrors(parts, () => openPortal(parts, portal)),
@@ -142,6 +145,7 @@ async function openCheckout(parts: StripeParts, checkout: NewCheckout): Promise<
   const session = await stripe.checkout.sessions.create(
     {
       ...shared,
+      ...((await hasAutomaticTax(stripe)) ? taxCollection : {}),
       mode: 'subscription',
       line_items: priced.map(({ price, quantity }) => ({ price, quantity })),
       subscription_data: { metadata },
@@ -181,16 +185,19 @@ function requireUrl({ id, url }: { id: string; url: string | null }): string {
   return url;
 }
 
-/** Features of the Stripe portal. People cannot cancel, pause or switch plans there. */
+/**
+ * Features of the Stripe portal. People cannot cancel, pause or switch plans there. Taxes depend on
+ * the address and the tax ids.
+ */
 const features: Stripe.BillingPortal.ConfigurationCreateParams.Features = {
   payment_method_update: { enabled: true },
   invoice_history: { enabled: true },
-  customer_update: { enabled: false },
+  customer_update: { enabled: true, allowed_updates: ['name', 'address', 'tax_id'] },
   subscription_cancel: { enabled: false },
   subscription_update: { enabled: false },
 };
 /** Increase it with every change of the features, so that a new configuration is created. */
-const configurationVersion = 'headless-crm-1';
+const configurationVersion = 'headless-crm-2';
 
 async function openPortal(parts: StripeParts, portal: NewPortal): Promise<string> {
   const { stripe, dashboardUrl } = parts;

@@ -2,7 +2,7 @@
 import type Stripe from 'stripe';
 import { buildNextPeriod } from '../../domain/billing/changes.ts';
 import type { ScheduledChange, Subscription } from '../../domain/billing/subscription.ts';
-import { resolveItemPrices } from './items.ts';
+import { type PricedItem, resolveItemPrices } from './items.ts';
 import { buildNextPhase, keepCurrentPhase, keepPhase } from './phases.ts';
 import { findSchedule } from './state.ts';
 
@@ -36,15 +36,20 @@ export async function writeSchedule(
   const attached = activeSchedule(live);
   const written =
     attached ?? (await stripe.subscriptionSchedules.create({ from_subscription: live.id }, step('schedule')));
-  const phase = written.phases.find(({ start_date }) => start_date === written.current_phase?.start_date);
-  if (!phase) throw new Error(`the schedule ${written.id} has no current phase`);
-  const current = keepCurrentPhase(phase, live);
+  const current = buildCurrentPhase(written, live);
+  const next = async (): Promise<PhaseParams[]> =>
+    buildNextPhases(
+      live,
+      target,
+      current,
+      attached ?? (await findReleased(stripe, live)),
+      await resolveItemPrices(stripe, buildNextPeriod(target), live.items.data, idempotencyKey),
+      operationId,
+    );
   await stripe.subscriptionSchedules.update(
     written.id,
     {
-      phases: cancelAtPeriodEnd
-        ? [current]
-        : [current, ...(await buildNextPhases(stripe, live, target, current, attached, idempotencyKey, operationId))],
+      phases: cancelAtPeriodEnd ? [current] : [current, ...(await next())],
       end_behavior: cancelAtPeriodEnd ? 'cancel' : 'release',
       proration_behavior: 'none',
       metadata: { operation_id: operationId, scheduled: scheduled.map(write).join(',') },
@@ -53,19 +58,38 @@ export async function writeSchedule(
   );
 }
 
-/** Builds the next period as scheduled, followed by the phases that support planned. */
-async function buildNextPhases(
-  stripe: Stripe,
+function buildCurrentPhase(schedule: Stripe.SubscriptionSchedule, live: Stripe.Subscription): PhaseParams {
+  const phase = schedule.phases.find(({ start_date }) => start_date === schedule.current_phase?.start_date);
+  if (!phase) throw new Error(`the schedule ${schedule.id} has no current phase`);
+  return keepCurrentPhase(phase, live);
+}
+
+/** Returns the phases that `writeSchedule` would write to a schedule, for a preview. */
+export function planPhases(
+  live: Stripe.Subscription,
+  attached: Stripe.SubscriptionSchedule,
+  target: Subscription,
+  items: readonly PricedItem[],
+): PhaseParams[] {
+  const current = buildCurrentPhase(attached, live);
+  return [current, ...buildNextPhases(live, target, current, attached, items, live.metadata.operation_id ?? '')];
+}
+
+/**
+ * Builds the next period as scheduled, followed by the phases that support planned.
+ * @param schedule has the phases planned so far
+ * @param items of the next period
+ */
+function buildNextPhases(
   live: Stripe.Subscription,
   target: Subscription,
   current: PhaseParams,
-  attached: Stripe.SubscriptionSchedule | undefined,
-  idempotencyKey: string,
+  schedule: Stripe.SubscriptionSchedule | undefined,
+  items: readonly PricedItem[],
   operationId: string,
-): Promise<PhaseParams[]> {
+): PhaseParams[] {
   const next = buildNextPeriod(target);
-  const [planned, ...later] = findPlannedPhases(attached ?? (await findReleased(stripe, live)), current);
-  const items = await resolveItemPrices(stripe, next, live.items.data, idempotencyKey);
+  const [planned, ...later] = findPlannedPhases(schedule, current);
   const following = buildNextPhase(items, planned, current, live);
   const metadata = { operation_id: operationId, seats: next.seats === null ? '' : String(next.seats) };
   const duration = { interval: next.billingCycle === 'yearly' ? 'year' : 'month', interval_count: 1 } as const;

@@ -16,7 +16,7 @@ export interface CustomerState {
 }
 
 /** The next invoice of the relevant subscription. */
-interface Preview {
+export interface Preview {
   /** null: nothing will be charged, or Stripe returned no preview. */
   invoice: Stripe.Invoice | null;
   /** The Stripe error code if there is no preview; null: there is one. */
@@ -57,7 +57,7 @@ const nothingToCome: Preview = { invoice: null, problem: null, isTransient: fals
  * Fetches the next invoice of a subscription, or of its schedule. A failed preview does not fail
  * the whole fetch.
  */
-async function fetchPreview(stripe: Stripe, live: Stripe.Subscription): Promise<Preview> {
+export async function fetchPreview(stripe: Stripe, live: Stripe.Subscription): Promise<Preview> {
   const schedule = findSchedule(live);
   const subject = schedule?.status === 'active' ? { schedule: schedule.id } : { subscription: live.id };
   try {
@@ -91,7 +91,7 @@ export function findCharge({ payment_intent: payment }: Stripe.Checkout.Session)
 }
 
 /** An invoice contains only its first lines. */
-async function withAllLines(stripe: Stripe, invoice: Stripe.Invoice): Promise<Stripe.Invoice> {
+export async function withAllLines(stripe: Stripe, invoice: Stripe.Invoice): Promise<Stripe.Invoice> {
   if (!invoice.lines.has_more) return invoice;
   const { data } = await stripe.invoices.listLineItems(invoice.id, { limit: pageSize });
   return { ...invoice, lines: { ...invoice.lines, data } };

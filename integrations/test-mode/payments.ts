@@ -3,6 +3,7 @@ import { chargeOnce } from '../../db/billing/test-charges.ts';
 import { inTransaction } from '../../db/client/in-transaction.ts';
 import type { Pool } from '../../db/client/pool.ts';
 import { computeConsequence } from '../../domain/billing/changes.ts';
+import { computePreview } from '../../domain/billing/previews.ts';
 import type { BillingOperation, NewPage, OperationResult, PaymentProvider } from '../../domain/billing/provider.ts';
 
 /** Cards that end in these digits are declined. */
@@ -21,6 +22,7 @@ export function createTestProvider(pool: Pool, baseUrl: () => string): PaymentPr
     keepsBooks: () => false,
     refresh: async () => undefined,
     refreshCheckout: async () => undefined,
+    preview: async (request) => computePreview(request),
     settle: (operation) => settle(pool, operation),
     openCheckout: async (checkout) => buildAddress('checkout', checkout),
     openPortal: async (portal) => buildAddress('portal', portal),

@@ -20,7 +20,8 @@ import type { Sql } from '../../db/client/pool.ts';
 import type { TenantScope } from '../../db/client/tenant.ts';
 import { findSeats } from '../../db/people/users.ts';
 import { toLowestId } from '../../domain/access/request-ids.ts';
-import { type ChangeRejection, computeConsequence, findRejection } from '../../domain/billing/changes.ts';
+import { addOns, plans } from '../../domain/billing/catalogue.ts';
+import { type ChangeRejection, computeConsequence, findRejection, isAddOn } from '../../domain/billing/changes.ts';
 import { findNextStep } from '../../domain/billing/life-cycle.ts';
 import type { BillingOperation, OperationResult, PaymentProvider, Settlement } from '../../domain/billing/provider.ts';
 import {
@@ -29,7 +30,15 @@ import {
   type Change,
   type Subscription,
 } from '../../domain/billing/subscription.ts';
-import { ApiError, conflict, orNotFound, stillRunning } from '../../runtime/errors.ts';
+import {
+  ApiError,
+  buildProblem,
+  conflict,
+  notFound,
+  orNotFound,
+  stillRunning,
+  validationFailed,
+} from '../../runtime/errors.ts';
 import type { Call } from '../../runtime/handler.ts';
 
 // The phases, shared by all entry points.
@@ -231,6 +240,7 @@ async function create(
   const { caller, now } = call;
   const { sql } = call.db;
   const scope = toTenantScope(call);
+  requireRecentProration('prorated_at' in change ? change.prorated_at : undefined, now);
   const rejection = await findChangeRejection(sql, scope, change, subscription, now);
   if (rejection) throw toRejectionError(rejection);
   const openMinor = await openAmount(sql, scope);
@@ -239,6 +249,35 @@ async function create(
   const { retryKey } = call.request;
   const row = { id: uuidv7(), change, retryKey, askedBy: caller.actor, result: response, base };
   return { started: await recordOperation(sql, scope, subscription, openMinor, row, now), response };
+}
+
+/** @throws ApiError 422 if the module cannot be bought */
+export function requireAddOn(key: string): void {
+  if (isAddOn(key)) return;
+  const message = 'module_key must be the key of an add-on module. GET /v1/modules lists them.';
+  throw validationFailed(
+    [buildProblem('module_key', 'INVALID_OPTION', message, { allowed: Object.keys(addOns) })],
+    422,
+  );
+}
+
+/** @throws ApiError 404 if the key names neither a module nor a plan, which is the base of a subscription */
+export function requireModule(key: string): void {
+  if (!isAddOn(key) && !Object.hasOwn(plans, key)) throw notFound();
+}
+
+/** Milliseconds for which the proration of a preview can be used. */
+const prorationWindowMs = 15 * 60_000;
+/** Milliseconds by which the clocks of servers may differ. */
+const clockSkewMs = 60_000;
+
+/** @throws ApiError 400 if the time is not that of a recent preview */
+export function requireRecentProration(proratedAt: string | undefined, now: Date): void {
+  if (proratedAt === undefined) return;
+  const age = now.getTime() - Date.parse(proratedAt);
+  if (age <= prorationWindowMs && age >= -clockSkewMs) return;
+  const message = 'prorated_at must be the time of a preview of the last 15 minutes. Preview the change again.';
+  throw validationFailed([buildProblem('prorated_at', 'OUT_OF_RANGE', message)], 400);
 }
 
 const toTenantScope = ({ caller: { companyId, testMode } }: BillingCall): TenantScope => ({ companyId, testMode });
@@ -272,7 +311,7 @@ function recordChange(
   call.db.record({ action: `subscription.${change.action}`, object: 'subscription', changes });
 }
 
-const changeInProgress = (options: { keepsWork?: boolean } = {}): ApiError =>
+export const changeInProgress = (options: { keepsWork?: boolean } = {}): ApiError =>
   new ApiError(
     'CONFLICT',
     'Another change to this subscription is in progress. Try again shortly.',

@@ -47,6 +47,7 @@ const verbs = [
   'upload',
   'start',
   'advance',
+  'preview',
 ];
 const operationExtensions = new Set([
   'x-idempotency',

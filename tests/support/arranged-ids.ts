@@ -409,6 +409,7 @@ export const arrangedPaths: Record<string, ArrangedPath> = {
   },
   '/v1/checkout-sessions/{id}': { exists: async (tenant, mode) => ({ id: await newCheckout(tenant, mode) }) },
   '/v1/billing/portal-session': aSubscription(),
+  '/v1/subscription/preview': aSubscription(),
   '/v1/subscription/upgrade': aSubscription(),
   '/v1/subscription/downgrade': aSubscription({ package_code: 'enterprise', add_ons: [] }),
   '/v1/subscription/seats': aSubscription(),

@@ -175,6 +175,7 @@ const unpaidPaths = [
   '/v1/modules',
   '/v1/plans',
   '/v1/subscription',
+  '/v1/subscription/preview',
   '/v1/usage',
 ];
 

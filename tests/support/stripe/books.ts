@@ -26,7 +26,7 @@ export type Customer = Pick<Stripe.Customer, 'id' | 'object' | 'balance' | 'crea
 export type Price = Pick<
   Stripe.Price,
   'id' | 'object' | 'active' | 'currency' | 'unit_amount' | 'lookup_key' | 'created'
-> & { metadata: Metadata; nickname: string; recurring: { interval: string } };
+> & { metadata: Metadata; nickname: string; product: string; recurring: { interval: string } };
 export type Item = Pick<Stripe.SubscriptionItem, 'id' | 'current_period_start' | 'current_period_end'> & {
   price: Price;
   quantity: number;
@@ -61,7 +61,7 @@ export type Subscription = Pick<
   latest_invoice: string | null;
 } & SubscriptionTerms;
 export type Line = Pick<Stripe.InvoiceLineItem, 'id' | 'object' | 'amount' | 'description' | 'quantity' | 'period'> & {
-  pricing: { unit_amount_decimal: string };
+  pricing: { type: 'price_details'; unit_amount_decimal: string; price_details: { price: string; product: string } };
   parent: { subscription_item_details: { proration: boolean } };
 };
 export type Invoice = Pick<
@@ -84,6 +84,8 @@ export type Session = Pick<
   Pick<Stripe.Checkout.Session, 'success_url' | 'cancel_url' | 'amount_subtotal'> & {
     customer: string;
     payment_intent: string | null;
+    automatic_tax: { enabled: boolean };
+    tax_id_collection: { enabled: boolean };
     /** The items to pay for. */
     items: { price: Price; quantity: number }[];
     details: Metadata;
@@ -131,6 +133,10 @@ export class Books {
   /** Wallet top-ups, by payment. */
   readonly topUps = new Map<string, TopUpCharge>();
   readonly taxRates = new Set<string>();
+  /** The status of the account's tax settings. */
+  taxStatus: 'active' | 'pending' = 'pending';
+  /** The percentage of tax on subscriptions with automatic tax. */
+  automaticTax = 19;
   /** Successful charges, in minor units. */
   readonly charges: { customer: string; amount: number }[] = [];
   readonly #emit: (type: string, object: object) => void;
@@ -158,12 +164,17 @@ export class Books {
     return required(this.customers.get(customerId), customerId);
   }
 
-  newPrice(price: Omit<Price, 'id' | 'object' | 'active' | 'created'>): Price {
+  newPrice(price: Omit<Price, 'id' | 'object' | 'active' | 'created' | 'product'>): Price {
     // A lookup key moves to the newest price.
     for (const other of this.prices.values()) if (other.lookup_key === price.lookup_key) other.lookup_key = null;
-    const made: Price = { ...price, id: id('price'), object: 'price', active: true, created: seconds() };
+    const made = this.inlinePrice({ ...price, product: id('prod') });
     this.prices.set(made.id, made);
     return made;
+  }
+
+  /** Returns a price that only exists in its invoice or preview. */
+  inlinePrice(price: Omit<Price, 'id' | 'object' | 'active' | 'created'>): Price {
+    return { ...price, id: id('price'), object: 'price', active: true, created: seconds() };
   }
 
   price(priceId: string): Price {
@@ -204,9 +215,22 @@ export class Books {
     lines: readonly Line[],
     isSubscription = true,
   ): Adjusted & { due: number; balance: number } {
-    const adjusted = adjust(lines, (isSubscription ? this.terms.get(customerId) : undefined) ?? {});
+    const adjusted = adjust(lines, isSubscription ? this.findTerms(customerId) : {});
     const rest = adjusted.total + this.customer(customerId).balance;
     return { ...adjusted, due: Math.max(0, rest), balance: Math.min(0, rest) };
+  }
+
+  /** Returns the coupon and the tax of a customer's subscription. */
+  findTerms(customerId: string, isTaxed = this.#isTaxed(customerId)): Terms {
+    const tax = isTaxed ? { tax: { percentage: this.automaticTax, inclusive: false } } : {};
+    return { ...tax, ...this.terms.get(customerId) };
+  }
+
+  #isTaxed(customerId: string): boolean {
+    const own = [...this.subscriptions.values()].filter(
+      ({ customer, status }) => customer === customerId && status !== 'canceled',
+    );
+    return own.some(({ automatic_tax }) => automatic_tax.enabled && this.taxStatus === 'active');
   }
 
   /** Gives the subscription of a customer a coupon, a tax rate, both or neither. */
@@ -324,7 +348,11 @@ export class Books {
       description: `${description}${item.price.nickname}`,
       quantity: item.quantity,
       period: { start, end: item.current_period_end },
-      pricing: { unit_amount_decimal: String(item.price.unit_amount) },
+      pricing: {
+        type: 'price_details',
+        unit_amount_decimal: String(item.price.unit_amount),
+        price_details: { price: item.price.id, product: item.price.product },
+      },
       parent: { subscription_item_details: { proration } },
     };
   }
@@ -378,6 +406,7 @@ export class Books {
       pending_update: null,
       latest_invoice: null,
       ...plainTerms(),
+      automatic_tax: { enabled: session.automatic_tax.enabled, liability: null },
     };
     this.subscriptions.set(subscription.id, subscription);
     this.invoice(session.customer, subscription, this.periodLines(items), 'paid');

@@ -7,9 +7,11 @@ import {
   isAlive,
   nextEnd,
   type Phase,
+  type Price,
   periodEnd,
   Refused,
   required,
+  type Schedule,
   type Session,
   type Subscription,
   seconds,
@@ -56,6 +58,10 @@ export const routes: readonly Route[] = [
       );
     },
   },
+  {
+    of: buildPathPattern('GET', 'tax/settings'),
+    answer: (books) => ({ object: 'tax.settings', livemode: false, status: books.taxStatus }),
+  },
   { of: buildPathPattern('POST', 'prices'), answer: (books, form) => newPrice(books, form) },
   {
     of: buildPathPattern('GET', 'subscriptions'),
@@ -90,7 +96,10 @@ export const routes: readonly Route[] = [
           .map((invoice) => ({ ...invoice, lines: toFirstPage(invoice.lines.data) })),
       ),
   },
-  { of: buildPathPattern('POST', 'invoices/create_preview'), answer: previewInvoice },
+  {
+    of: buildPathPattern('POST', 'invoices/create_preview'),
+    answer: (books, form) => previewInvoice(books, form, { changeItems: changedItems, readPhases }),
+  },
   {
     of: buildPathPattern('GET', 'invoices/{id}/lines'),
     answer: (books, _form, id) => list(required(books.invoices.get(id), id).lines.data),
@@ -198,12 +207,21 @@ function newSession(books: Books, form: Form, _id: string, base: string): Sessio
     amount_subtotal: items.reduce((sum, { price, quantity }) => sum + (price.unit_amount ?? 0) * quantity, 0),
     customer: books.customer(readText(form.customer)).id,
     payment_intent: null,
+    automatic_tax: { enabled: isEnabled(form.automatic_tax) },
+    tax_id_collection: { enabled: isEnabled(form.tax_id_collection) },
     items,
     details: mergeMetadata({}, details.metadata),
   };
+  if (session.automatic_tax.enabled && books.taxStatus !== 'active')
+    throw new Refused('set up the tax settings before you enable automatic tax');
+  if (session.tax_id_collection.enabled && (form.customer_update as Form | undefined)?.name !== 'auto')
+    throw new Refused('tax_id_collection requires customer_update[name] for an existing customer');
   books.sessions.set(id, session);
   return session;
 }
+
+const isEnabled = (sent: Form[string] | undefined): boolean =>
+  typeof sent === 'object' && readText(sent.enabled) === 'true';
 
 /** Returns the payment of a session, with its charge if the request expands it. */
 function withCharge(books: Books, session: Session, expand: readonly string[]): object {
@@ -268,9 +286,9 @@ function changedItems(books: Books, before: readonly Item[], sent: readonly Form
   const after = before.filter(({ id }) => !sent.some((each) => each.id === id && each.deleted === 'true'));
   const wanted = sent
     .filter(({ deleted }) => deleted !== 'true')
-    .map(({ id, price, quantity }) => ({
+    .map(({ id, price, price_data, quantity }) => ({
       id: readText(id),
-      price: books.price(readText(price)),
+      price: readPrice(books, price, price_data),
       quantity: Number(quantity),
     }));
   const kept = after.filter(({ id }) => !wanted.some((each) => each.id === id));
@@ -298,9 +316,25 @@ function allDiscounts(books: Books, { customer, discounts }: Subscription): unkn
   return [...own, ...buildDiscounts(books.terms.get(customer) ?? {})];
 }
 
-function updateSchedule(books: Books, form: Form, id: string) {
-  const schedule = required(books.schedules.get(id), id);
-  if (schedule.status !== 'active') throw new Refused('the schedule is not active');
+/** Returns an existing price, or the one that is described. */
+function readPrice(books: Books, id: Form[string] | undefined, data: Form[string] | undefined): Price {
+  if (typeof data !== 'object') return books.price(readText(id));
+  const product = readText(data.product);
+  const like = [...books.prices.values()].find((each) => each.product === product);
+  const interval = readText((data.recurring as Form).interval);
+  return books.inlinePrice({
+    currency: readText(data.currency),
+    unit_amount: Number(data.unit_amount),
+    lookup_key: null,
+    metadata: {},
+    nickname: required(like, product).nickname,
+    product,
+    recurring: { interval },
+  });
+}
+
+/** Reads the phases of a schedule that replace the present ones. */
+function readPhases(books: Books, schedule: Schedule, sent: Form[string] | undefined): Phase[] {
   const own = schedule.subscription ?? '';
   const subscription = required(books.subscriptions.get(own), own);
   const granted = new Set([
@@ -309,7 +343,7 @@ function updateSchedule(books: Books, form: Form, id: string) {
     ...subscription.items.data.flatMap(({ discounts = [] }) => discounts),
   ]);
   let end = 0;
-  const phases = readList(form.phases).map((phase): Phase => {
+  const phases = readList(sent).map((phase): Phase => {
     const start_date = end === 0 ? Number(phase.start_date) : end;
     const terms = readPhaseTerms(phase, granted, books.taxRates);
     const items = readList(phase.items).map((item) => ({
@@ -323,15 +357,26 @@ function updateSchedule(books: Books, form: Form, id: string) {
   });
   if (phases[0]?.start_date !== schedule.current_phase?.start_date) throw new Refused('the current phase is left out');
   if (phases[0]?.end_date !== periodEnd(subscription)) throw new Refused('the current phase ends with the period');
+  return phases;
+}
+
+function updateSchedule(books: Books, form: Form, id: string) {
+  const schedule = required(books.schedules.get(id), id);
+  if (schedule.status !== 'active') throw new Refused('the schedule is not active');
+  const own = schedule.subscription ?? '';
+  const subscription = required(books.subscriptions.get(own), own);
+  const phases = readPhases(books, schedule, form.phases);
+  const [first] = phases;
+  if (!first) throw new Refused('a schedule needs a phase');
   schedule.phases = phases;
   // The current phase applies immediately.
-  Object.assign(subscription, termsInPhase(phases[0]));
+  Object.assign(subscription, termsInPhase(first));
   subscription.items.data.forEach((item, index) => {
-    Object.assign(item, itemTermsInPhase(required(phases[0]?.items[index], item.id)));
+    Object.assign(item, itemTermsInPhase(required(first.items[index], item.id)));
   });
   schedule.end_behavior = readText(form.end_behavior);
   schedule.metadata = mergeMetadata(schedule.metadata, form.metadata);
-  schedule.current_phase = { start_date: phases[0].start_date, end_date: phases[0].end_date };
+  schedule.current_phase = { start_date: first.start_date, end_date: first.end_date };
   books.emit('subscription_schedule.updated', schedule);
   return schedule;
 }

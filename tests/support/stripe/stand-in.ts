@@ -43,6 +43,8 @@ export class StripeStandIn {
   /** The URL for events. undefined: they are not sent. */
   eventsTo: string | undefined;
   faults: Fault[] = [];
+  /** Requests that the restricted key may not make. */
+  forbidden: RegExp | undefined;
   readonly #server: Server;
   readonly #kept = new Map<string, Kept>();
   readonly #sending = new Set<Promise<unknown>>();
@@ -137,6 +139,13 @@ export class StripeStandIn {
   #carryOut(call: string, form: Form, fault: Fault | undefined): { status: number; body: string } {
     const broken = { status: 500, body: JSON.stringify({ error: { type: 'api_error', message: 'broken' } }) };
     if (fault?.how === 'refused') return broken;
+    if (this.forbidden?.test(call)) {
+      const error = {
+        type: 'invalid_request_error',
+        message: 'The provided key does not have the required permissions',
+      };
+      return { status: 403, body: JSON.stringify({ error }) };
+    }
     const outcome = carriedOut(this.books, call, form, this.url);
     return fault?.how === 'failed' ? broken : outcome;
   }
