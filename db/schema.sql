@@ -2947,10 +2947,14 @@ create table sla_clocks (
   check (satisfied_at is null or ended_at is not null)
 );
 alter table sla_clocks alter column company_id set (n_distinct = 100);
+create index sla_clocks_deadlines on sla_clocks (company_id, test_mode, object, due_at, record_id)
+  where ended_at is null;
 create index sla_clocks_due on sla_clocks (next_at) where next_at is not null;
 create index sla_clocks_due_of_company on sla_clocks (company_id, test_mode, next_at) where next_at is not null;
 create index sla_clocks_ended on sla_clocks (ended_at) where ended_at is not null;
 create index sla_clocks_of_policy on sla_clocks (company_id, policy_id, test_mode, id) where ended_at is null;
+create index sla_clocks_of_record on sla_clocks (company_id, test_mode, object, record_id, kind, started_at desc,
+  id desc);
 create unique index sla_clocks_open on sla_clocks (company_id, test_mode, object, record_id, kind)
   where ended_at is null;
 alter table sla_clocks enable row level security, force row level security;

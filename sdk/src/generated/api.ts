@@ -242,8 +242,8 @@ export interface paths {
          *
          *     **filter** is percent-encoded JSON: a condition `{"field", "op", "value"}`, or conditions combined with
          *     `{"and": […]}`, `{"or": […]}` and `{"not": {…}}`. The maximum is 3 levels of combinators and 50 conditions. You can
-         *     filter by the fields of the schema, by `id`, `created_at`, `updated_at`, `created_by` and `updated_by`, and by related
-         *     records.
+         *     filter by the fields of the schema, by `id`, `created_at`, `updated_at`, `created_by` and `updated_by`, by related records,
+         *     and leads, deals and customers by their SLA clocks.
          *
          *     | Field type | Operators | Value |
          *     |---|---|---|
@@ -254,6 +254,9 @@ export interface paths {
          *     | date, datetime | eq, neq, gt, gte, lt, lte, between, in, not_in, is_null | ISO 8601, or a relative date; a bare date compared with a datetime means 00:00 UTC |
          *     | `tags`, of leads and customers | in, not_in, is_null | names of tags, ignoring case; `in` finds records that have at least one of them, `not_in` those that have none of them |
          *
+         *     | `sla_status`, of leads, deals and customers | eq, neq, in, not_in, is_null | `running`, `at_risk` or `breached` |
+         *     | `sla_due_at`, of leads, deals and customers | eq, neq, gt, gte, lt, lte, between, in, not_in, is_null | as datetime |
+         *
          *     - `contains`, `starts_with` and `ends_with` find part of a text, ignoring case. They compare phone numbers as they are
          *       stored: `+49`, not `0`. Nothing in a value is interpreted as query syntax.
          *     - `between` takes `[low, high]` and includes both.
@@ -261,6 +264,10 @@ export interface paths {
          *     - `neq` and `not_in` also match records without a value. `not` matches exactly the records that its member does not match.
          *     - `created_by` and `updated_by` are the IDs of the key, user, app or process that created the record and that changed it
          *       last. If the record never changed, both are the same.
+         *     - `sla_due_at` is the earliest deadline of the SLA clocks of the record that still run, and null without one. `sla_status`
+         *       is `breached` if that deadline has passed and `running` if it has not. A running record is also `at_risk` if the
+         *       deadline is at most one hour away. A breached clock counts until a response, the final status, or another policy ends
+         *       it. `expand=sla` shows the clocks.
          *     - A phone number is compared without its extension, which is in the field `extension`.
          *
          *     **Custom fields** of every type are compared and sorted as text, character by character: `"9"` comes after `"10"`. A
@@ -330,9 +337,9 @@ export interface paths {
          *     | POST /v1/reports/query, and `config` of saved reports | when the report runs | |
          *     | campaigns | for the time that the run was created | related records |
          *     | `stop_when` of workforces | before each step | related records |
-         *     | webhook endpoints, over the fields of events | when the event happens | relative dates, `as`, `created_by`, `updated_by`, `tags`, related records |
-         *     | pre-conditions of statuses, one condition each | when a record enters the status | `as`, `created_by`, `updated_by`, `tags`, related records |
-         *     | conditions of tags, one condition each | when the record is written | relative dates, `as`, `created_by`, `updated_by`, `tags`, related records |
+         *     | webhook endpoints, over the fields of events | when the event happens | relative dates, `as`, `created_by`, `updated_by`, `tags`, SLA clocks, related records |
+         *     | pre-conditions of statuses, one condition each | when a record enters the status | `as`, `created_by`, `updated_by`, `tags`, SLA clocks, related records |
+         *     | conditions of tags, one condition each | when the record is written | relative dates, `as`, `created_by`, `updated_by`, `tags`, SLA clocks, related records |
          *     | duplicate checks | | all of it: they compare whole values |
          *
          *     In a JSON body, a filter may be nested as deep as here: the limit of 5 levels of objects does not include the levels of
@@ -343,7 +350,7 @@ export interface paths {
          *     texts, only the first 255 characters count.
          *
          *     **Performance.** Indexes serve `eq` and `in` filters on any field except long texts and on `created_by` and
-         *     `updated_by`, `in` filters on `tags`, ranges
+         *     `updated_by`, `in` filters on `tags`, `lt` and `lte` filters on `sla_due_at`, `breached` and `at_risk` records, ranges
          *     (`gt`, `gte`, `lt`, `lte`, `between`, relative dates) on built-in fields, `starts_with` on email addresses and phone
          *     numbers, and sorting by `id`, `created_at`, `updated_at` and all built-in fields. They also serve these conditions on
          *     related records, with a dot or in `any`, if few related records match. With an index, each page costs the
@@ -371,7 +378,7 @@ export interface paths {
          *       `details.fields` says what to fix in the view; `sort` or `fields` of the request also replaces a faulty one.
          *
          *     **fields** selects the fields to return. **expand** adds the objects that fields refer to, in `expanded`, with
-         *     `expand=tags` the tags of leads and customers, and with `expand=links.<name>` related records. `count=true` adds `total`, the number of records that pass the filter
+         *     `expand=tags` the tags of leads and customers, with `expand=sla` the SLA clocks of leads, deals and customers, and with `expand=links.<name>` related records. `count=true` adds `total`, the number of records that pass the filter
          *     on all pages. Counting stops at 10,000; `total_capped` says whether there are more. `versions` has the version of each record, for `If-Match`.
          *
          *     **400** lists every unknown field, relation and operator and every invalid value, with the allowed alternatives. A cursor is
@@ -1520,8 +1527,8 @@ export interface paths {
          *     `hint` of the error suggests a free name. All names that start with `_` are reserved, and so are:
          *     `id`, `object`, `object_id`, `record`, `record_id`, `records`, `company_id`, `tenant_id`, `branch_id`, `team_id`,
          *     `created_at`, `updated_at`, `deleted_at`, `created_by`, `updated_by`, `deleted_by`, `merged_into`, `test_mode`,
-         *     `is_test`, `version`, `etag`, `module`, `kind`, `type`, `label`, `fields`, `custom`, `custom_fields`, `tags`,
-         *     `metadata`, `data`, `meta`, `error`, `success`, `details`, `filter`, `sort`, `limit`, `cursor`, `next_cursor`,
+         *     `is_test`, `version`, `etag`, `module`, `kind`, `type`, `label`, `fields`, `custom`, `custom_fields`, `tags`, `sla`,
+         *     `sla_due_at`, `sla_status`, `metadata`, `data`, `meta`, `error`, `success`, `details`, `filter`, `sort`, `limit`, `cursor`, `next_cursor`,
          *     `has_more`, `include`, `expand`, `expanded`, `and`, `or`, `not`, `null`, `true`, `false`, `password`, `token`,
          *     `secret`, `assigned_to_email`, `constructor`, `prototype`.
          *
@@ -8146,6 +8153,37 @@ export interface components {
             /** @description True if the conditions of the tag added it, false if it was added by hand. */
             automatic: boolean;
         };
+        /**
+         * @description A clock of a policy.
+         * @example first_response
+         * @enum {string}
+         */
+        SlaClockType: "first_response" | "every_response" | "resolution";
+        /**
+         * @description `running`: the deadline has not passed. `met`: it was met. `breached`: it passed, also if the response came later.
+         * @enum {string}
+         */
+        SlaClockStatus: "running" | "met" | "breached";
+        /** @description An SLA clock of a record. */
+        ExpandedSla: {
+            policy_id: components["schemas"]["Uuid"];
+            /** @description Null if the policy was deleted. */
+            policy_name: string | null;
+            clock: components["schemas"]["SlaClockType"];
+            status: components["schemas"]["SlaClockStatus"];
+            started_at: components["schemas"]["Timestamp"];
+            due_at: components["schemas"]["Timestamp"];
+            /**
+             * Format: date-time
+             * @description When `sla.breached` was emitted, up to 30 seconds after the deadline.
+             */
+            breached_at: string | null;
+            /**
+             * Format: date-time
+             * @description When the response came or the work was done. Null for a running clock.
+             */
+            met_at: string | null;
+        };
         /** @description A related record. */
         ExpandedLink: {
             id: components["schemas"]["Uuid"];
@@ -8182,6 +8220,11 @@ export interface components {
         RecordExpanded: {
             /** @description Only with `expand=tags`, for leads and customers. The tags of the record, highest priority first. */
             tags?: components["schemas"]["ExpandedTag"][];
+            /**
+             * @description Only with `expand=sla`, for leads, deals and customers. The last SLA clock of each kind, the earliest deadline first.
+             *     Clocks that ended because they no longer apply are left out.
+             */
+            sla?: components["schemas"]["ExpandedSla"][];
             /** @description Only with `expand=links.<name>`. The related records, by the name of the link type on this object. */
             links?: {
                 [key: string]: components["schemas"]["ExpandedLinks"];
@@ -14275,12 +14318,6 @@ export interface components {
          * @example 09:00
          */
         SlaTimeOfDay: string | null;
-        /**
-         * @description A clock of a policy.
-         * @example first_response
-         * @enum {string}
-         */
-        SlaClockType: "first_response" | "every_response" | "resolution";
         /** @description Active users of the workspace, each once. Users who are deactivated later are not notified. */
         SlaRecipients: components["schemas"]["Uuid"][];
         /** @description Notifies users that a deadline is approaching. A reminder that would be due before the clock starts is skipped. */
@@ -17782,7 +17819,7 @@ export interface components {
          *     under the name of the field. A user has a name and an email, an item of a configured list (`lead_status`, `stage`,
          *     `source` and the like) has an ID and a name, and a record has its fields. The value is null if the field is empty or the
          *     key cannot see the object. For leads and customers, `tags` returns the list of all tags of the record, highest priority
-         *     first. `links.<name>` returns the records that the record is related to by this link type, for example `links.contacts`
+         *     first. For leads, deals and customers, `sla` returns their SLA clocks. `links.<name>` returns the records that the record is related to by this link type, for example `links.contacts`
          *     or `links.deals`: the newest 25 with ID, object and label, and whether there are more.
          *     [List link types](#operation/listLinkTypes) has the names. Expansion is one level deep. **400** lists the names that
          *     can be expanded.
@@ -18895,7 +18932,7 @@ export interface operations {
                  *     under the name of the field. A user has a name and an email, an item of a configured list (`lead_status`, `stage`,
                  *     `source` and the like) has an ID and a name, and a record has its fields. The value is null if the field is empty or the
                  *     key cannot see the object. For leads and customers, `tags` returns the list of all tags of the record, highest priority
-                 *     first. `links.<name>` returns the records that the record is related to by this link type, for example `links.contacts`
+                 *     first. For leads, deals and customers, `sla` returns their SLA clocks. `links.<name>` returns the records that the record is related to by this link type, for example `links.contacts`
                  *     or `links.deals`: the newest 25 with ID, object and label, and whether there are more.
                  *     [List link types](#operation/listLinkTypes) has the names. Expansion is one level deep. **400** lists the names that
                  *     can be expanded.
@@ -19099,7 +19136,7 @@ export interface operations {
                  *     under the name of the field. A user has a name and an email, an item of a configured list (`lead_status`, `stage`,
                  *     `source` and the like) has an ID and a name, and a record has its fields. The value is null if the field is empty or the
                  *     key cannot see the object. For leads and customers, `tags` returns the list of all tags of the record, highest priority
-                 *     first. `links.<name>` returns the records that the record is related to by this link type, for example `links.contacts`
+                 *     first. For leads, deals and customers, `sla` returns their SLA clocks. `links.<name>` returns the records that the record is related to by this link type, for example `links.contacts`
                  *     or `links.deals`: the newest 25 with ID, object and label, and whether there are more.
                  *     [List link types](#operation/listLinkTypes) has the names. Expansion is one level deep. **400** lists the names that
                  *     can be expanded.
@@ -20012,7 +20049,7 @@ export interface operations {
                  *     under the name of the field. A user has a name and an email, an item of a configured list (`lead_status`, `stage`,
                  *     `source` and the like) has an ID and a name, and a record has its fields. The value is null if the field is empty or the
                  *     key cannot see the object. For leads and customers, `tags` returns the list of all tags of the record, highest priority
-                 *     first. `links.<name>` returns the records that the record is related to by this link type, for example `links.contacts`
+                 *     first. For leads, deals and customers, `sla` returns their SLA clocks. `links.<name>` returns the records that the record is related to by this link type, for example `links.contacts`
                  *     or `links.deals`: the newest 25 with ID, object and label, and whether there are more.
                  *     [List link types](#operation/listLinkTypes) has the names. Expansion is one level deep. **400** lists the names that
                  *     can be expanded.
