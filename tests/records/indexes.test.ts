@@ -139,7 +139,7 @@ describe('filters that the API documents as fast', () => {
     const filter = { field: 'sla_due_at', op: 'lte', value: '2036-01-01T00:00:00Z' } as const;
     const sort = [{ field: 'created_at', descending: true }];
     const [plan] = await readPlans(object, { sort, filter, after: undefined, limit: 26 }, 'sorts');
-    expect(plan).toMatch(/using sla_clocks_(deadlines|open|of_record) [^]*Index Cond: /);
+    expect(plan).toMatch(/using sla_clocks_(deadlines|open|of_record) [\s\S]*Index Cond: /);
     expect(plan).not.toContain('Seq Scan on sla_clocks');
   });
 
