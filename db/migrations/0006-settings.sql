@@ -256,7 +256,11 @@ create index sla_clocks_due_of_company on sla_clocks (company_id, test_mode, nex
 -- The sweep removes old rows.
 create index sla_clocks_ended on sla_clocks (ended_at) where ended_at is not null;
 create index sla_clocks_of_policy on sla_clocks (company_id, policy_id, test_mode, id) where ended_at is null;
--- A record has one running clock of each kind; also finds the clocks of a record.
+-- Records by their deadlines.
+create index sla_clocks_deadlines on sla_clocks (company_id, test_mode, object, due_at, record_id) where ended_at is null;
+-- The last clock of each kind of a record.
+create index sla_clocks_of_record on sla_clocks (company_id, test_mode, object, record_id, kind, started_at desc, id desc);
+-- A record has one running clock of each kind.
 create unique index sla_clocks_open on sla_clocks (company_id, test_mode, object, record_id, kind)
   where ended_at is null;
 alter table sla_clocks enable row level security, force row level security;

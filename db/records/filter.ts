@@ -35,6 +35,8 @@ function treeCondition(rows: Rows, filter: Filter, isOneOfSeveral: boolean): Fra
   if ('quantifier' in filter) return relatedCondition(rows, filter, isOneOfSeveral);
   // A name that no field of a record can have.
   if (filter.field === 'tags') return tagsCondition(rows, filter);
+  // A reserved name, too.
+  if (filter.field === 'sla_due_at') return deadlineCondition(rows, filter);
   if (filter.as) return readCondition(rows, filter, filter.as);
   return comparison(rows, filter, isOneOfSeveral);
 }
@@ -243,6 +245,50 @@ const selectTagsOfRow = (
   select from record_tags t
   where t.company_id = ${row}.company_id and t.test_mode = ${row}.test_mode and t.object = ${table.name} and t.record_id = ${row}.id
     ${ids ? sql`and t.tag_id = any(${ids as string[]}::uuid[])` : sql``}`;
+
+/**
+ * Returns a condition for records by the running SLA clock that is due first. A record without one
+ * has no deadline. The clocks of records are only asked whether there is one that is due before a
+ * time, for which an index exists.
+ */
+function deadlineCondition(rows: Rows, filter: Condition): Fragment {
+  const { sql } = rows;
+  const isDue = (operator: 'lt' | 'lte', value: string | number): Fragment =>
+    hasClock(rows, sql`and c.due_at ${ordering(sql)[operator]} ${value}::timestamptz`);
+  const isAt = (value: string | number): Fragment => sql`(${isDue('lte', value)} and not ${isDue('lt', value)})`;
+  const isAtOneOf = (values: readonly (string | number)[]): Fragment =>
+    values.reduce<Fragment>((any, value) => sql`${any} or ${isAt(value)}`, sql`false`);
+  switch (filter.op) {
+    case 'is_null':
+      return filter.isNull ? sql`not ${hasClock(rows)}` : hasClock(rows);
+    case 'lt':
+    case 'lte':
+      return isDue(filter.op, filter.value);
+    case 'gt':
+      return sql`(${hasClock(rows)} and not ${isDue('lte', filter.value)})`;
+    case 'gte':
+      return sql`(${hasClock(rows)} and not ${isDue('lt', filter.value)})`;
+    case 'between':
+      return sql`(${isDue('lte', filter.high)} and not ${isDue('lt', filter.low)})`;
+    case 'eq':
+      return isAt(filter.value);
+    case 'neq':
+      return sql`not ${isAt(filter.value)}`;
+    case 'in':
+      return sql`(${isAtOneOf(filter.values)})`;
+    case 'not_in':
+      return sql`not (${isAtOneOf(filter.values)})`;
+    default:
+      throw new Error(`deadlines have no ${filter.op}`);
+  }
+}
+
+/** Returns a condition for a row with a running SLA clock that passes a condition on `c`. */
+const hasClock = ({ sql, table, row }: Rows, more = sql``): Fragment => sql`exists (
+  select from sla_clocks c
+  where c.company_id = ${row}.company_id and c.test_mode = ${row}.test_mode and c.object = ${table.name} and c.record_id = ${row}.id
+    and c.ended_at is null ${more}
+)`;
 
 /**
  * Returns the condition that one of the values has the hash of the row's value in a custom field.

@@ -2,6 +2,7 @@
 
 import { commonFields } from './builtin.ts';
 import type { FieldProblem } from './field-values.ts';
+import { clockedObjects, slaFields } from './sla-conditions.ts';
 import { findClosest } from './suggestions.ts';
 import type { Field, WorkspaceObject } from './workspace.ts';
 
@@ -20,7 +21,8 @@ const actors: readonly Field[] = [
 ];
 
 /**
- * Returns a field that filters may name: a queryable one, an actor of the record, or its tags.
+ * Returns a field that filters may name: a queryable one, an actor of the record, its tags, or its
+ * SLA deadline.
  */
 export function findFilterableField(object: WorkspaceObject, name: string): Field | undefined {
   return findQueryableField(object, name) ?? furtherFilterable(object).find((field) => field.name === name);
@@ -29,7 +31,7 @@ export function findFilterableField(object: WorkspaceObject, name: string): Fiel
 /** Returns the fields that filters may name, but sorts may not. */
 function furtherFilterable(object: WorkspaceObject): Field[] {
   const tags = getTagsField(object);
-  return [...actors, ...(tags ? [tags] : [])];
+  return [...actors, ...(tags ? [tags] : []), ...(clockedObjects.has(object.object) ? slaFields : [])];
 }
 
 /**

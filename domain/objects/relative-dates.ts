@@ -10,6 +10,7 @@ import {
   type RelativeDate,
   type Tree,
 } from './filter-tree.ts';
+import { isSlaStatus, resolveSlaStatus } from './sla-conditions.ts';
 
 /** The time and zone on which relative dates depend. */
 export interface Clock {
@@ -74,7 +75,7 @@ export function resolveRelativeDate({ relative, ofDates }: RelativeDate, { now, 
   return { from: begin(first), until: begin(last.add({ days: 1 })) };
 }
 
-/** Replaces the relative dates of a filter by their current days. */
+/** Replaces the relative dates of a filter by their current days, and SLA statuses by deadlines. */
 export function resolveRelativeDates(filter: Tree<GivenCondition>, clock: Clock): Tree<Condition>;
 export function resolveRelativeDates(
   filter: Tree<GivenCondition | Related<GivenCondition>>,
@@ -84,8 +85,10 @@ export function resolveRelativeDates(
   filter: Tree<GivenCondition | Related<GivenCondition>>,
   clock: Clock,
 ): Tree<Condition | Related<Condition>> {
-  const resolveOne = (condition: GivenCondition): Tree<Condition> =>
-    isResolved(condition) ? condition : resolve(condition, clock);
+  const resolveOne = (condition: GivenCondition): Tree<Condition> => {
+    if (isSlaStatus(condition)) return resolveSlaStatus(condition as Condition, clock.now);
+    return isResolved(condition) ? condition : resolve(condition, clock);
+  };
   return mapLeaves<GivenCondition | Related<GivenCondition>, Condition | Related<Condition>>(filter, (leaf) =>
     isRelated(leaf) ? { ...leaf, filter: mapLeaves(leaf.filter, resolveOne) } : resolveOne(leaf),
   );
@@ -93,6 +96,7 @@ export function resolveRelativeDates(
 
 /** Returns true if a condition means the same at any time. */
 export function isResolved(condition: GivenCondition): condition is Condition {
+  if (isSlaStatus(condition)) return false;
   if (condition.op === 'between') return typeof condition.low !== 'object' && typeof condition.high !== 'object';
   return !('value' in condition) || typeof condition.value !== 'object';
 }

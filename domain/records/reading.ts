@@ -2,7 +2,7 @@
 import type { components } from '../../generated/api.ts';
 import type { Grants } from '../access/scopes.ts';
 import { getModuleState, type Modules } from '../billing/plans.ts';
-import type { NamedItem } from '../objects/configuration.ts';
+import type { ClockKind, NamedItem } from '../objects/configuration.ts';
 import { buildFieldProblem, type FieldProblem, type StoredValue } from '../objects/field-values.ts';
 import { buildUnknownFieldProblem, getTagsField, quoteName } from '../objects/queryable.ts';
 import {
@@ -11,6 +11,7 @@ import {
   type RelationPath,
   toRelationPath,
 } from '../objects/relations.ts';
+import { clockedObjects } from '../objects/sla-conditions.ts';
 import { findClosest } from '../objects/suggestions.ts';
 import type { Field, Workspace, WorkspaceObject } from '../objects/workspace.ts';
 import { maxExpansions } from '../service/request-limits.ts';
@@ -35,16 +36,25 @@ interface TagsRelation {
   target: { tagsOf: string };
 }
 
+/** The SLA clocks of the record. */
+interface SlaRelation {
+  field: 'sla';
+  target: { clocksOf: string };
+}
+
 /** The records that a record is linked to or refers to, or that refer to it. */
 interface LinksRelation {
   field: `links.${string}`;
   target: { linkedBy: ObjectRelation };
 }
 
-type ReadRelation = Relation | TagsRelation | LinksRelation;
+type ReadRelation = Relation | TagsRelation | SlaRelation | LinksRelation;
 
 const isOfTags = (relation: ReadRelation): relation is TagsRelation =>
   relation.target !== 'user' && 'tagsOf' in relation.target;
+
+const isOfClocks = (relation: ReadRelation): relation is SlaRelation =>
+  relation.target !== 'user' && 'clocksOf' in relation.target;
 
 const isOfLinks = (relation: ReadRelation): relation is LinksRelation =>
   relation.target !== 'user' && 'linkedBy' in relation.target;
@@ -143,6 +153,11 @@ function readRelation(
     relations.push({ field: 'tags', target: { tagsOf: object.object } });
     return;
   }
+  const hasClocks = clockedObjects.has(object.object);
+  if (name === 'sla' && hasClocks) {
+    relations.push({ field: 'sla', target: { clocksOf: object.object } });
+    return;
+  }
   const links = listExpandableLinks(object, workspace);
   const link = links.find((each) => each.field === name);
   if (link) {
@@ -152,6 +167,7 @@ function readRelation(
   const related = [...object.fields.values()].filter((each) => findTarget(object, each));
   const allowed = [
     ...[...related, ...(tags ? [tags] : [])].map((each) => each.name),
+    ...(hasClocks ? ['sla'] : []),
     ...links.map((each) => each.field),
   ];
   const meant = findClosest(name, allowed);
@@ -190,6 +206,8 @@ export interface Wanted {
   records: ReadonlyMap<string, readonly string[]>;
   /** Records of one object whose tags are needed. */
   tagged?: { object: string; ids: readonly string[] };
+  /** Records of one object whose SLA clocks are needed. */
+  clocked?: { object: string; ids: readonly string[] };
   /** Only of other objects that the reader can view. */
   linked?: readonly WantedLinks[];
 }
@@ -213,9 +231,12 @@ export function toExpansionRequest(
   workspace: Workspace,
   reader: Reader,
 ): Wanted {
-  const references = relations.flatMap((relation) => (isOfTags(relation) || isOfLinks(relation) ? [] : [relation]));
+  const references = relations.flatMap((relation) =>
+    isOfTags(relation) || isOfClocks(relation) || isOfLinks(relation) ? [] : [relation],
+  );
   const wanted = collectWanted(references, records, workspace, reader);
   const tags = relations.find(isOfTags);
+  const clocks = relations.find(isOfClocks);
   const linked = relations
     .filter(isOfLinks)
     .flatMap((relation) => wantedLinks(relation, records, object))
@@ -223,6 +244,7 @@ export function toExpansionRequest(
   return {
     ...wanted,
     ...(tags ? { tagged: { object: tags.target.tagsOf, ids: records.map(({ id }) => id) } } : {}),
+    ...(clocks ? { clocked: { object: clocks.target.clocksOf, ids: records.map(({ id }) => id) } } : {}),
     ...(linked.length > 0 ? { linked } : {}),
   };
 }
@@ -288,8 +310,21 @@ export interface Expansion {
   users: ReadonlyMap<string, Person>;
   records: ReadonlyMap<string, ReadonlyMap<string, StoredRecord>>;
   tags: ShownTags;
+  /** By the ids of the records that have any. */
+  clocks: ReadonlyMap<string, readonly ShownClock[]>;
   /** By `links.<name>` and the id of the record, of those that have any: newest first, one more than is shown. */
   links: ReadonlyMap<string, ReadonlyMap<string, readonly FoundLink[]>>;
+}
+
+/** The running SLA clock of a kind, or the last one if it was met. */
+export interface ShownClock {
+  policyId: string;
+  policyName: string | null;
+  kind: ClockKind;
+  startedAt: Date;
+  dueAt: Date;
+  breachedAt: Date | null;
+  satisfiedAt: Date | null;
 }
 
 /** A related record, with the object that it is of. */
@@ -306,13 +341,33 @@ export type ShownTags = ReadonlyMap<string, readonly components['schemas']['Expa
 
 type Expanded = NonNullable<components['schemas']['CrmRecord']['expanded']>;
 
-/** Returns a record with the requested fields and relations. */
+/** Returns a clock with its status at a time. */
+function toSlaResponse(clock: ShownClock, now: Date): components['schemas']['ExpandedSla'] {
+  const { dueAt, breachedAt, satisfiedAt } = clock;
+  const isLate = breachedAt !== null || dueAt <= (satisfiedAt ?? now);
+  return {
+    policy_id: clock.policyId,
+    policy_name: clock.policyName,
+    clock: clock.kind,
+    status: isLate ? 'breached' : satisfiedAt === null ? 'running' : 'met',
+    started_at: clock.startedAt.toISOString(),
+    due_at: dueAt.toISOString(),
+    breached_at: breachedAt?.toISOString() ?? null,
+    met_at: satisfiedAt?.toISOString() ?? null,
+  };
+}
+
+/**
+ * Returns a record with the requested fields and relations.
+ * @param now for what depends on the time
+ */
 export function showRead(
   object: WorkspaceObject,
   record: StoredRecord,
   { fields, relations }: Reading,
   expansion: Expansion,
   workspace: Workspace,
+  now: Date,
 ): components['schemas']['CrmRecord'] {
   const all = showRecord(object, record);
   const shown = fields ? chooseFields(all, fields) : all;
@@ -321,6 +376,8 @@ export function showRead(
   const links: Record<string, ExpandedLinks> = {};
   for (const relation of relations) {
     if (isOfTags(relation)) Object.assign(expanded, tagsIn(expansion.tags, record));
+    else if (isOfClocks(relation))
+      Object.assign(expanded, { sla: (expansion.clocks.get(record.id) ?? []).map((each) => toSlaResponse(each, now)) });
     else if (isOfLinks(relation))
       links[relation.target.linkedBy.name] = linksIn(expansion.links.get(relation.field), record, workspace);
     else expanded[relation.field] = expandedValue(record, relation.field, relation.target, expansion, workspace);

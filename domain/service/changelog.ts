@@ -12,6 +12,13 @@ export const changelog: readonly ChangelogEntry[] = [
     operations: ['createBranch', 'updateBranch', 'deleteBranch', 'getTeam', 'createTeam', 'updateTeam', 'deleteTeam'],
   },
   {
+    id: '2026-11-29-sla-of-records',
+    date: '2026-11-29',
+    kind: 'changed',
+    text: '`expand=sla` returns the SLA clocks of leads, deals and customers: status, start, deadline, breach. Filters of these objects accept `sla_status` (`running`, `at_risk`, `breached`) and `sla_due_at`. New custom fields cannot have the names `sla`, `sla_status` and `sla_due_at`.',
+    operations: ['listRecords', 'getRecord', 'getRecordBatch'],
+  },
+  {
     id: '2026-11-29-team-of-user',
     date: '2026-11-29',
     kind: 'changed',

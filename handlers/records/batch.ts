@@ -88,7 +88,7 @@ export const getRecordBatch: Handler<'getRecordBatch'> = async (call) => {
   const expansion = await findExpansion(sql, caller, toExpansionRequest(reading, records, object, workspace, caller));
   const shown = new Map(
     records.map((record) => {
-      const read = showRead(object, record, reading, expansion, workspace);
+      const read = showRead(object, record, reading, expansion, workspace, call.now);
       return [record.id, { record: read, version: record.version }] as const;
     }),
   );

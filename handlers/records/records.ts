@@ -58,7 +58,7 @@ export const listRecords: Handler<'listRecords'> = async (call) => {
   ]);
   const stored = rows.map(({ record }) => record);
   const expansion = await findExpansion(sql, caller, toExpansionRequest(reading, stored, object, workspace, caller));
-  const records = stored.map((record) => showRead(object, record, reading, expansion, workspace));
+  const records = stored.map((record) => showRead(object, record, reading, expansion, workspace, call.now));
   const versions = stored.map(({ version }) => version);
   const total =
     counted === undefined ? {} : { total: Math.min(counted, maxCounted), total_capped: counted > maxCounted };
@@ -73,7 +73,7 @@ export const getRecord: Handler<'getRecord'> = async (call) => {
   if (problems.length > 0) throw validationFailed(problems, 400);
   const record = orNotFound(await findRecord(sql, caller, object.object, call.request.path.id));
   const expansion = await findExpansion(sql, caller, toExpansionRequest(reading, [record], object, workspace, caller));
-  const shown = showRead(object, record, reading, expansion, workspace);
+  const shown = showRead(object, record, reading, expansion, workspace, call.now);
   return { status: 200, etag: toEtag(record), data: { object: object.object, record: shown } };
 };
 

@@ -135,6 +135,14 @@ describe('filters that the API documents as fast', () => {
     expect(await readLeadingColumns(getRecordTable(object).name)).toContain('updated_by_id');
   });
 
+  test.each(['leads', 'deals', 'customers'])('finds %s by their next SLA deadline through an index', async (object) => {
+    const filter = { field: 'sla_due_at', op: 'lte', value: '2036-01-01T00:00:00Z' } as const;
+    const sort = [{ field: 'created_at', descending: true }];
+    const [plan] = await readPlans(object, { sort, filter, after: undefined, limit: 26 }, 'sorts');
+    expect(plan).toMatch(/using sla_clocks_(deadlines|open|of_record) [\s\S]*Index Cond: /);
+    expect(plan).not.toContain('Seq Scan on sla_clocks');
+  });
+
   test.each([...objects, 'object:visits'])(
     'finds values of custom fields of %s by an index, with eq and in',
     async (object) => {

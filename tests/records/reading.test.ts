@@ -215,7 +215,7 @@ describe('expand', () => {
 
   test('rejects expanding fields that refer to nothing, custom fields, and more than three fields', async () => {
     const path = recordsPath('leads');
-    const allowed = ['source', 'lead_status', 'assigned_to', 'converted_customer_id', 'tags'];
+    const allowed = ['source', 'lead_status', 'assigned_to', 'converted_customer_id', 'tags', 'sla'];
     const [unknown, other] = await refused(path, { expand: 'assigned,first_name' });
     expect(unknown).toMatchObject({ field: 'expand', code: 'INVALID_OPTION', did_you_mean: 'assigned_to' });
     expect(unknown.message).toBe('expand: assigned is not a field of leads.');

@@ -549,3 +549,151 @@ function explaining(sql: Sql, plans: string[]): Sql {
   };
   return Object.assign(send, { json: sql.json }) as unknown as Sql;
 }
+
+describe('SLA clocks of records in reads', () => {
+  const day = 1440;
+  const filterIds = async (tenant: Tenant, filter: object, key = tenant.key): Promise<string[]> => {
+    const query = { filter: JSON.stringify(filter), sort: 'created_at', count: 'true' };
+    const { data } = (await expectStatus(200, 'GET', recordsPath('leads'), { key, query })).body;
+    expect(data.total).toBe(data.records.length);
+    return data.records.map(({ id }: Json) => id);
+  };
+  const readSla = async (tenant: Tenant, id: string): Promise<Json[]> => {
+    const query = { expand: 'sla', fields: 'id' };
+    const one = await expectStatus(200, 'GET', recordsPath('leads', id), { key: tenant.key, query });
+    const { sla } = one.body.data.record.expanded;
+    const listed = await expectStatus(200, 'GET', recordsPath('leads'), { key: tenant.key, query });
+    expect(listed.body.data.records.find((each: Json) => each.id === id).expanded.sla).toEqual(sla);
+    return sla;
+  };
+  const moveDeadline = (id: string, kind: string, minutes: number): Promise<unknown> =>
+    database()`update sla_clocks set due_at = ${later(minutes)}, next_at = ${later(minutes)} where record_id = ${id} and kind = ${kind}`;
+
+  test('expands the last clock of each kind, running, met or breached', async () => {
+    const tenant = await newTenant();
+    const bare = await createLead(tenant);
+    const policy = await createPolicy(tenant, all);
+    const lead = await createLead(tenant, { email: 'b@x.example' });
+    expect(await readSla(tenant, bare.id)).toEqual([]);
+    const start = new Date(lead.created_at).getTime();
+    const shown = (clock: string, minutes: number): object => ({
+      policy_id: policy.id,
+      policy_name: policy.name,
+      clock,
+      status: 'running',
+      started_at: lead.created_at,
+      due_at: new Date(start + minutes * minute).toISOString(),
+      breached_at: null,
+      met_at: null,
+    });
+    expect(await readSla(tenant, lead.id)).toEqual([
+      shown('first_response', 60),
+      shown('every_response', 120),
+      shown('resolution', 240),
+    ]);
+    await moveDeadline(lead.id, 'resolution', -1);
+    await logActivity(tenant, lead.id);
+    const [late, first, every] = await readSla(tenant, lead.id);
+    expect(late).toMatchObject({ clock: 'resolution', status: 'breached', breached_at: null, met_at: null });
+    expect(first).toEqual({ ...shown('first_response', 60), status: 'met', met_at: expect.any(String) });
+    // The next response has a new clock.
+    expect(every).toMatchObject({ clock: 'every_response', status: 'running', met_at: null });
+    expect(every.started_at > lead.created_at).toBe(true);
+    await roundAfter(0);
+    expect((await readSla(tenant, lead.id))[0]).toMatchObject({ status: 'breached', breached_at: expect.any(String) });
+  });
+
+  test('shows a late response as breached, and leaves out clocks that no longer apply', async () => {
+    const tenant = await newTenant();
+    const policy = await createPolicy(tenant, { first_response_time: 60, resolution_time: 240 });
+    const lead = await createLead(tenant);
+    await moveDeadline(lead.id, 'first_response', -5);
+    await logActivity(tenant, lead.id);
+    expect((await readSla(tenant, lead.id))[0]).toMatchObject({ status: 'breached', met_at: expect.any(String) });
+    const path = `/v1/settings/sla-policies/${policy.id}`;
+    await expectStatus(200, 'PATCH', path, { key: tenant.key, body: { is_active: false } });
+    await roundAfter(1);
+    expect((await readSla(tenant, lead.id)).map(({ clock }) => clock)).toEqual(['first_response']);
+  });
+
+  test('filters by the status and by the next deadline', async () => {
+    const tenant = await newTenant();
+    const bare = await createLead(tenant);
+    await createPolicy(tenant, { first_response_time: day, resolution_time: 2 * day });
+    const [calm, soon, late] = [
+      await createLead(tenant, { email: 'b@x.example' }),
+      await createLead(tenant, { email: 'c@x.example' }),
+      await createLead(tenant, { email: 'd@x.example' }),
+    ];
+    await moveDeadline(soon.id, 'resolution', 30);
+    await moveDeadline(late.id, 'first_response', -30);
+    const due = (await readSla(tenant, soon.id))[0]?.due_at;
+    const [b, c, s, l] = [bare.id, calm.id, soon.id, late.id];
+    const cases: [string, string, unknown, string[]][] = [
+      ['sla_status', 'eq', 'breached', [l]],
+      ['sla_status', 'eq', 'at_risk', [s]],
+      ['sla_status', 'eq', 'running', [c, s]],
+      ['sla_status', 'neq', 'breached', [b, c, s]],
+      ['sla_status', 'in', ['at_risk', 'breached'], [s, l]],
+      ['sla_status', 'not_in', ['at_risk', 'breached'], [b, c]],
+      ['sla_status', 'is_null', true, [b]],
+      ['sla_status', 'is_null', false, [c, s, l]],
+      ['sla_due_at', 'lte', due, [s, l]],
+      ['sla_due_at', 'lt', due, [l]],
+      ['sla_due_at', 'gt', due, [c]],
+      ['sla_due_at', 'gte', due, [c, s]],
+      ['sla_due_at', 'eq', due, [s]],
+      ['sla_due_at', 'neq', due, [b, c, l]],
+      ['sla_due_at', 'in', [due], [s]],
+      ['sla_due_at', 'not_in', [due], [b, c, l]],
+      ['sla_due_at', 'between', [later(-60).toISOString(), later(60).toISOString()], [s, l]],
+      ['sla_due_at', 'between', [later(0).toISOString(), later(60).toISOString()], [s]],
+      ['sla_due_at', 'is_null', true, [b]],
+      ['sla_due_at', 'gte', { relative: 'today' }, [c, s, l]],
+    ];
+    for (const [field, op, value, ids] of cases)
+      expect([field, op, value, await filterIds(tenant, { field, op, value })]).toEqual([field, op, value, ids]);
+    const and = [
+      { field: 'sla_status', op: 'eq', value: 'breached' },
+      { field: 'email', op: 'eq', value: 'd@x.example' },
+    ];
+    expect(await filterIds(tenant, { and })).toEqual([l]);
+    expect(await filterIds(tenant, { not: { or: and } })).toEqual([b, c, s]);
+    // A response ends the breached clock; the next deadline is that of the resolution.
+    await logActivity(tenant, l);
+    expect(await filterIds(tenant, { field: 'sla_status', op: 'eq', value: 'breached' })).toEqual([]);
+    expect(await filterIds(tenant, { field: 'sla_status', op: 'eq', value: 'running' })).toEqual([c, s, l]);
+  });
+
+  test('rejects unknown statuses, objects without clocks, and sorting by deadlines', async () => {
+    const tenant = await newTenant();
+    const refuse = async (object: string, query: Record<string, string>): Promise<Json> =>
+      (await expectStatus(400, 'GET', recordsPath(object), { key: tenant.key, query })).body.error.details.fields[0];
+    const filter = JSON.stringify({ field: 'sla_status', op: 'eq', value: 'atrisk' });
+    expect(await refuse('leads', { filter })).toMatchObject({
+      field: 'sla_status',
+      code: 'INVALID_OPTION',
+      allowed: ['running', 'at_risk', 'breached'],
+    });
+    const other = JSON.stringify({ field: 'sla_status', op: 'eq', value: 'breached' });
+    expect(await refuse('accounts', { filter: other })).toMatchObject({ code: 'UNKNOWN_FIELD' });
+    expect(await refuse('accounts', { expand: 'sla' })).toMatchObject({ field: 'expand', code: 'INVALID_OPTION' });
+    expect(await refuse('leads', { sort: 'sla_due_at' })).toMatchObject({ code: 'UNKNOWN_FIELD' });
+  });
+
+  test('keeps the modes and companies apart, and follows the clock of test mode', async () => {
+    const [tenant, other] = [await newTenant(), await newTenant()];
+    for (const each of [tenant, other]) await createPolicy(each, { first_response_time: 60 });
+    const lead = await createRecord(tenant.testKey, 'leads', { first_name: 'Test', email: 't@x.example' });
+    await createLead(other);
+    const breached = { field: 'sla_status', op: 'eq', value: 'breached' };
+    const any = { field: 'sla_due_at', op: 'is_null', value: false };
+    expect(await filterIds(tenant, any)).toEqual([]);
+    expect(await filterIds(tenant, any, tenant.testKey)).toEqual([lead.id]);
+    expect(await filterIds(tenant, breached, tenant.testKey)).toEqual([]);
+    await database()`
+      insert into test_clocks (company_id, ahead_seconds) values (${tenant.companyId}, 7200)`;
+    expect(await filterIds(tenant, breached, tenant.testKey)).toEqual([lead.id]);
+    await database()`delete from test_clocks where company_id = ${tenant.companyId}`;
+  });
+});
