@@ -6318,6 +6318,9 @@ export interface paths {
          *     one who would be assigned now, without advancing the rotation. `merged` names all free users (`user_ids`). `shared`
          *     names nobody. Times that are held or booked are left out.
          *
+         *     If there are more than `limit` slots, `truncated` is true, and `next_from` is the start of the next one. To continue,
+         *     search again with it as `from` and the same `to`.
+         *
          *     If no slot is found, `alternatives` contains up to five slots after `to`, within the horizon of the policy.
          *
          *     Members whom the key cannot see are not offered. Requires `bookings:view`. **400**: the range ends before it begins or
@@ -6326,6 +6329,34 @@ export interface paths {
          *     none has been read since it was connected; `details.excluded` gives the reason for each member.
          */
         post: operations["searchSlots"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/scheduling/days": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get the days of a month with slots
+         * @description Returns every date of a month in a time zone, with the number of slots of a pool that begin on it and the first of
+         *     them: enough to display a month, in which a visitor picks a date. Then [search](#operation/searchSlots) the slots of
+         *     that date. Dates without slots have `slots: 0`.
+         *
+         *     The dates are those of `timezone`, so that a slot at 23:00 in Berlin is on the next date in Dubai. The slots are the
+         *     same as in a search without `duration_minutes`. Responses can be cached for 30 seconds.
+         *
+         *     Members whom the key cannot see are not counted. Requires `bookings:view`. **400**: the month or the time zone is
+         *     invalid. **404** and **409** as for the [search](#operation/searchSlots).
+         */
+        get: operations["getSlotDays"];
+        put?: never;
+        post?: never;
         delete?: never;
         options?: never;
         head?: never;
@@ -15230,12 +15261,57 @@ export interface components {
             policy_id: components["schemas"]["Uuid"];
             exposure: components["schemas"]["SlotExposure"];
             slots: components["schemas"]["SlotOffer"][];
+            /** @description True if there are more slots than limit. */
+            truncated: boolean;
+            /**
+             * Format: date-time
+             * @description The start of the first slot that was left out, as `from` of the next search; null if none was.
+             */
+            next_from: string | null;
             /** @description Present only if slots is empty. */
             alternatives: components["schemas"]["SlotOffer"][];
         };
         SlotSearchAnswer: {
             success: components["schemas"]["Success"];
             data: components["schemas"]["SlotSearchResult"];
+            meta: components["schemas"]["Meta"];
+        };
+        SlotDay: {
+            /**
+             * Format: date
+             * @example 2026-12-01
+             */
+            date: string;
+            /**
+             * @description The number of slots that begin on this date.
+             * @example 16
+             */
+            slots: number;
+            /**
+             * Format: date-time
+             * @description The start of the first of these slots.
+             */
+            first_start_at: string | null;
+        };
+        SlotDays: {
+            pool_id: components["schemas"]["Uuid"];
+            policy_id: components["schemas"]["Uuid"];
+            /**
+             * @description YYYY-MM
+             * @example 2026-12
+             */
+            month: string;
+            /**
+             * @description The time zone of the dates.
+             * @example Europe/Berlin
+             */
+            timezone: string;
+            /** @description Every date of the month, in order. */
+            days: components["schemas"]["SlotDay"][];
+        };
+        SlotDaysAnswer: {
+            success: components["schemas"]["Success"];
+            data: components["schemas"]["SlotDays"];
             meta: components["schemas"]["Meta"];
         };
         /**
@@ -17956,6 +18032,23 @@ export interface components {
         WindowFrom: string;
         /** @description End of the range. Default: seven days after the start. Maximum: 31 days after the start. */
         WindowTo: string;
+        /**
+         * @description The pool whose slots are counted.
+         * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9c02
+         */
+        DaysPool: string;
+        /** @description Overrides the pool's policy. */
+        DaysPolicy: string;
+        /**
+         * @description The month, as YYYY-MM.
+         * @example 2026-12
+         */
+        DaysMonth: string;
+        /**
+         * @description IANA name of the time zone of the dates. Default: the time zone of the policy.
+         * @example Europe/Berlin
+         */
+        DaysTimezone: string;
         /**
          * @description IDs of 1 to 50 users, separated by commas.
          * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d12
@@ -37177,6 +37270,8 @@ export interface operations {
                      *             "token_expires_at": "2026-11-21T00:05:00.000Z"
                      *           }
                      *         ],
+                     *         "truncated": true,
+                     *         "next_from": "2026-11-23T09:30:00.000Z",
                      *         "alternatives": []
                      *       },
                      *       "meta": {
@@ -37195,6 +37290,85 @@ export interface operations {
             404: components["responses"]["NotFound"];
             409: components["responses"]["Conflict"];
             422: components["responses"]["Unprocessable"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    getSlotDays: {
+        parameters: {
+            query: {
+                /**
+                 * @description The pool whose slots are counted.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9c02
+                 */
+                pool_id: components["parameters"]["DaysPool"];
+                /** @description Overrides the pool's policy. */
+                policy_id?: components["parameters"]["DaysPolicy"];
+                /**
+                 * @description The month, as YYYY-MM.
+                 * @example 2026-12
+                 */
+                month: components["parameters"]["DaysMonth"];
+                /**
+                 * @description IANA name of the time zone of the dates. Default: the time zone of the policy.
+                 * @example Europe/Berlin
+                 */
+                timezone?: components["parameters"]["DaysTimezone"];
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The dates of the month. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    "Cache-Control": components["headers"]["Cache-Control"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "pool_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9c02",
+                     *         "policy_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9c01",
+                     *         "month": "2026-11",
+                     *         "timezone": "Europe/Berlin",
+                     *         "days": [
+                     *           {
+                     *             "date": "2026-11-01",
+                     *             "slots": 0,
+                     *             "first_start_at": null
+                     *           },
+                     *           {
+                     *             "date": "2026-11-02",
+                     *             "slots": 16,
+                     *             "first_start_at": "2026-11-02T08:00:00.000Z"
+                     *           }
+                     *         ]
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["SlotDaysAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
             429: components["responses"]["RateLimited"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["Unavailable"];

@@ -3566,6 +3566,9 @@ export interface Operations {
    * one who would be assigned now, without advancing the rotation. `merged` names all free users (`user_ids`). `shared`
    * names nobody. Times that are held or booked are left out.
    *
+   * If there are more than `limit` slots, `truncated` is true, and `next_from` is the start of the next one. To continue,
+   * search again with it as `from` and the same `to`.
+   *
    * If no slot is found, `alternatives` contains up to five slots after `to`, within the horizon of the policy.
    *
    * Members whom the key cannot see are not offered. Requires `bookings:view`. **400**: the range ends before it begins or
@@ -3574,6 +3577,20 @@ export interface Operations {
    * none has been read since it was connected; `details.excluded` gives the reason for each member.
    */
   searchSlots: Method<'searchSlots'>;
+  /**
+   * Get the days of a month with slots
+   *
+   * Returns every date of a month in a time zone, with the number of slots of a pool that begin on it and the first of
+   * them: enough to display a month, in which a visitor picks a date. Then [search](#operation/searchSlots) the slots of
+   * that date. Dates without slots have `slots: 0`.
+   *
+   * The dates are those of `timezone`, so that a slot at 23:00 in Berlin is on the next date in Dubai. The slots are the
+   * same as in a search without `duration_minutes`. Responses can be cached for 30 seconds.
+   *
+   * Members whom the key cannot see are not counted. Requires `bookings:view`. **400**: the month or the time zone is
+   * invalid. **404** and **409** as for the [search](#operation/searchSlots).
+   */
+  getSlotDays: Method<'getSlotDays'>;
   /**
    * Check the availability of users
    *
@@ -4492,6 +4509,7 @@ export const descriptions: Readonly<Record<keyof Operations, Description>> = {
   replayWebhookDelivery: { method: 'POST', path: '/v1/webhooks/deliveries/{deliveryId}/replay' },
   getSlots: { method: 'GET', path: '/v1/scheduling/slots' },
   searchSlots: { method: 'POST', path: '/v1/scheduling/slots/search' },
+  getSlotDays: { method: 'GET', path: '/v1/scheduling/days' },
   getUserAvailability: { method: 'GET', path: '/v1/scheduling/availability' },
   createReservation: { method: 'POST', path: '/v1/scheduling/reservations', takesKey: true },
   getReservation: { method: 'GET', path: '/v1/scheduling/reservations/{id}' },
