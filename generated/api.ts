@@ -6530,12 +6530,14 @@ export interface paths {
          *     and confirmed meetings. Rescheduling and cancelling the booking compute it again.
          *
          *     If the attendee has an email address and you use a live key, the attendee receives a calendar invitation. Live
-         *     bookings emit `appointment.scheduled`. If `meeting.location` is a web address, it becomes the `meeting_url` of a video
-         *     call.
+         *     bookings emit `appointment.scheduled`. `guests` receive the invitation too, and every later change. If
+         *     `meeting.location` is a web address, it becomes the `meeting_url` of a video call. Without a location, a video call has
+         *     the address of the policy's `meeting_url_template`, and keeps it if it is rescheduled.
          *
          *     Requires `bookings:create`.
          *
          *     - **400**: both ways at once (`CONFLICTING_FIELDS`), neither way, or neither an email address nor a phone number;
+         *       a required question of the policy has no answer (`REQUIRED`);
          *       `invalid_slot_token`; `member_ids` contains IDs that are not active users whom the key can see, listed in
          *       `details.unknown_user_ids`.
          *     - **404**: the reservation no longer exists, or the policy does not exist.
@@ -6811,7 +6813,7 @@ export interface paths {
          *     without hours of their own have the hours of the default policy. Users' days off always apply.
          *
          *     Requires `bookings:configure` with a live key, because live and test mode share policies. **400**: the time zone is
-         *     unknown, a working window ends before it begins, or the hard cap is lower than the reservation time. **409**
+         *     unknown, a working window ends before it begins, a question repeats another one, `meeting_url_template` is not a web address, or the hard cap is lower than the reservation time. **409**
          *     ALREADY_EXISTS: the name is taken, ignoring case; `policy_limit_reached`: the workspace already has 500 policies.
          */
         post: operations["createSchedulingPolicy"];
@@ -11953,6 +11955,15 @@ export interface components {
             timezone: string | null;
             locale: string | null;
         };
+        BookingQuestionAnswer: {
+            /**
+             * @description The text of the question.
+             * @example How large is your roof?
+             */
+            question: string;
+            /** @example 80 square meters */
+            answer: string;
+        };
         /**
          * @description Where the meeting takes place.
          * @example video
@@ -11986,6 +11997,18 @@ export interface components {
              */
             timezone: string;
             attendee: components["schemas"]["Attendee"];
+            /**
+             * @description Email addresses of others who are invited.
+             * @example [
+             *       "omar@example.com"
+             *     ]
+             */
+            guests: string[];
+            answers: components["schemas"]["BookingQuestionAnswer"][];
+            /** @description Your own data. */
+            metadata: {
+                [key: string]: string;
+            };
             /** @example First call */
             meeting_title: string;
             meeting_description: string | null;
@@ -15523,6 +15546,24 @@ export interface components {
              */
             record_id?: string;
             object?: components["schemas"]["AboutObject"];
+            /**
+             * @description Email addresses of others who get the invitation. The attendee is left out, and so are repeated addresses.
+             * @example [
+             *       "omar@example.com"
+             *     ]
+             */
+            guests?: string[];
+            /** @description Answers to the questions of the policy, and to questions of your own. Required questions need an answer. */
+            answers?: components["schemas"]["BookingQuestionAnswer"][];
+            /**
+             * @description Your own data, stored with the booking. The service does not use it. Keys have at most 40 characters.
+             * @example {
+             *       "campaign": "spring"
+             *     }
+             */
+            metadata?: {
+                [key: string]: string;
+            };
         };
         BookingItem: {
             booking: components["schemas"]["Booking"];
@@ -15767,6 +15808,26 @@ export interface components {
         };
         /** @description When meetings can take place, in the time zone of the policy. Null to use each user's own hours. */
         PolicyWorkingHours: components["schemas"]["WorkingWindow"][] | null;
+        /**
+         * @description The web address of video calls that are booked without a location. `{booking_id}` stands for the ID of the booking. Null
+         *     for none.
+         * @example https://meet.example.com/{booking_id}
+         */
+        MeetingUrlTemplate: string | null;
+        PolicyQuestion: {
+            /**
+             * @description The text of the question. Answers name it, so it is unique in the policy.
+             * @example How large is your roof?
+             */
+            question: string;
+            /**
+             * @description If true, nothing is booked without an answer.
+             * @example true
+             */
+            required: boolean;
+        };
+        /** @description Questions to the attendee, which your form asks. Their answers are sent with the booking. */
+        PolicyQuestions: components["schemas"]["PolicyQuestion"][];
         SchedulingPolicy: {
             id: components["schemas"]["Uuid"];
             /** @example Demo call */
@@ -15796,6 +15857,8 @@ export interface components {
             /** @example 6 */
             max_bookings_per_day: number | null;
             meeting_location_kind: components["schemas"]["MeetingLocationKind"];
+            meeting_url_template: components["schemas"]["MeetingUrlTemplate"];
+            questions: components["schemas"]["PolicyQuestions"];
             created_at: components["schemas"]["Timestamp"];
             updated_at: components["schemas"]["Timestamp"];
         };
@@ -15873,6 +15936,10 @@ export interface components {
             max_bookings_per_day: number | null;
             /** @default video */
             meeting_location_kind: components["schemas"]["MeetingLocationKind"];
+            /** @default null */
+            meeting_url_template: components["schemas"]["MeetingUrlTemplate"];
+            /** @default [] */
+            questions: components["schemas"]["PolicyQuestions"];
             readonly id?: unknown;
             readonly created_at?: unknown;
             readonly updated_at?: unknown;
@@ -15927,6 +15994,8 @@ export interface components {
             /** @description Most bookings per user and day in this time zone. Null for no maximum. */
             max_bookings_per_day?: number | null;
             meeting_location_kind?: components["schemas"]["MeetingLocationKind"];
+            meeting_url_template?: components["schemas"]["MeetingUrlTemplate"];
+            questions?: components["schemas"]["PolicyQuestions"];
             readonly id?: unknown;
             readonly created_at?: unknown;
             readonly updated_at?: unknown;
@@ -37829,6 +37898,9 @@ export interface operations {
                      *               "timezone": "Asia/Dubai",
                      *               "locale": null
                      *             },
+                     *             "guests": [],
+                     *             "answers": [],
+                     *             "metadata": {},
                      *             "meeting_title": "First call",
                      *             "meeting_description": null,
                      *             "location_kind": "video",
@@ -37927,6 +37999,9 @@ export interface operations {
                      *             "timezone": "Asia/Dubai",
                      *             "locale": null
                      *           },
+                     *           "guests": [],
+                     *           "answers": [],
+                     *           "metadata": {},
                      *           "meeting_title": "First call",
                      *           "meeting_description": null,
                      *           "location_kind": "video",
@@ -38018,6 +38093,9 @@ export interface operations {
                      *             "timezone": "Asia/Dubai",
                      *             "locale": null
                      *           },
+                     *           "guests": [],
+                     *           "answers": [],
+                     *           "metadata": {},
                      *           "meeting_title": "First call",
                      *           "meeting_description": null,
                      *           "location_kind": "video",
@@ -38126,6 +38204,9 @@ export interface operations {
                      *             "timezone": "Asia/Dubai",
                      *             "locale": null
                      *           },
+                     *           "guests": [],
+                     *           "answers": [],
+                     *           "metadata": {},
                      *           "meeting_title": "First call",
                      *           "meeting_description": null,
                      *           "location_kind": "video",
@@ -38234,6 +38315,9 @@ export interface operations {
                      *             "timezone": "Asia/Dubai",
                      *             "locale": null
                      *           },
+                     *           "guests": [],
+                     *           "answers": [],
+                     *           "metadata": {},
                      *           "meeting_title": "First call",
                      *           "meeting_description": null,
                      *           "location_kind": "video",
@@ -38883,6 +38967,8 @@ export interface operations {
                      *             "exposure": "individual",
                      *             "max_bookings_per_day": null,
                      *             "meeting_location_kind": "video",
+                     *             "meeting_url_template": null,
+                     *             "questions": [],
                      *             "created_at": "2026-11-20T23:55:00.000Z",
                      *             "updated_at": "2026-11-20T23:55:00.000Z"
                      *           }
@@ -38983,6 +39069,8 @@ export interface operations {
                      *           "exposure": "individual",
                      *           "max_bookings_per_day": null,
                      *           "meeting_location_kind": "video",
+                     *           "meeting_url_template": null,
+                     *           "questions": [],
                      *           "created_at": "2026-11-20T23:55:00.000Z",
                      *           "updated_at": "2026-11-20T23:55:00.000Z"
                      *         }
@@ -39065,6 +39153,8 @@ export interface operations {
                      *           "exposure": "individual",
                      *           "max_bookings_per_day": null,
                      *           "meeting_location_kind": "video",
+                     *           "meeting_url_template": null,
+                     *           "questions": [],
                      *           "created_at": "2026-11-20T23:55:00.000Z",
                      *           "updated_at": "2026-11-20T23:55:00.000Z"
                      *         }
@@ -39208,6 +39298,8 @@ export interface operations {
                      *           "exposure": "individual",
                      *           "max_bookings_per_day": null,
                      *           "meeting_location_kind": "video",
+                     *           "meeting_url_template": null,
+                     *           "questions": [],
                      *           "created_at": "2026-11-20T23:55:00.000Z",
                      *           "updated_at": "2026-11-20T23:55:00.000Z"
                      *         }

@@ -5,6 +5,13 @@ type ChangelogEntry = components['schemas']['ChangelogEntry'];
 
 export const changelog: readonly ChangelogEntry[] = [
   {
+    id: '2026-11-29-booking-details',
+    date: '2026-11-29',
+    kind: 'changed',
+    text: 'Bookings have `guests`, who are invited too, `answers` and `metadata`. Policies have `questions` and `meeting_url_template`.',
+    operations: ['createBooking', 'createSchedulingPolicy', 'updateSchedulingPolicy'],
+  },
+  {
     id: '2026-11-29-slot-days',
     date: '2026-11-29',
     kind: 'added',

@@ -3686,12 +3686,14 @@ export interface Operations {
    * and confirmed meetings. Rescheduling and cancelling the booking compute it again.
    *
    * If the attendee has an email address and you use a live key, the attendee receives a calendar invitation. Live
-   * bookings emit `appointment.scheduled`. If `meeting.location` is a web address, it becomes the `meeting_url` of a video
-   * call.
+   * bookings emit `appointment.scheduled`. `guests` receive the invitation too, and every later change. If
+   * `meeting.location` is a web address, it becomes the `meeting_url` of a video call. Without a location, a video call has
+   * the address of the policy's `meeting_url_template`, and keeps it if it is rescheduled.
    *
    * Requires `bookings:create`.
    *
    * - **400**: both ways at once (`CONFLICTING_FIELDS`), neither way, or neither an email address nor a phone number;
+   *   a required question of the policy has no answer (`REQUIRED`);
    *   `invalid_slot_token`; `member_ids` contains IDs that are not active users whom the key can see, listed in
    *   `details.unknown_user_ids`.
    * - **404**: the reservation no longer exists, or the policy does not exist.
@@ -3827,7 +3829,7 @@ export interface Operations {
    * without hours of their own have the hours of the default policy. Users' days off always apply.
    *
    * Requires `bookings:configure` with a live key, because live and test mode share policies. **400**: the time zone is
-   * unknown, a working window ends before it begins, or the hard cap is lower than the reservation time. **409**
+   * unknown, a working window ends before it begins, a question repeats another one, `meeting_url_template` is not a web address, or the hard cap is lower than the reservation time. **409**
    * ALREADY_EXISTS: the name is taken, ignoring case; `policy_limit_reached`: the workspace already has 500 policies.
    */
   createSchedulingPolicy: Method<'createSchedulingPolicy'>;
