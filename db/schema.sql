@@ -478,6 +478,9 @@ create table bookings (
   attendee_phone text,
   attendee_timezone text,
   attendee_locale text,
+  guests text[] not null default '{}',
+  answers jsonb not null default '[]',
+  metadata jsonb not null default '{}',
   meeting_title text not null,
   meeting_description text,
   location_kind text not null,
@@ -2708,6 +2711,8 @@ create table scheduling_policies (
   exposure text not null check (exposure in ('individual', 'merged', 'shared')),
   max_bookings_per_day int,
   meeting_location_kind text not null check (meeting_location_kind in ('video', 'phone', 'in_person')),
+  meeting_url_template text,
+  questions jsonb not null default '[]',
   created_at timestamptz(3) not null,
   updated_at timestamptz(3) not null,
   primary key (company_id, id)

@@ -21,6 +21,10 @@ create table scheduling_policies (
   exposure text not null check (exposure in ('individual', 'merged', 'shared')),
   max_bookings_per_day int,
   meeting_location_kind text not null check (meeting_location_kind in ('video', 'phone', 'in_person')),
+  -- The address of video calls; {booking_id} stands for the booking's id. null: none.
+  meeting_url_template text,
+  -- [{question, required}]
+  questions jsonb not null default '[]',
   created_at timestamptz(3) not null,
   updated_at timestamptz(3) not null,
   primary key (company_id, id)
@@ -233,6 +237,12 @@ create table bookings (
   attendee_phone text,
   attendee_timezone text,
   attendee_locale text,
+  -- Email addresses of others who are invited.
+  guests text[] not null default '{}',
+  -- [{question, answer}]
+  answers jsonb not null default '[]',
+  -- Data of the caller, which the service does not use.
+  metadata jsonb not null default '{}',
   meeting_title text not null,
   meeting_description text,
   location_kind text not null,

@@ -28,6 +28,9 @@ const columns = [
   'attendee_phone',
   'attendee_timezone',
   'attendee_locale',
+  'guests',
+  'answers',
+  'metadata',
   'meeting_title',
   'meeting_description',
   'location_kind',
@@ -157,7 +160,8 @@ export async function insertBooking(
   actor: Actor,
 ): Promise<void> {
   const { createdByUser: _, ...creator } = toCreatedColumns({ actor, userId: null });
-  await sql`insert into bookings ${sql({ companyId, testMode, ...booking, ...creator })}`;
+  const [answers, metadata] = [sql.json(booking.answers as never), sql.json(booking.metadata)];
+  await sql`insert into bookings ${sql({ companyId, testMode, ...booking, answers, metadata, ...creator })}`;
 }
 
 /** Ends a confirmed booking. */

@@ -26,6 +26,8 @@ const columns = [
   'exposure',
   'max_bookings_per_day',
   'meeting_location_kind',
+  'meeting_url_template',
+  'questions',
   'created_at',
   'updated_at',
 ] as const;
@@ -79,6 +81,10 @@ export async function countPoolsWithPolicy(sql: Sql, companyId: string, policyId
 
 /** Marks the columns that are stored as JSON. */
 function toRow<Policy extends Partial<PolicyRow>>(sql: Sql, policy: Policy) {
-  const { workingHours } = policy;
-  return { ...policy, workingHours: workingHours ? sql.json(workingHours as never) : null };
+  const { workingHours, questions } = policy;
+  return {
+    ...policy,
+    workingHours: workingHours ? sql.json(workingHours as never) : null,
+    questions: sql.json((questions ?? []) as never),
+  };
 }

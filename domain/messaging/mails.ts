@@ -134,7 +134,7 @@ function buildBookingMail(subject: string, text: () => string[]): Template {
     return {
       subject: subject.replace('%s', () => user),
       text: [
-        `Hello ${cleanName(data.attendee_name ?? '')},`,
+        `Hello ${cleanName(data.attendee_name ?? '')}`.trim().concat(','),
         '',
         ...text(),
         '',

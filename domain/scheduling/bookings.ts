@@ -21,6 +21,12 @@ export const bookingStatuses = ['confirmed', 'cancelled', 'rescheduled', 'comple
 type BookingStatus = (typeof bookingStatuses)[number];
 export type BookingProvider = 'google' | 'microsoft' | 'caldav' | 'internal' | 'test';
 
+/** The attendee's answer to a question. */
+export interface BookingAnswer {
+  question: string;
+  answer: string;
+}
+
 /** A stored booking. */
 export interface StoredBooking {
   id: string;
@@ -36,6 +42,10 @@ export interface StoredBooking {
   attendeePhone: string | null;
   attendeeTimezone: string | null;
   attendeeLocale: string | null;
+  /** Email addresses of others who are invited, in lower case. */
+  guests: string[];
+  answers: readonly BookingAnswer[];
+  metadata: Readonly<Record<string, string>>;
   meetingTitle: string;
   meetingDescription: string | null;
   locationKind: LocationKind;
@@ -53,6 +63,16 @@ export interface StoredBooking {
   invitationSequence: number;
   createdAt: Date;
   updatedAt: Date;
+}
+
+/** Returns the URL of a video call from a policy's template. */
+export const fillMeetingUrl = (template: string, bookingId: string): string =>
+  template.replaceAll('{booking_id}', bookingId);
+
+/** Returns the guests in lower case, once each, without the attendee. */
+export function listGuests(guests: readonly string[], attendeeEmail: string | null): string[] {
+  const addresses = new Set(guests.map((email) => email.toLowerCase()));
+  return [...addresses].filter((email) => email !== attendeeEmail);
 }
 
 /** Builds the event of a booking change. */

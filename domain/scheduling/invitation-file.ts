@@ -34,7 +34,7 @@ export function buildInvitationFile(
     method,
     sequence: Number(data.sequence),
     organizer: { name: cleanName(data.user_name ?? ''), email: from },
-    attendee: { name: cleanName(data.attendee_name ?? ''), email: recipient },
+    attendee: { name: cleanName(data.attendee_name ?? '') || recipient, email: recipient },
   });
   return { method, filename: 'invitation.ics', content };
 }

@@ -11,6 +11,7 @@ export interface InvitationFacts {
   location: string | null;
   startAt: Date;
   endAt: Date;
+  /** The recipient. Guests have no name: ''. */
   attendee: { name: string; email: string };
   /** The attendee's zone, or else the booking's, as an IANA name. */
   timezone: string;

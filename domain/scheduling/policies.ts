@@ -24,6 +24,16 @@ export interface PolicySettings {
   exposure: Exposure;
   maxBookingsPerDay: number | null;
   meetingLocationKind: LocationKind;
+  /** The URL of video calls, in which {booking_id} stands for the booking's id; null: none. */
+  meetingUrlTemplate: string | null;
+  questions: readonly PolicyQuestion[];
+}
+
+/** A question to the attendee. */
+export interface PolicyQuestion {
+  question: string;
+  /** True: nothing is booked without an answer. */
+  required: boolean;
 }
 
 /** Returns the initial policy of a workspace. @param timezone the company's */
@@ -45,6 +55,8 @@ export function buildStandardPolicy(timezone: string): PolicySettings {
     exposure: 'individual',
     maxBookingsPerDay: null,
     meetingLocationKind: 'video',
+    meetingUrlTemplate: null,
+    questions: [],
   };
 }
 
@@ -59,12 +71,32 @@ export function findPolicyProblems(policy: PolicySettings): SettingProblem[] {
   const problems = [
     ...findTimezoneProblems('timezone', policy.timezone),
     ...findWindowProblems('working_hours', policy.workingHours ?? []),
+    ...findQuestionProblems(policy.questions),
+    ...findTemplateProblems(policy.meetingUrlTemplate),
   ];
   if (policy.reservationHardCapSeconds < policy.reservationTtlSeconds) {
     const message = `reservation_hard_cap_seconds must be at least reservation_ttl_seconds (${policy.reservationTtlSeconds}).`;
     problems.push({ field: 'reservation_hard_cap_seconds', code: 'OUT_OF_RANGE', message });
   }
   return problems;
+}
+
+/** Answers name their question, so no two may be equal. */
+function findQuestionProblems(questions: readonly PolicyQuestion[]): SettingProblem[] {
+  return questions.flatMap(({ question }, index) => {
+    const isTwin = questions.findIndex((other) => other.question.trim() === question.trim()) < index;
+    const field = `questions[${index}].question`;
+    return isTwin ? [{ field, code: 'INVALID_FORMAT', message: `${field} must not repeat an earlier question.` }] : [];
+  });
+}
+
+function findTemplateProblems(template: string | null): SettingProblem[] {
+  if (template === null) return [];
+  const url = template.replaceAll('{booking_id}', 'id');
+  if (URL.canParse(url) && /^https?:$/.test(new URL(url).protocol) && !/[{}]/.test(url)) return [];
+  const message =
+    'meeting_url_template must be a web address. The only placeholder is {booking_id}, e.g. https://meet.example.com/{booking_id}.';
+  return [{ field: 'meeting_url_template', code: 'INVALID_FORMAT', message }];
 }
 
 export function findTimezoneProblems(field: string, timezone: string): SettingProblem[] {

@@ -82,6 +82,7 @@ interface Calendar {
  * clock change is offered twice.
  * @param limit the maximum number of slots
  * @param clocks shared within a call
+ * @param named `first`: a slot names one member only, so that many slots of many members are fast
  * @returns slots ordered by start; truncated: there are more
  */
 export function findSlots(
@@ -89,6 +90,7 @@ export function findSlots(
   rules: SlotRules,
   limit: number,
   clocks = new ZoneClocks(),
+  named: 'all' | 'first' = 'all',
 ): { slots: FreeSlot[]; truncated: boolean } {
   const { within, intervalMinutes } = rules;
   const duration = rules.durationMinutes * minute;
@@ -114,7 +116,8 @@ export function findSlots(
     );
     for (const { userId, shift, calendar } of people)
       for (const slot of workable.get(shift) ?? [])
-        if (findRejection(calendar, slot.start) === undefined) slot.userIds.push(userId);
+        if ((named === 'all' || slot.userIds.length === 0) && findRejection(calendar, slot.start) === undefined)
+          slot.userIds.push(userId);
     slots.push(...offered.filter(({ userIds }) => userIds.length > 0));
   }
   return { slots: slots.slice(0, limit), truncated: slots.length > limit };

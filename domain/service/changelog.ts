@@ -26,6 +26,27 @@ export const changelog: readonly ChangelogEntry[] = [
     operations: ['updateUser'],
   },
   {
+    id: '2026-11-29-booking-details',
+    date: '2026-11-29',
+    kind: 'changed',
+    text: 'Bookings have `guests`, who are invited too, `answers` and `metadata`. Policies have `questions` and `meeting_url_template`.',
+    operations: ['createBooking', 'createSchedulingPolicy', 'updateSchedulingPolicy'],
+  },
+  {
+    id: '2026-11-29-slot-days',
+    date: '2026-11-29',
+    kind: 'added',
+    text: '`GET /v1/scheduling/days` returns the dates of a month with the number of slots on each.',
+    operations: ['getSlotDays'],
+  },
+  {
+    id: '2026-11-29-slot-search-pages',
+    date: '2026-11-29',
+    kind: 'changed',
+    text: '`POST /v1/scheduling/slots/search` returns up to 500 slots, and `truncated` and `next_from`, with which the next search continues.',
+    operations: ['searchSlots'],
+  },
+  {
     id: '2026-11-29-bookings-of-a-record',
     date: '2026-11-29',
     kind: 'changed',

@@ -11,7 +11,13 @@ import { bookHeldTime, countAhead, freeTime, moveTime } from '../../db/schedulin
 import type { AssignmentStrategy, Candidate } from '../../domain/scheduling/assignment.ts';
 import { chooseMember } from '../../domain/scheduling/assignment.ts';
 import { toBookingResponse } from '../../domain/scheduling/booking-view.ts';
-import { type BookingProvider, getMeetingUrl, type StoredBooking } from '../../domain/scheduling/bookings.ts';
+import {
+  type BookingProvider,
+  fillMeetingUrl,
+  getMeetingUrl,
+  listGuests,
+  type StoredBooking,
+} from '../../domain/scheduling/bookings.ts';
 import type { FreeSlot } from '../../domain/scheduling/slots.ts';
 import { isKnown } from '../../domain/scheduling/user-availability.ts';
 import type { Interval } from '../../domain/service/intervals.ts';
@@ -30,7 +36,12 @@ import {
   unknownUsers,
 } from '../../services/scheduling/bookable-users.ts';
 import { type BookingCall, recordBookingChange } from '../../services/scheduling/booking-changes.ts';
-import { readBookingFilter, readPhone, refuseOtherTime } from '../../services/scheduling/booking-requests.ts';
+import {
+  readBookingFilter,
+  readPhone,
+  refuseOtherTime,
+  requireAnswers,
+} from '../../services/scheduling/booking-requests.ts';
 import {
   addBuffers,
   computeAlternativesInterval,
@@ -93,6 +104,10 @@ export const createBooking: Handler<'createBooking'> = async (call) => {
     locationKind: body.meeting.location_kind ?? policies.policy.meetingLocationKind,
     location: body.meeting.location ?? null,
   };
+  const { meetingUrlTemplate: template } = policies.policy;
+  if (meeting.location === null && meeting.locationKind === 'video' && template !== null)
+    meeting.location = fillMeetingUrl(template, id);
+  const attendeeEmail = attendee.email?.toLowerCase() ?? null;
   const booking: StoredBooking = {
     id,
     status: 'confirmed',
@@ -103,10 +118,13 @@ export const createBooking: Handler<'createBooking'> = async (call) => {
     endAt: new Date(end),
     timezone: policies.policy.timezone,
     attendeeName: attendee.name.trim(),
-    attendeeEmail: attendee.email?.toLowerCase() ?? null,
+    attendeeEmail,
     attendeePhone: phone,
     attendeeTimezone: attendee.timezone ?? timezone,
     attendeeLocale: attendee.locale ?? null,
+    guests: listGuests(body.guests ?? [], attendeeEmail),
+    answers: body.answers?.map(({ question, answer }) => ({ question: question.trim(), answer })) ?? [],
+    metadata: body.metadata ?? {},
     meetingTitle: meeting.title,
     meetingDescription: meeting.description,
     locationKind: meeting.locationKind,
@@ -255,6 +273,7 @@ async function takeHeld(call: CreateCall, id: string, reservationId: string): Pr
     findPolicies(call, held.policyId),
     findMembers(call.db.sql, caller, [held.userId]),
   ]);
+  requireAnswers(call, policies.policy);
   if (!user?.isActive) throw inactive(user?.fullName ?? 'The reserved user');
   if (await askCalendar(call, user.id, addBuffers(claim, policies.policy))) {
     const live = await readLiveTimes(call, user.id, claim.start, policies.policy);
@@ -308,6 +327,7 @@ async function takeEarliest(call: CreateCall, id: string): Promise<Taken> {
   if (inactive.length > 0) throw unknownUsers('member_ids', inactive);
   const policies = await findPolicies(call, body.policy_id);
   const { policy } = policies;
+  requireAnswers(call, policy);
   const live = new Map<string, readonly Interval[] | null>();
   // Each pass ends the search, or reads one more calendar that has changed since it was last read.
   for (;;) {

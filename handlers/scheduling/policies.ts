@@ -118,6 +118,8 @@ function toPolicyResponse(row: db.PolicyRow): components['schemas']['SchedulingP
     exposure: row.exposure,
     max_bookings_per_day: row.maxBookingsPerDay,
     meeting_location_kind: row.meetingLocationKind,
+    meeting_url_template: row.meetingUrlTemplate,
+    questions: row.questions.map(({ question, required }) => ({ question, required })),
     created_at: row.createdAt.toISOString(),
     updated_at: row.updatedAt.toISOString(),
   };

@@ -44,27 +44,32 @@ export async function recordBookingChange(
   await orderEvent(call, booking, what === 'cancelled' ? 'remove' : 'write');
 }
 
-/** Mails the attendee if there is an address. */
+/** Mails the attendee, if there is an address, and the guests. */
 async function invite(call: BookingCall, what: 'scheduled' | 'rescheduled' | 'cancelled', booking: BookingRow) {
   const { caller, now } = call;
   const { sql } = call.db;
   const { attendeeEmail: email } = booking;
-  if (email === null) return;
-  const mail = buildInvitation({
-    what,
-    invitationId: booking.invitationId,
-    sequence: booking.invitationSequence,
-    title: booking.meetingTitle,
-    location: booking.meetingUrl ?? booking.location,
-    startAt: booking.startAt,
-    endAt: booking.endAt,
-    attendee: { name: booking.attendeeName, email },
-    timezone: booking.attendeeTimezone ?? booking.timezone,
-    userName: booking.userName,
-    companyName: caller.companyName,
-    changedAt: now,
-  });
-  await insertMail(sql, { companyId: caller.companyId, ...mail }, now);
+  const recipients = [
+    ...(email === null ? [] : [{ name: booking.attendeeName, email }]),
+    ...booking.guests.map((guest) => ({ name: '', email: guest })),
+  ];
+  for (const attendee of recipients) {
+    const mail = buildInvitation({
+      what,
+      invitationId: booking.invitationId,
+      sequence: booking.invitationSequence,
+      title: booking.meetingTitle,
+      location: booking.meetingUrl ?? booking.location,
+      startAt: booking.startAt,
+      endAt: booking.endAt,
+      attendee,
+      timezone: booking.attendeeTimezone ?? booking.timezone,
+      userName: booking.userName,
+      companyName: caller.companyName,
+      changedAt: now,
+    });
+    await insertMail(sql, { companyId: caller.companyId, ...mail }, now);
+  }
 }
 
 /**

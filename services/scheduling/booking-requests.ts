@@ -3,7 +3,7 @@
 import type { BookingFilter, BookingRow } from '../../db/scheduling/bookings.ts';
 import { readAddress } from '../../domain/messaging/addresses.ts';
 import { bookingStatuses } from '../../domain/scheduling/bookings.ts';
-import { findTimezoneProblems } from '../../domain/scheduling/policies.ts';
+import { findTimezoneProblems, type PolicySettings } from '../../domain/scheduling/policies.ts';
 import { sendAtLeastOneOf, sendTogether } from '../../domain/service/messages.ts';
 import { buildProblem, type FieldProblem, validationFailed } from '../../runtime/errors.ts';
 import type { Call } from '../../runtime/handler.ts';
@@ -46,7 +46,26 @@ function findProblems({ request: { body } }: CreateCall): FieldProblem[] {
   if (attendee.email === undefined && attendee.phone === undefined)
     problems.push(buildProblem('attendee.email', 'REQUIRED', sendAtLeastOneOf(['attendee.email', 'attendee.phone'])));
   if (attendee.timezone !== undefined) problems.push(...findTimezoneProblems('attendee.timezone', attendee.timezone));
+  for (const key of Object.keys(body.metadata ?? {}))
+    if (key.length > longestKey)
+      problems.push(
+        buildProblem('metadata', 'TOO_LONG', `metadata must have keys of at most ${longestKey} characters`),
+      );
   return problems;
+}
+
+/** The maximum length of a key of `metadata`. */
+const longestKey = 40;
+
+/** @throws ApiError 400 if a required question of the policy has no answer */
+export function requireAnswers({ request: { body } }: CreateCall, { questions }: PolicySettings): void {
+  const answered = new Set(body.answers?.map(({ question }) => question.trim()));
+  const missing = questions.filter(({ question, required }) => required && !answered.has(question.trim()));
+  if (missing.length === 0) return;
+  const problems = missing.map(({ question }) =>
+    buildProblem('answers', 'REQUIRED', `answers must contain an answer to “${question.trim()}”`),
+  );
+  throw validationFailed(problems, 400);
 }
 
 /** @throws ApiError 400 if the time has passed, or its duration differs from the booking's */

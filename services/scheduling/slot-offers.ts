@@ -232,6 +232,21 @@ type SlotCall = Pick<Call, 'db' | 'caller' | 'now'>;
  */
 const stretches = { first: 3 * day, further: 31 * day };
 
+/**
+ * Returns the starts of all slots of a pool that begin in an interval, ordered, in milliseconds.
+ * @param people their availability in the interval and for one meeting after it
+ */
+export function findSlotStarts(
+  { now }: Pick<Call, 'now'>,
+  { policy, people }: OpenPool,
+  within: Interval,
+  clocks: ZoneClocks,
+): number[] {
+  const rules = toSlotRules(policy, { ...within, end: within.end + policy.durationMinutes * 60_000 }, now);
+  const { slots } = findSlots(people, rules, Number.POSITIVE_INFINITY, clocks, 'first');
+  return slots.map(({ start }) => start).filter((start) => start < within.end);
+}
+
 /** Returns the part of an interval that is searched first. */
 export function getFirstStretch({ start, end }: Interval): Interval {
   return { start, end: Math.min(end, start + stretches.first) };

@@ -1,4 +1,5 @@
 // Bookings: created from holds or for the first free person; shown, moved and cancelled.
+import { randomUUID } from 'node:crypto';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { call, expectStatus, type Json } from '../support/client.ts';
 import { recordedEvents } from '../support/events.ts';
@@ -272,6 +273,94 @@ describe('a booking', () => {
     expect(body.data.bookings).toEqual([]);
     const reaching = await newKey(tenant, { reach: { kind: 'branch', id: tenant.branchId } });
     await expectStatus(200, 'GET', `/v1/bookings/${id}`, { key: reaching });
+  });
+});
+
+describe('the details of a booking', () => {
+  test('keeps guests, answers and metadata through a move, and invites each guest once', async () => {
+    const { id } = await somebody();
+    const questions = [
+      { question: 'How large is your roof?', required: true },
+      { question: 'Anything else?', required: false },
+    ];
+    const { id: policy_id, ...policy } = await newPolicy(tenant, { questions });
+    expect(policy.questions).toEqual(questions);
+    const guest = `${randomUUID()}@example.com`;
+    const answers = [{ question: ' How large is your roof? ', answer: '80 square meters' }];
+    const more = {
+      guests: [guest.toUpperCase(), guest, attendee.email],
+      answers,
+      metadata: { campaign: 'spring', empty: '' },
+    };
+    const booking = await book(tenant.key, [id], { policy_id, ...more });
+    const kept = {
+      guests: [guest],
+      answers: [{ question: 'How large is your roof?', answer: '80 square meters' }],
+      metadata: more.metadata,
+    };
+    expect(booking).toMatchObject(kept);
+    expect(await get(booking.id)).toEqual(booking);
+    const moved = (await post(`/v1/bookings/${booking.id}/reschedule`, later(booking, 240))).body.data.booking;
+    expect(await get(moved.id)).toMatchObject(kept);
+    await post(`/v1/bookings/${moved.id}/cancel`, {});
+    const mails = await database()`select template from mails where recipient = ${guest} order by id`;
+    expect(mails.map(({ template }) => template)).toEqual(['booking_scheduled', 'booking_moved', 'booking_cancelled']);
+    const test = await book(tenant.testKey, [id], { policy_id, ...more });
+    expect(test).toMatchObject(kept);
+    const sent = await database()`select count(*)::int as count from mails where recipient = ${guest}`;
+    expect(sent[0]?.count).toBe(3);
+  });
+
+  test('books nothing without answers to required questions, in both ways', async () => {
+    const question = 'How large is your roof?';
+    const pool = await newPool(tenant, { members: 1, policy: { questions: [{ question, required: true }] } });
+    const { policy_id, member_ids } = pool;
+    const [slot] = (await search(tenant.key, pool, { limit: 1 })).slots;
+    const { id: reservation_id } = await hold(tenant.key, slot);
+    const held = { slot_token: slot.slot_token, reservation_id, attendee, meeting };
+    for (const body of [held, { member_ids, policy_id, attendee, meeting }])
+      for (const answers of [undefined, [], [{ question: 'Another one?', answer: 'Yes' }]]) {
+        const fields = [{ field: 'answers', code: 'REQUIRED' }];
+        expect(await refusal('/v1/bookings', { ...body, answers })).toMatchObject({ status: 400, fields });
+      }
+    const answers = [{ question, answer: 'Large' }];
+    expect((await post('/v1/bookings', { ...held, answers })).status).toBe(201);
+  });
+
+  test('gives video calls the address of the policy, and keeps it through a move', async () => {
+    const { id } = await somebody();
+    const { id: policy_id } = await newPolicy(tenant, {
+      meeting_url_template: 'https://meet.example.com/{booking_id}',
+    });
+    const booking = await book(tenant.key, [id], { policy_id });
+    const url = `https://meet.example.com/${booking.id}`;
+    expect(booking).toMatchObject({ location: url, meeting_url: url });
+    const moved = (await post(`/v1/bookings/${booking.id}/reschedule`, later(booking, 240))).body.data.booking;
+    expect(moved.meeting_url).toBe(url);
+    const own = { title: 'x', location: 'https://own.example.com/room' };
+    expect(await book(tenant.key, [id], { policy_id, meeting: own })).toMatchObject({ meeting_url: own.location });
+    const phone = { title: 'x', location_kind: 'phone' };
+    expect(await book(tenant.key, [id], { policy_id, meeting: phone })).toMatchObject({
+      location: null,
+      meeting_url: null,
+    });
+  });
+
+  test.each([
+    ['guests', { guests: Array.from({ length: 11 }, (_, index) => `guest${index}@example.com`) }, 'guests'],
+    ['a guest without an address', { guests: ['Omar'] }, 'guests[0]'],
+    [
+      'metadata',
+      { metadata: Object.fromEntries(Array.from({ length: 21 }, (_, index) => [`key${index}`, 'x'])) },
+      'metadata',
+    ],
+    ['a long key of metadata', { metadata: { ['k'.repeat(41)]: 'x' } }, 'metadata'],
+    ['a number in metadata', { metadata: { size: 3 } }, 'metadata.size', 422],
+    ['an empty answer', { answers: [{ question: 'x', answer: ' ' }] }, 'answers[0].answer'],
+  ])('rejects invalid %s', async (_, more, field, status = 400) => {
+    const { id, policy_id } = await somebody();
+    const refused = await refusal('/v1/bookings', { member_ids: [id], policy_id, attendee, meeting, ...more });
+    expect(refused).toMatchObject({ status, fields: [{ field }] });
   });
 });
 

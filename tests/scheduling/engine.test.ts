@@ -141,6 +141,8 @@ test(`matches a minute-by-minute reference in ${runs} searches near clock change
         slots: expected.slice(0, limit),
         truncated: expected.length > limit,
       });
+      const named = findSlots(members, rules, Number.POSITIVE_INFINITY, undefined, 'first').slots;
+      expect(named).toEqual(expected.map((slot) => ({ ...slot, userIds: slot.userIds.slice(0, 1) })));
       const able = ({ start }: { start: number }): string[] =>
         members.filter((member) => canTake(member, rules, start) === undefined).map(({ userId }) => userId);
       expect(expected.map(able)).toEqual(expected.map(({ userIds }) => userIds));

@@ -76,6 +76,19 @@ describe('a policy', () => {
       'reservation_hard_cap_seconds',
     ],
     ['no name', { name: ' ' }, 'name'],
+    ['an address of calls that is not one', { meeting_url_template: 'room {booking_id}' }, 'meeting_url_template'],
+    ['an unknown placeholder', { meeting_url_template: 'https://x.example/{user}' }, 'meeting_url_template'],
+    ['an address of calls that runs', { meeting_url_template: 'javascript:alert(1)' }, 'meeting_url_template'],
+    [
+      'a repeated question',
+      {
+        questions: [
+          { question: 'Why?', required: true },
+          { question: ' Why? ', required: false },
+        ],
+      },
+      'questions[1].question',
+    ],
   ])('rejects a policy with %s', async (_, more, field) => {
     const body = { name: crypto.randomUUID(), ...more };
     const { error } = (await expectStatus(400, 'POST', path, { key: tenant.key, body })).body;

@@ -1,7 +1,8 @@
 // Slots: availability lists, and searches with tokens.
+import { DateTime } from 'luxon';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { expectStatus, type Json } from '../support/client.ts';
-import { book, halfHour, hold, newPolicy, newPool, search } from '../support/scheduling.ts';
+import { book, halfHour, hold, newPolicy, newPool, nextMonth, search } from '../support/scheduling.ts';
 import { database, newTenant, newUser, type Tenant } from '../support/tenants.ts';
 
 let tenant: Tenant;
@@ -178,5 +179,102 @@ describe('a search', () => {
     expect(error.details.reason).toBe('no_eligible_rep');
     const none = { pool_id: crypto.randomUUID() };
     await expectStatus(404, 'POST', '/v1/scheduling/slots/search', { key: tenant.key, body: none });
+  });
+});
+
+describe('a search of many slots', () => {
+  test('returns up to 500 slots, and continues with the next one without a gap', async () => {
+    const pool = await newPool(tenant, { members: 1, policy: { duration_minutes: 5, slot_interval_minutes: 5 } });
+    const range = { from: halfHour(2).toISOString(), to: halfHour(102).toISOString() };
+    const all: string[] = [];
+    let from: string | null = range.from;
+    for (const [limit, count] of [
+      [500, 500],
+      [99, 99],
+      [1, 1],
+    ] as const) {
+      const found: Json = await search(tenant.key, pool, { ...range, from, limit, exposure: 'shared' });
+      if (all.length > 0 && limit === 99) expect(found.slots[0].start_at).toBe(from);
+      expect(found.slots).toHaveLength(count);
+      all.push(...listStarts(found.slots));
+      from = found.next_from;
+      expect(found.truncated).toBe(limit !== 1);
+    }
+    expect(from).toBeNull();
+    const step = 5 * 60_000;
+    expect(all).toEqual(
+      Array.from({ length: 600 }, (_, index) => new Date(halfHour(2).getTime() + index * step).toISOString()),
+    );
+    const refused = { pool_id: pool.id, limit: 501 };
+    await expectStatus(400, 'POST', '/v1/scheduling/slots/search', { key: tenant.key, body: refused });
+  });
+});
+
+describe('the days of a month', () => {
+  const readDays = async (pool: Json, query: Record<string, string>): Promise<Json> =>
+    (await expectStatus(200, 'GET', '/v1/scheduling/days', { key: tenant.key, query: { pool_id: pool.id, ...query } }))
+      .body.data;
+
+  test('lists every date with its slots in the zone, as a search finds them', async () => {
+    const weekly = [1, 3].map((weekday) => ({ weekday, start: '20:00', end: '24:00' }));
+    const pool = await newPool(tenant, { members: 2, policy: { working_hours: weekly, horizon_days: 120 } });
+    const month = nextMonth();
+    for (const timezone of ['UTC', 'Asia/Dubai', 'America/Los_Angeles']) {
+      const { days, ...rest } = await readDays(pool, { month, timezone });
+      expect(rest).toEqual({ pool_id: pool.id, policy_id: pool.policy_id, month, timezone });
+      const [year = 0, number = 1] = month.split('-').map(Number);
+      const dates = Array.from({ length: new Date(Date.UTC(year, number, 0)).getUTCDate() }, (_, index) =>
+        new Date(Date.UTC(year, number - 1, index + 1)).toISOString().slice(0, 10),
+      );
+      expect(days.map(({ date }: Json) => date)).toEqual(dates);
+      const starts: string[] = [];
+      for (let from = Date.UTC(year, number - 1, -1); from < Date.UTC(year, number, 2); from += 20 * day) {
+        const range = { from: new Date(from).toISOString(), to: new Date(from + 20 * day).toISOString() };
+        starts.push(...listStarts((await search(tenant.key, pool, { ...range, limit: 500 })).slots));
+      }
+      const toDate = (start: string): string => DateTime.fromISO(start, { zone: timezone }).toISODate() ?? '';
+      for (const { date, slots, first_start_at } of days) {
+        const own = [...new Set(starts)].filter((start) => toDate(start) === date);
+        expect({ date, slots, first_start_at }).toEqual({
+          date,
+          slots: own.length,
+          first_start_at: own.toSorted()[0] ?? null,
+        });
+      }
+      expect(days.some(({ slots }: Json) => slots > 0) && days.some(({ slots }: Json) => slots === 0)).toBe(true);
+    }
+  });
+
+  test('counts a slot once, without booked times, times that have passed, or times beyond the horizon', async () => {
+    const pool = await newPool(tenant, { members: 1, policy: { horizon_days: 3, duration_minutes: 60 } });
+    const count = async (month: string): Promise<number> =>
+      (await readDays(pool, { month })).days.reduce((sum: number, { slots }: Json) => sum + slots, 0);
+    const months = [new Date().toISOString().slice(0, 7), nextMonth()];
+    const before = (await Promise.all(months.map(count))).reduce((a, b) => a + b, 0);
+    await book(tenant.key, pool.member_ids, { policy_id: pool.policy_id, from: halfHour(40).toISOString() });
+    const after = (await Promise.all(months.map(count))).reduce((a, b) => a + b, 0);
+    // A half-hour grid: the hour overlaps up to three starts, and the time may have moved on by one.
+    expect(before - after).toBeGreaterThanOrEqual(3);
+    expect(before - after).toBeLessThanOrEqual(4);
+    expect(await count('2020-02')).toBe(0);
+    expect(await count('2096-02')).toBe(0);
+    expect((await readDays(pool, { month: '2096-02' })).days).toHaveLength(29);
+  });
+
+  test.each([
+    [{ month: '2026-13' }, 'month'],
+    [{ month: '1999-12' }, 'month'],
+    [{ month: '2026-12', timezone: 'Mars/Olympus' }, 'timezone'],
+    [{}, 'month'],
+  ])('rejects %j', async (query: Record<string, string>, field) => {
+    const pool = await newPool(tenant, { members: 1 });
+    const asked = { pool_id: pool.id, ...query };
+    const { body } = await expectStatus(400, 'GET', '/v1/scheduling/days', { key: tenant.key, query: asked });
+    expect(body.error.details.fields[0].field).toBe(field);
+    const foreign = await newTenant();
+    await expectStatus(404, 'GET', '/v1/scheduling/days', {
+      key: foreign.key,
+      query: { pool_id: pool.id, month: '2026-12' },
+    });
   });
 });

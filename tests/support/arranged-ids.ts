@@ -10,7 +10,17 @@ import { newGrant } from './access-tokens.ts';
 import { subscribed } from './billing.ts';
 import { expectStatus } from './client.ts';
 import { newCampaign, newDraft, newPhoneNumber, someNumber } from './messaging.ts';
-import { holdSome, later, newBooking, newPolicy, newPool, newReservation, someSlot, usualPool } from './scheduling.ts';
+import {
+  holdSome,
+  later,
+  newBooking,
+  newPolicy,
+  newPool,
+  newReservation,
+  nextMonth,
+  someSlot,
+  usualPool,
+} from './scheduling.ts';
 import { signIn } from './sign-in.ts';
 import { adminPassword, database, newKey, newUser, type Tenant } from './tenants.ts';
 import { fileForm } from './uploads.ts';
@@ -609,6 +619,7 @@ export const arrangedQueries: Record<
     from: '2036-01-07',
     to: '2036-01-08',
   }),
+  getSlotDays: async (_, tenant) => ({ pool_id: (await usualPool(tenant)).id, month: nextMonth() }),
   getSlots: async (_, tenant) => ({ member_ids: (await usualPool(tenant)).member_ids[0], ...later() }),
   getAttachmentContent: async (_, tenant) => (await getLink(tenant)).query,
   getPipeline: async (_, tenant) => ({ object: 'deals', pipeline_id: await findDefaultPipeline(tenant) }),

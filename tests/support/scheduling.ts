@@ -69,7 +69,8 @@ export function usualPool(tenant: Tenant): Promise<Json> {
   if (known) return known;
   // Short meetings, so that there is room for those of every request.
   const times = { duration_minutes: 5, slot_interval_minutes: 5 };
-  const policy = { ...times, reservation_ttl_seconds: 3600, reservation_hard_cap_seconds: 7200 };
+  // The horizon is after the end of the next month.
+  const policy = { ...times, horizon_days: 90, reservation_ttl_seconds: 3600, reservation_hard_cap_seconds: 7200 };
   const made = newPolicy(tenant, policy).then((made) => insertPool(tenant, made.id));
   usualPools.set(tenant, made);
   return made;
@@ -90,6 +91,12 @@ async function insertPool({ companyId, ...tenant }: Tenant, policy_id: string): 
 /** Returns days some weeks away, where the slots are the same at any time of day. */
 export function later(): { from: string; to: string } {
   return { from: inDays(20), to: inDays(25) };
+}
+
+/** Returns the next month in UTC, as YYYY-MM, whose slots are the same at any time of day. */
+export function nextMonth(): string {
+  const now = new Date();
+  return new Date(Date.UTC(now.getUTCFullYear(), now.getUTCMonth() + 1)).toISOString().slice(0, 7);
 }
 
 const inDays = (days: number): string => new Date(Date.now() + days * 86_400_000).toISOString().slice(0, 10);
