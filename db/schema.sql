@@ -791,7 +791,7 @@ create policy tenant on companies to crm_app using (id = current_company()) with
 create policy platform on companies to crm_platform using (true) with check (true);
 create policy purge on companies to crm_purge using (id = current_company()) with check (id = current_company());
 grant select, insert, update, delete on companies to crm_app;
-grant select (id, name, status, config_version, disabled_modules) on companies to crm_platform;
+grant select (id, name, timezone, status, config_version, disabled_modules) on companies to crm_platform;
 grant select, update, delete on companies to crm_purge;
 create trigger begin_credential_version after insert on companies for each row
   execute function begin_credential_version();
@@ -2956,10 +2956,14 @@ create table sla_clocks (
   check (satisfied_at is null or ended_at is not null)
 );
 alter table sla_clocks alter column company_id set (n_distinct = 100);
+create index sla_clocks_deadlines on sla_clocks (company_id, test_mode, object, due_at, record_id)
+  where ended_at is null;
 create index sla_clocks_due on sla_clocks (next_at) where next_at is not null;
 create index sla_clocks_due_of_company on sla_clocks (company_id, test_mode, next_at) where next_at is not null;
 create index sla_clocks_ended on sla_clocks (ended_at) where ended_at is not null;
 create index sla_clocks_of_policy on sla_clocks (company_id, policy_id, test_mode, id) where ended_at is null;
+create index sla_clocks_of_record on sla_clocks (company_id, test_mode, object, record_id, kind, started_at desc,
+  id desc);
 create unique index sla_clocks_open on sla_clocks (company_id, test_mode, object, record_id, kind)
   where ended_at is null;
 alter table sla_clocks enable row level security, force row level security;

@@ -242,8 +242,8 @@ export interface paths {
          *
          *     **filter** is percent-encoded JSON: a condition `{"field", "op", "value"}`, or conditions combined with
          *     `{"and": […]}`, `{"or": […]}` and `{"not": {…}}`. The maximum is 3 levels of combinators and 50 conditions. You can
-         *     filter by the fields of the schema, by `id`, `created_at`, `updated_at`, `created_by` and `updated_by`, and by related
-         *     records.
+         *     filter by the fields of the schema, by `id`, `created_at`, `updated_at`, `created_by` and `updated_by`, by related records,
+         *     and leads, deals and customers by their SLA clocks.
          *
          *     | Field type | Operators | Value |
          *     |---|---|---|
@@ -254,6 +254,9 @@ export interface paths {
          *     | date, datetime | eq, neq, gt, gte, lt, lte, between, in, not_in, is_null | ISO 8601, or a relative date; a bare date compared with a datetime means 00:00 UTC |
          *     | `tags`, of leads and customers | in, not_in, is_null | names of tags, ignoring case; `in` finds records that have at least one of them, `not_in` those that have none of them |
          *
+         *     | `sla_status`, of leads, deals and customers | eq, neq, in, not_in, is_null | `running`, `at_risk` or `breached` |
+         *     | `sla_due_at`, of leads, deals and customers | eq, neq, gt, gte, lt, lte, between, in, not_in, is_null | as datetime |
+         *
          *     - `contains`, `starts_with` and `ends_with` find part of a text, ignoring case. They compare phone numbers as they are
          *       stored: `+49`, not `0`. Nothing in a value is interpreted as query syntax.
          *     - `between` takes `[low, high]` and includes both.
@@ -261,6 +264,10 @@ export interface paths {
          *     - `neq` and `not_in` also match records without a value. `not` matches exactly the records that its member does not match.
          *     - `created_by` and `updated_by` are the IDs of the key, user, app or process that created the record and that changed it
          *       last. If the record never changed, both are the same.
+         *     - `sla_due_at` is the earliest deadline of the SLA clocks of the record that still run, and null without one. `sla_status`
+         *       is `breached` if that deadline has passed and `running` if it has not. A running record is also `at_risk` if the
+         *       deadline is at most one hour away. A breached clock counts until a response, the final status, or another policy ends
+         *       it. `expand=sla` shows the clocks.
          *     - A phone number is compared without its extension, which is in the field `extension`.
          *
          *     **Custom fields** of every type are compared and sorted as text, character by character: `"9"` comes after `"10"`. A
@@ -330,9 +337,9 @@ export interface paths {
          *     | POST /v1/reports/query, and `config` of saved reports | when the report runs | |
          *     | campaigns | for the time that the run was created | related records |
          *     | `stop_when` of workforces | before each step | related records |
-         *     | webhook endpoints, over the fields of events | when the event happens | relative dates, `as`, `created_by`, `updated_by`, `tags`, related records |
-         *     | pre-conditions of statuses, one condition each | when a record enters the status | `as`, `created_by`, `updated_by`, `tags`, related records |
-         *     | conditions of tags, one condition each | when the record is written | relative dates, `as`, `created_by`, `updated_by`, `tags`, related records |
+         *     | webhook endpoints, over the fields of events | when the event happens | relative dates, `as`, `created_by`, `updated_by`, `tags`, SLA clocks, related records |
+         *     | pre-conditions of statuses, one condition each | when a record enters the status | `as`, `created_by`, `updated_by`, `tags`, SLA clocks, related records |
+         *     | conditions of tags, one condition each | when the record is written | relative dates, `as`, `created_by`, `updated_by`, `tags`, SLA clocks, related records |
          *     | duplicate checks | | all of it: they compare whole values |
          *
          *     In a JSON body, a filter may be nested as deep as here: the limit of 5 levels of objects does not include the levels of
@@ -343,7 +350,7 @@ export interface paths {
          *     texts, only the first 255 characters count.
          *
          *     **Performance.** Indexes serve `eq` and `in` filters on any field except long texts and on `created_by` and
-         *     `updated_by`, `in` filters on `tags`, ranges
+         *     `updated_by`, `in` filters on `tags`, `lt` and `lte` filters on `sla_due_at`, `breached` and `at_risk` records, ranges
          *     (`gt`, `gte`, `lt`, `lte`, `between`, relative dates) on built-in fields, `starts_with` on email addresses and phone
          *     numbers, and sorting by `id`, `created_at`, `updated_at` and all built-in fields. They also serve these conditions on
          *     related records, with a dot or in `any`, if few related records match. With an index, each page costs the
@@ -371,7 +378,7 @@ export interface paths {
          *       `details.fields` says what to fix in the view; `sort` or `fields` of the request also replaces a faulty one.
          *
          *     **fields** selects the fields to return. **expand** adds the objects that fields refer to, in `expanded`, with
-         *     `expand=tags` the tags of leads and customers, and with `expand=links.<name>` related records. `count=true` adds `total`, the number of records that pass the filter
+         *     `expand=tags` the tags of leads and customers, with `expand=sla` the SLA clocks of leads, deals and customers, and with `expand=links.<name>` related records. `count=true` adds `total`, the number of records that pass the filter
          *     on all pages. Counting stops at 10,000; `total_capped` says whether there are more. `versions` has the version of each record, for `If-Match`.
          *
          *     **400** lists every unknown field, relation and operator and every invalid value, with the allowed alternatives. A cursor is
@@ -1520,8 +1527,8 @@ export interface paths {
          *     `hint` of the error suggests a free name. All names that start with `_` are reserved, and so are:
          *     `id`, `object`, `object_id`, `record`, `record_id`, `records`, `company_id`, `tenant_id`, `branch_id`, `team_id`,
          *     `created_at`, `updated_at`, `deleted_at`, `created_by`, `updated_by`, `deleted_by`, `merged_into`, `test_mode`,
-         *     `is_test`, `version`, `etag`, `module`, `kind`, `type`, `label`, `fields`, `custom`, `custom_fields`, `tags`,
-         *     `metadata`, `data`, `meta`, `error`, `success`, `details`, `filter`, `sort`, `limit`, `cursor`, `next_cursor`,
+         *     `is_test`, `version`, `etag`, `module`, `kind`, `type`, `label`, `fields`, `custom`, `custom_fields`, `tags`, `sla`,
+         *     `sla_due_at`, `sla_status`, `metadata`, `data`, `meta`, `error`, `success`, `details`, `filter`, `sort`, `limit`, `cursor`, `next_cursor`,
          *     `has_more`, `include`, `expand`, `expanded`, `and`, `or`, `not`, `null`, `true`, `false`, `password`, `token`,
          *     `secret`, `assigned_to_email`, `constructor`, `prototype`.
          *
@@ -6403,6 +6410,9 @@ export interface paths {
          *     one who would be assigned now, without advancing the rotation. `merged` names all free users (`user_ids`). `shared`
          *     names nobody. Times that are held or booked are left out.
          *
+         *     If there are more than `limit` slots, `truncated` is true, and `next_from` is the start of the next one. To continue,
+         *     search again with it as `from` and the same `to`.
+         *
          *     If no slot is found, `alternatives` contains up to five slots after `to`, within the horizon of the policy.
          *
          *     Members whom the key cannot see are not offered. Requires `bookings:view`. **400**: the range ends before it begins or
@@ -6411,6 +6421,34 @@ export interface paths {
          *     none has been read since it was connected; `details.excluded` gives the reason for each member.
          */
         post: operations["searchSlots"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/scheduling/days": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get the days of a month with slots
+         * @description Returns every date of a month in a time zone, with the number of slots of a pool that begin on it and the first of
+         *     them: enough to display a month, in which a visitor picks a date. Then [search](#operation/searchSlots) the slots of
+         *     that date. Dates without slots have `slots: 0`.
+         *
+         *     The dates are those of `timezone`, so that a slot at 23:00 in Berlin is on the next date in Dubai. The slots are the
+         *     same as in a search without `duration_minutes`. Responses can be cached for 30 seconds.
+         *
+         *     Members whom the key cannot see are not counted. Requires `bookings:view`. **400**: the month or the time zone is
+         *     invalid. **404** and **409** as for the [search](#operation/searchSlots).
+         */
+        get: operations["getSlotDays"];
+        put?: never;
+        post?: never;
         delete?: never;
         options?: never;
         head?: never;
@@ -6584,12 +6622,14 @@ export interface paths {
          *     and confirmed meetings. Rescheduling and cancelling the booking compute it again.
          *
          *     If the attendee has an email address and you use a live key, the attendee receives a calendar invitation. Live
-         *     bookings emit `appointment.scheduled`. If `meeting.location` is a web address, it becomes the `meeting_url` of a video
-         *     call.
+         *     bookings emit `appointment.scheduled`. `guests` receive the invitation too, and every later change. If
+         *     `meeting.location` is a web address, it becomes the `meeting_url` of a video call. Without a location, a video call has
+         *     the address of the policy's `meeting_url_template`, and keeps it if it is rescheduled.
          *
          *     Requires `bookings:create`.
          *
          *     - **400**: both ways at once (`CONFLICTING_FIELDS`), neither way, or neither an email address nor a phone number;
+         *       a required question of the policy has no answer (`REQUIRED`);
          *       `invalid_slot_token`; `member_ids` contains IDs that are not active users whom the key can see, listed in
          *       `details.unknown_user_ids`.
          *     - **404**: the reservation no longer exists, or the policy does not exist.
@@ -6865,7 +6905,7 @@ export interface paths {
          *     without hours of their own have the hours of the default policy. Users' days off always apply.
          *
          *     Requires `bookings:configure` with a live key, because live and test mode share policies. **400**: the time zone is
-         *     unknown, a working window ends before it begins, or the hard cap is lower than the reservation time. **409**
+         *     unknown, a working window ends before it begins, a question repeats another one, `meeting_url_template` is not a web address, or the hard cap is lower than the reservation time. **409**
          *     ALREADY_EXISTS: the name is taken, ignoring case; `policy_limit_reached`: the workspace already has 500 policies.
          */
         post: operations["createSchedulingPolicy"];
@@ -7127,6 +7167,56 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/subscription/preview": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Preview a change of the subscription
+         * @description Says what a change would charge now and on the next invoice, without making it. Nothing is changed or stored, here or at
+         *     the payment provider. The amounts come from the provider's current state, with its discounts, taxes, credit, and the prices
+         *     that the workspace kept. Requires `billing:view`. A test key previews changes of the subscription of test mode.
+         *
+         *     `action` names the change, and the other fields are those of its body:
+         *
+         *     | `action` | Fields | The change |
+         *     |---|---|---|
+         *     | `subscribe` | `package_code`, `billing_cycle`, `seats` | [a checkout session](#operation/createCheckoutSession) |
+         *     | `upgrade` | `package_code`, `billing_cycle`, `prorated_at` | [upgrade](#operation/upgradeSubscription), or another billing cycle |
+         *     | `downgrade` | `package_code` | [downgrade](#operation/downgradeSubscription) |
+         *     | `set_seats` | `seats`, `prorated_at` | [more or fewer seats](#operation/updateSubscriptionSeats) |
+         *     | `add_module` | `module_key`, `prorated_at` | [add a module](#operation/createSubscriptionModule) |
+         *     | `remove_module` | `module_key` | [remove a module](#operation/deleteSubscriptionModule), also in a trial |
+         *     | `cancel` | | [cancel](#operation/cancelSubscription) |
+         *     | `reactivate` | | [reactivate](#operation/reactivateSubscription) |
+         *
+         *     A preview is validated like the change: the same mistake returns the same status, code and `details.reason`, for example 409
+         *     CONFLICT with `not_an_upgrade` or `change_in_progress`, 409 AGREEMENT_ACTIVE, 409 NO_ACTIVE_SUBSCRIPTION, 422 for an unknown
+         *     module to add and 404 for an unknown module to remove. Only the card is not tried: the change can still return 402.
+         *
+         *     **Exactly this amount.** A change in the middle of a period costs less with every minute. To charge what the person saw,
+         *     send `prorated_at` of the preview with the change, within 15 minutes. Otherwise, the change is prorated as of its own time.
+         *
+         *     **Warnings** do not prevent a change. `raises_bill`: a scheduled downgrade makes the next period cost more than this one.
+         *     `loses_discount`: a discount, or a price below the current list price, ends with the change. More codes may be added.
+         *
+         *     `is_estimate` is true if the provider could not compute an amount beforehand: for a first checkout, where it asks for the
+         *     address that taxes depend on, and for a change that is made while another one is scheduled.
+         *
+         *     Works without a subscription too.
+         */
+        post: operations["previewSubscriptionChange"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/subscription/upgrade": {
         parameters: {
             query?: never;
@@ -7144,6 +7234,9 @@ export interface paths {
          *     scheduled. If you request the current plan, a scheduled downgrade is removed.
          *
          *     The new quota, rate limits, seats and modules apply from the next call on.
+         *
+         *     [Preview](#operation/previewSubscriptionChange) the change first to see its amounts, and send `prorated_at` of the preview to
+         *     charge exactly those: a time that is not within the last 15 minutes returns 400.
          *
          *     The change is charged before it takes effect. 402 CARD_CHARGE_FAILED means that the card was declined and nothing was
          *     changed. If `details.action_url` is present, the person can confirm the payment there. After a 503 the outcome is not
@@ -7215,6 +7308,9 @@ export interface paths {
          *     seats means the included seats. Users beyond the new number stay active, but creating or activating another user returns
          *     409 SEAT_LIMIT_REACHED.
          *
+         *     [Preview](#operation/previewSubscriptionChange) the change first to see its amounts, and send `prorated_at` of the preview to
+         *     charge exactly those: a time that is not within the last 15 minutes returns 400.
+         *
          *     The change is charged before it takes effect. 402 CARD_CHARGE_FAILED means that the card was declined and nothing was
          *     changed. If `details.action_url` is present, the person can confirm the payment there. After a 503 the outcome is not
          *     known yet: send the same call with the same Idempotency-Key again. It continues the first call and charges nothing twice.
@@ -7245,6 +7341,9 @@ export interface paths {
          * @description Adds a module to the plan and charges it for the rest of the period. The response has `status: pending_webhook`: poll
          *     [GET /v1/subscription](#operation/getSubscription) until the entitlement `module.<module_key>` is active, normally within
          *     seconds. If the module was scheduled for removal at the end of the period, it stays at no additional charge.
+         *
+         *     [Preview](#operation/previewSubscriptionChange) the change first to see its amounts, and send `prorated_at` of the preview to
+         *     charge exactly those: a time that is not within the last 15 minutes returns 400.
          *
          *     The change is charged before it takes effect. 402 CARD_CHARGE_FAILED means that the card was declined and nothing was
          *     changed. If `details.action_url` is present, the person can confirm the payment there. After a 503 the outcome is not
@@ -8153,6 +8252,37 @@ export interface components {
             /** @description True if the conditions of the tag added it, false if it was added by hand. */
             automatic: boolean;
         };
+        /**
+         * @description A clock of a policy.
+         * @example first_response
+         * @enum {string}
+         */
+        SlaClockType: "first_response" | "every_response" | "resolution";
+        /**
+         * @description `running`: the deadline has not passed. `met`: it was met. `breached`: it passed, also if the response came later.
+         * @enum {string}
+         */
+        SlaClockStatus: "running" | "met" | "breached";
+        /** @description An SLA clock of a record. */
+        ExpandedSla: {
+            policy_id: components["schemas"]["Uuid"];
+            /** @description Null if the policy was deleted. */
+            policy_name: string | null;
+            clock: components["schemas"]["SlaClockType"];
+            status: components["schemas"]["SlaClockStatus"];
+            started_at: components["schemas"]["Timestamp"];
+            due_at: components["schemas"]["Timestamp"];
+            /**
+             * Format: date-time
+             * @description When `sla.breached` was emitted, up to 30 seconds after the deadline.
+             */
+            breached_at: string | null;
+            /**
+             * Format: date-time
+             * @description When the response came or the work was done. Null for a running clock.
+             */
+            met_at: string | null;
+        };
         /** @description A related record. */
         ExpandedLink: {
             id: components["schemas"]["Uuid"];
@@ -8189,6 +8319,11 @@ export interface components {
         RecordExpanded: {
             /** @description Only with `expand=tags`, for leads and customers. The tags of the record, highest priority first. */
             tags?: components["schemas"]["ExpandedTag"][];
+            /**
+             * @description Only with `expand=sla`, for leads, deals and customers. The last SLA clock of each kind, the earliest deadline first.
+             *     Clocks that ended because they no longer apply are left out.
+             */
+            sla?: components["schemas"]["ExpandedSla"][];
             /** @description Only with `expand=links.<name>`. The related records, by the name of the link type on this object. */
             links?: {
                 [key: string]: components["schemas"]["ExpandedLinks"];
@@ -12120,6 +12255,15 @@ export interface components {
             timezone: string | null;
             locale: string | null;
         };
+        BookingQuestionAnswer: {
+            /**
+             * @description The text of the question.
+             * @example How large is your roof?
+             */
+            question: string;
+            /** @example 80 square meters */
+            answer: string;
+        };
         /**
          * @description Where the meeting takes place.
          * @example video
@@ -12153,6 +12297,18 @@ export interface components {
              */
             timezone: string;
             attendee: components["schemas"]["Attendee"];
+            /**
+             * @description Email addresses of others who are invited.
+             * @example [
+             *       "omar@example.com"
+             *     ]
+             */
+            guests: string[];
+            answers: components["schemas"]["BookingQuestionAnswer"][];
+            /** @description Your own data. */
+            metadata: {
+                [key: string]: string;
+            };
             /** @example First call */
             meeting_title: string;
             meeting_description: string | null;
@@ -14282,12 +14438,6 @@ export interface components {
          * @example 09:00
          */
         SlaTimeOfDay: string | null;
-        /**
-         * @description A clock of a policy.
-         * @example first_response
-         * @enum {string}
-         */
-        SlaClockType: "first_response" | "every_response" | "resolution";
         /** @description Active users of the workspace, each once. Users who are deactivated later are not notified. */
         SlaRecipients: components["schemas"]["Uuid"][];
         /** @description Notifies users that a deadline is approaching. A reminder that would be due before the clock starts is skipped. */
@@ -15428,12 +15578,57 @@ export interface components {
             policy_id: components["schemas"]["Uuid"];
             exposure: components["schemas"]["SlotExposure"];
             slots: components["schemas"]["SlotOffer"][];
+            /** @description True if there are more slots than limit. */
+            truncated: boolean;
+            /**
+             * Format: date-time
+             * @description The start of the first slot that was left out, as `from` of the next search; null if none was.
+             */
+            next_from: string | null;
             /** @description Present only if slots is empty. */
             alternatives: components["schemas"]["SlotOffer"][];
         };
         SlotSearchAnswer: {
             success: components["schemas"]["Success"];
             data: components["schemas"]["SlotSearchResult"];
+            meta: components["schemas"]["Meta"];
+        };
+        SlotDay: {
+            /**
+             * Format: date
+             * @example 2026-12-01
+             */
+            date: string;
+            /**
+             * @description The number of slots that begin on this date.
+             * @example 16
+             */
+            slots: number;
+            /**
+             * Format: date-time
+             * @description The start of the first of these slots.
+             */
+            first_start_at: string | null;
+        };
+        SlotDays: {
+            pool_id: components["schemas"]["Uuid"];
+            policy_id: components["schemas"]["Uuid"];
+            /**
+             * @description YYYY-MM
+             * @example 2026-12
+             */
+            month: string;
+            /**
+             * @description The time zone of the dates.
+             * @example Europe/Berlin
+             */
+            timezone: string;
+            /** @description Every date of the month, in order. */
+            days: components["schemas"]["SlotDay"][];
+        };
+        SlotDaysAnswer: {
+            success: components["schemas"]["Success"];
+            data: components["schemas"]["SlotDays"];
             meta: components["schemas"]["Meta"];
         };
         /**
@@ -15645,6 +15840,24 @@ export interface components {
              */
             record_id?: string;
             object?: components["schemas"]["AboutObject"];
+            /**
+             * @description Email addresses of others who get the invitation. The attendee is left out, and so are repeated addresses.
+             * @example [
+             *       "omar@example.com"
+             *     ]
+             */
+            guests?: string[];
+            /** @description Answers to the questions of the policy, and to questions of your own. Required questions need an answer. */
+            answers?: components["schemas"]["BookingQuestionAnswer"][];
+            /**
+             * @description Your own data, stored with the booking. The service does not use it. Keys have at most 40 characters.
+             * @example {
+             *       "campaign": "spring"
+             *     }
+             */
+            metadata?: {
+                [key: string]: string;
+            };
         };
         BookingItem: {
             booking: components["schemas"]["Booking"];
@@ -15889,6 +16102,26 @@ export interface components {
         };
         /** @description When meetings can take place, in the time zone of the policy. Null to use each user's own hours. */
         PolicyWorkingHours: components["schemas"]["WorkingWindow"][] | null;
+        /**
+         * @description The web address of video calls that are booked without a location. `{booking_id}` stands for the ID of the booking. Null
+         *     for none.
+         * @example https://meet.example.com/{booking_id}
+         */
+        MeetingUrlTemplate: string | null;
+        PolicyQuestion: {
+            /**
+             * @description The text of the question. Answers name it, so it is unique in the policy.
+             * @example How large is your roof?
+             */
+            question: string;
+            /**
+             * @description If true, nothing is booked without an answer.
+             * @example true
+             */
+            required: boolean;
+        };
+        /** @description Questions to the attendee, which your form asks. Their answers are sent with the booking. */
+        PolicyQuestions: components["schemas"]["PolicyQuestion"][];
         SchedulingPolicy: {
             id: components["schemas"]["Uuid"];
             /** @example Demo call */
@@ -15918,6 +16151,8 @@ export interface components {
             /** @example 6 */
             max_bookings_per_day: number | null;
             meeting_location_kind: components["schemas"]["MeetingLocationKind"];
+            meeting_url_template: components["schemas"]["MeetingUrlTemplate"];
+            questions: components["schemas"]["PolicyQuestions"];
             created_at: components["schemas"]["Timestamp"];
             updated_at: components["schemas"]["Timestamp"];
         };
@@ -15995,6 +16230,10 @@ export interface components {
             max_bookings_per_day?: number | null;
             /** @default video */
             meeting_location_kind?: components["schemas"]["MeetingLocationKind"];
+            /** @default null */
+            meeting_url_template?: components["schemas"]["MeetingUrlTemplate"];
+            /** @default [] */
+            questions?: components["schemas"]["PolicyQuestions"];
             readonly id?: unknown;
             readonly created_at?: unknown;
             readonly updated_at?: unknown;
@@ -16049,6 +16288,8 @@ export interface components {
             /** @description Most bookings per user and day in this time zone. Null for no maximum. */
             max_bookings_per_day?: number | null;
             meeting_location_kind?: components["schemas"]["MeetingLocationKind"];
+            meeting_url_template?: components["schemas"]["MeetingUrlTemplate"];
+            questions?: components["schemas"]["PolicyQuestions"];
             readonly id?: unknown;
             readonly created_at?: unknown;
             readonly updated_at?: unknown;
@@ -16500,9 +16741,125 @@ export interface components {
             data: components["schemas"]["SubscriptionShown"];
             meta: components["schemas"]["Meta"];
         };
+        /**
+         * @description The change to preview. See the table of the operation.
+         * @example upgrade
+         * @enum {string}
+         */
+        PreviewAction: "subscribe" | "upgrade" | "downgrade" | "set_seats" | "add_module" | "remove_module" | "cancel" | "reactivate";
+        /**
+         * Format: date-time
+         * @description The time as of which the rest of the period is charged: `prorated_at` of a preview of the last 15 minutes. Without it, the time of the call.
+         * @example 2026-11-20T23:55:00.000Z
+         */
+        ProratedAt: string;
+        SubscriptionPreviewCreate: {
+            action: components["schemas"]["PreviewAction"];
+            package_code?: components["schemas"]["PackageCode"];
+            billing_cycle?: components["schemas"]["BillingCycle"];
+            /**
+             * @description The number of users that can be active at the same time.
+             * @example 12
+             */
+            seats?: number;
+            module_key?: components["schemas"]["ModuleKey"];
+            prorated_at?: components["schemas"]["ProratedAt"];
+        };
+        /**
+         * @description When a change takes effect.
+         * @example immediately
+         * @enum {string}
+         */
+        ChangeApplies: "immediately" | "period_end";
+        InvoiceLine: {
+            /** @example Growth, monthly */
+            description: string;
+            /** @example 1 */
+            quantity: number;
+            /**
+             * @description The amount for a whole period.
+             * @example 9900
+             */
+            unit_amount_minor: number;
+            /**
+             * @description The amount charged. Negative for a credit.
+             * @example 4950
+             */
+            amount_minor: number;
+            /** @description True if the line covers part of a period. */
+            proration: boolean;
+        };
+        PreviewWarning: {
+            /**
+             * @description `raises_bill` or `loses_discount`. More codes may be added.
+             * @example raises_bill
+             */
+            code: string;
+            /** @description A human-readable message with the amounts. */
+            message: string;
+        };
+        SubscriptionPreview: {
+            action: components["schemas"]["PreviewAction"];
+            applies: components["schemas"]["ChangeApplies"];
+            effective: components["schemas"]["Timestamp"];
+            /**
+             * Format: date-time
+             * @description Send it with the change, so that it charges the previewed amount. Null if the change is not prorated.
+             * @example 2026-11-20T23:55:00.000Z
+             */
+            prorated_at: string | null;
+            currency: components["schemas"]["Currency"];
+            /**
+             * @description What the change charges immediately, with taxes and after credit.
+             * @example 6682
+             */
+            amount_due_now_minor: number;
+            /**
+             * @description The tax in amount_due_now_minor.
+             * @example 0
+             */
+            tax_due_now_minor: number;
+            /** @description The lines of the invoice that the change makes immediately. They add up to the amount without tax. Empty if there is no such invoice. */
+            lines: components["schemas"]["InvoiceLine"][];
+            /**
+             * @description The next invoice without the change, with taxes. 0 if there is none.
+             * @example 9900
+             */
+            current_invoice_minor: number;
+            /**
+             * @description The next invoice after the change, with taxes. 0 if there is none.
+             * @example 29900
+             */
+            next_invoice_minor: number;
+            /**
+             * @description The tax in next_invoice_minor.
+             * @example 0
+             */
+            next_tax_minor: number;
+            /**
+             * Format: date-time
+             * @description When the next invoice is charged. Null if there is none.
+             */
+            next_charge_at: string | null;
+            /** @description The lines of the next invoice after the change. */
+            next_lines: components["schemas"]["InvoiceLine"][];
+            /** @description True if the payment provider could not compute every amount beforehand. */
+            is_estimate: boolean;
+            /** @description Effects that a person should know before the change. */
+            warnings: components["schemas"]["PreviewWarning"][];
+        };
+        SubscriptionPreviewShown: {
+            preview: components["schemas"]["SubscriptionPreview"];
+        };
+        SubscriptionPreviewAnswer: {
+            success: components["schemas"]["Success"];
+            data: components["schemas"]["SubscriptionPreviewShown"];
+            meta: components["schemas"]["Meta"];
+        };
         SubscriptionUpgrade: {
             package_code: components["schemas"]["PackageCode"];
             billing_cycle?: components["schemas"]["BillingCycle"];
+            prorated_at?: components["schemas"]["ProratedAt"];
         };
         /**
          * @description The requested action.
@@ -16510,12 +16867,6 @@ export interface components {
          * @enum {string}
          */
         SubscriptionAction: "upgrade" | "downgrade" | "set_seats" | "add_module" | "remove_module" | "reactivate" | "cancel";
-        /**
-         * @description When a change takes effect.
-         * @example immediately
-         * @enum {string}
-         */
-        ChangeApplies: "immediately" | "period_end";
         /** @description The cost of a period with seats and modules, before discounts and taxes. */
         BillComparison: {
             /**
@@ -16572,9 +16923,11 @@ export interface components {
              * @example 12
              */
             seats: number;
+            prorated_at?: components["schemas"]["ProratedAt"];
         };
         SubscriptionModuleAdd: {
             module_key: components["schemas"]["ModuleKey"];
+            prorated_at?: components["schemas"]["ProratedAt"];
         };
         /**
          * @description What the person pays for.
@@ -16806,24 +17159,6 @@ export interface components {
          * @enum {string}
          */
         InvoiceKind: "subscription" | "wallet_topup" | "adjustment";
-        InvoiceLine: {
-            /** @example Growth, monthly */
-            description: string;
-            /** @example 1 */
-            quantity: number;
-            /**
-             * @description The amount for a whole period.
-             * @example 9900
-             */
-            unit_amount_minor: number;
-            /**
-             * @description The amount charged. Negative for a credit.
-             * @example 4950
-             */
-            amount_minor: number;
-            /** @description True if the line covers part of a period. */
-            proration: boolean;
-        };
         Invoice: {
             id: components["schemas"]["Uuid"];
             /**
@@ -17796,7 +18131,7 @@ export interface components {
          *     under the name of the field. A user has a name and an email, an item of a configured list (`lead_status`, `stage`,
          *     `source` and the like) has an ID and a name, and a record has its fields. The value is null if the field is empty or the
          *     key cannot see the object. For leads and customers, `tags` returns the list of all tags of the record, highest priority
-         *     first. `links.<name>` returns the records that the record is related to by this link type, for example `links.contacts`
+         *     first. For leads, deals and customers, `sla` returns their SLA clocks. `links.<name>` returns the records that the record is related to by this link type, for example `links.contacts`
          *     or `links.deals`: the newest 25 with ID, object and label, and whether there are more.
          *     [List link types](#operation/listLinkTypes) has the names. Expansion is one level deep. **400** lists the names that
          *     can be expanded.
@@ -18174,6 +18509,23 @@ export interface components {
         WindowFrom: string;
         /** @description End of the range. Default: seven days after the start. Maximum: 31 days after the start. */
         WindowTo: string;
+        /**
+         * @description The pool whose slots are counted.
+         * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9c02
+         */
+        DaysPool: string;
+        /** @description Overrides the pool's policy. */
+        DaysPolicy: string;
+        /**
+         * @description The month, as YYYY-MM.
+         * @example 2026-12
+         */
+        DaysMonth: string;
+        /**
+         * @description IANA name of the time zone of the dates. Default: the time zone of the policy.
+         * @example Europe/Berlin
+         */
+        DaysTimezone: string;
         /**
          * @description IDs of 1 to 50 users, separated by commas.
          * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d12
@@ -18927,7 +19279,7 @@ export interface operations {
                  *     under the name of the field. A user has a name and an email, an item of a configured list (`lead_status`, `stage`,
                  *     `source` and the like) has an ID and a name, and a record has its fields. The value is null if the field is empty or the
                  *     key cannot see the object. For leads and customers, `tags` returns the list of all tags of the record, highest priority
-                 *     first. `links.<name>` returns the records that the record is related to by this link type, for example `links.contacts`
+                 *     first. For leads, deals and customers, `sla` returns their SLA clocks. `links.<name>` returns the records that the record is related to by this link type, for example `links.contacts`
                  *     or `links.deals`: the newest 25 with ID, object and label, and whether there are more.
                  *     [List link types](#operation/listLinkTypes) has the names. Expansion is one level deep. **400** lists the names that
                  *     can be expanded.
@@ -19131,7 +19483,7 @@ export interface operations {
                  *     under the name of the field. A user has a name and an email, an item of a configured list (`lead_status`, `stage`,
                  *     `source` and the like) has an ID and a name, and a record has its fields. The value is null if the field is empty or the
                  *     key cannot see the object. For leads and customers, `tags` returns the list of all tags of the record, highest priority
-                 *     first. `links.<name>` returns the records that the record is related to by this link type, for example `links.contacts`
+                 *     first. For leads, deals and customers, `sla` returns their SLA clocks. `links.<name>` returns the records that the record is related to by this link type, for example `links.contacts`
                  *     or `links.deals`: the newest 25 with ID, object and label, and whether there are more.
                  *     [List link types](#operation/listLinkTypes) has the names. Expansion is one level deep. **400** lists the names that
                  *     can be expanded.
@@ -20044,7 +20396,7 @@ export interface operations {
                  *     under the name of the field. A user has a name and an email, an item of a configured list (`lead_status`, `stage`,
                  *     `source` and the like) has an ID and a name, and a record has its fields. The value is null if the field is empty or the
                  *     key cannot see the object. For leads and customers, `tags` returns the list of all tags of the record, highest priority
-                 *     first. `links.<name>` returns the records that the record is related to by this link type, for example `links.contacts`
+                 *     first. For leads, deals and customers, `sla` returns their SLA clocks. `links.<name>` returns the records that the record is related to by this link type, for example `links.contacts`
                  *     or `links.deals`: the newest 25 with ID, object and label, and whether there are more.
                  *     [List link types](#operation/listLinkTypes) has the names. Expansion is one level deep. **400** lists the names that
                  *     can be expanded.
@@ -37863,6 +38215,8 @@ export interface operations {
                      *             "token_expires_at": "2026-11-21T00:05:00.000Z"
                      *           }
                      *         ],
+                     *         "truncated": true,
+                     *         "next_from": "2026-11-23T09:30:00.000Z",
                      *         "alternatives": []
                      *       },
                      *       "meta": {
@@ -37881,6 +38235,85 @@ export interface operations {
             404: components["responses"]["NotFound"];
             409: components["responses"]["Conflict"];
             422: components["responses"]["Unprocessable"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    getSlotDays: {
+        parameters: {
+            query: {
+                /**
+                 * @description The pool whose slots are counted.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9c02
+                 */
+                pool_id: components["parameters"]["DaysPool"];
+                /** @description Overrides the pool's policy. */
+                policy_id?: components["parameters"]["DaysPolicy"];
+                /**
+                 * @description The month, as YYYY-MM.
+                 * @example 2026-12
+                 */
+                month: components["parameters"]["DaysMonth"];
+                /**
+                 * @description IANA name of the time zone of the dates. Default: the time zone of the policy.
+                 * @example Europe/Berlin
+                 */
+                timezone?: components["parameters"]["DaysTimezone"];
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The dates of the month. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    "Cache-Control": components["headers"]["Cache-Control"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "pool_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9c02",
+                     *         "policy_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9c01",
+                     *         "month": "2026-11",
+                     *         "timezone": "Europe/Berlin",
+                     *         "days": [
+                     *           {
+                     *             "date": "2026-11-01",
+                     *             "slots": 0,
+                     *             "first_start_at": null
+                     *           },
+                     *           {
+                     *             "date": "2026-11-02",
+                     *             "slots": 16,
+                     *             "first_start_at": "2026-11-02T08:00:00.000Z"
+                     *           }
+                     *         ]
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["SlotDaysAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
             429: components["responses"]["RateLimited"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["Unavailable"];
@@ -38341,6 +38774,9 @@ export interface operations {
                      *               "timezone": "Asia/Dubai",
                      *               "locale": null
                      *             },
+                     *             "guests": [],
+                     *             "answers": [],
+                     *             "metadata": {},
                      *             "meeting_title": "First call",
                      *             "meeting_description": null,
                      *             "location_kind": "video",
@@ -38439,6 +38875,9 @@ export interface operations {
                      *             "timezone": "Asia/Dubai",
                      *             "locale": null
                      *           },
+                     *           "guests": [],
+                     *           "answers": [],
+                     *           "metadata": {},
                      *           "meeting_title": "First call",
                      *           "meeting_description": null,
                      *           "location_kind": "video",
@@ -38530,6 +38969,9 @@ export interface operations {
                      *             "timezone": "Asia/Dubai",
                      *             "locale": null
                      *           },
+                     *           "guests": [],
+                     *           "answers": [],
+                     *           "metadata": {},
                      *           "meeting_title": "First call",
                      *           "meeting_description": null,
                      *           "location_kind": "video",
@@ -38638,6 +39080,9 @@ export interface operations {
                      *             "timezone": "Asia/Dubai",
                      *             "locale": null
                      *           },
+                     *           "guests": [],
+                     *           "answers": [],
+                     *           "metadata": {},
                      *           "meeting_title": "First call",
                      *           "meeting_description": null,
                      *           "location_kind": "video",
@@ -38746,6 +39191,9 @@ export interface operations {
                      *             "timezone": "Asia/Dubai",
                      *             "locale": null
                      *           },
+                     *           "guests": [],
+                     *           "answers": [],
+                     *           "metadata": {},
                      *           "meeting_title": "First call",
                      *           "meeting_description": null,
                      *           "location_kind": "video",
@@ -39395,6 +39843,8 @@ export interface operations {
                      *             "exposure": "individual",
                      *             "max_bookings_per_day": null,
                      *             "meeting_location_kind": "video",
+                     *             "meeting_url_template": null,
+                     *             "questions": [],
                      *             "created_at": "2026-11-20T23:55:00.000Z",
                      *             "updated_at": "2026-11-20T23:55:00.000Z"
                      *           }
@@ -39495,6 +39945,8 @@ export interface operations {
                      *           "exposure": "individual",
                      *           "max_bookings_per_day": null,
                      *           "meeting_location_kind": "video",
+                     *           "meeting_url_template": null,
+                     *           "questions": [],
                      *           "created_at": "2026-11-20T23:55:00.000Z",
                      *           "updated_at": "2026-11-20T23:55:00.000Z"
                      *         }
@@ -39577,6 +40029,8 @@ export interface operations {
                      *           "exposure": "individual",
                      *           "max_bookings_per_day": null,
                      *           "meeting_location_kind": "video",
+                     *           "meeting_url_template": null,
+                     *           "questions": [],
                      *           "created_at": "2026-11-20T23:55:00.000Z",
                      *           "updated_at": "2026-11-20T23:55:00.000Z"
                      *         }
@@ -39720,6 +40174,8 @@ export interface operations {
                      *           "exposure": "individual",
                      *           "max_bookings_per_day": null,
                      *           "meeting_location_kind": "video",
+                     *           "meeting_url_template": null,
+                     *           "questions": [],
                      *           "created_at": "2026-11-20T23:55:00.000Z",
                      *           "updated_at": "2026-11-20T23:55:00.000Z"
                      *         }
@@ -40370,6 +40826,94 @@ export interface operations {
             400: components["responses"]["BadRequest"];
             401: components["responses"]["Unauthorized"];
             403: components["responses"]["Forbidden"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    previewSubscriptionChange: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["SubscriptionPreviewCreate"];
+            };
+        };
+        responses: {
+            /** @description What the change would charge. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "preview": {
+                     *           "action": "upgrade",
+                     *           "applies": "immediately",
+                     *           "effective": "2026-11-20T23:55:00.000Z",
+                     *           "prorated_at": "2026-11-20T23:55:00.000Z",
+                     *           "currency": "USD",
+                     *           "amount_due_now_minor": 6682,
+                     *           "tax_due_now_minor": 0,
+                     *           "lines": [
+                     *             {
+                     *               "description": "Unused time of Growth, monthly",
+                     *               "quantity": 1,
+                     *               "unit_amount_minor": 9900,
+                     *               "amount_minor": -3307,
+                     *               "proration": true
+                     *             },
+                     *             {
+                     *               "description": "Remaining time of Scale, monthly",
+                     *               "quantity": 1,
+                     *               "unit_amount_minor": 29900,
+                     *               "amount_minor": 9989,
+                     *               "proration": true
+                     *             }
+                     *           ],
+                     *           "current_invoice_minor": 9900,
+                     *           "next_invoice_minor": 29900,
+                     *           "next_tax_minor": 0,
+                     *           "next_charge_at": "2026-12-01T09:00:00.000Z",
+                     *           "next_lines": [
+                     *             {
+                     *               "description": "Scale, monthly",
+                     *               "quantity": 1,
+                     *               "unit_amount_minor": 29900,
+                     *               "amount_minor": 29900,
+                     *               "proration": false
+                     *             }
+                     *           ],
+                     *           "is_estimate": false,
+                     *           "warnings": []
+                     *         }
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["SubscriptionPreviewAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            422: components["responses"]["Unprocessable"];
             429: components["responses"]["RateLimited"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["Unavailable"];

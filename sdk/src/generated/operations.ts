@@ -101,8 +101,8 @@ export interface Operations {
    *
    * **filter** is percent-encoded JSON: a condition `{"field", "op", "value"}`, or conditions combined with
    * `{"and": […]}`, `{"or": […]}` and `{"not": {…}}`. The maximum is 3 levels of combinators and 50 conditions. You can
-   * filter by the fields of the schema, by `id`, `created_at`, `updated_at`, `created_by` and `updated_by`, and by related
-   * records.
+   * filter by the fields of the schema, by `id`, `created_at`, `updated_at`, `created_by` and `updated_by`, by related records,
+   * and leads, deals and customers by their SLA clocks.
    *
    * | Field type | Operators | Value |
    * |---|---|---|
@@ -113,6 +113,9 @@ export interface Operations {
    * | date, datetime | eq, neq, gt, gte, lt, lte, between, in, not_in, is_null | ISO 8601, or a relative date; a bare date compared with a datetime means 00:00 UTC |
    * | `tags`, of leads and customers | in, not_in, is_null | names of tags, ignoring case; `in` finds records that have at least one of them, `not_in` those that have none of them |
    *
+   * | `sla_status`, of leads, deals and customers | eq, neq, in, not_in, is_null | `running`, `at_risk` or `breached` |
+   * | `sla_due_at`, of leads, deals and customers | eq, neq, gt, gte, lt, lte, between, in, not_in, is_null | as datetime |
+   *
    * - `contains`, `starts_with` and `ends_with` find part of a text, ignoring case. They compare phone numbers as they are
    *   stored: `+49`, not `0`. Nothing in a value is interpreted as query syntax.
    * - `between` takes `[low, high]` and includes both.
@@ -120,6 +123,10 @@ export interface Operations {
    * - `neq` and `not_in` also match records without a value. `not` matches exactly the records that its member does not match.
    * - `created_by` and `updated_by` are the IDs of the key, user, app or process that created the record and that changed it
    *   last. If the record never changed, both are the same.
+   * - `sla_due_at` is the earliest deadline of the SLA clocks of the record that still run, and null without one. `sla_status`
+   *   is `breached` if that deadline has passed and `running` if it has not. A running record is also `at_risk` if the
+   *   deadline is at most one hour away. A breached clock counts until a response, the final status, or another policy ends
+   *   it. `expand=sla` shows the clocks.
    * - A phone number is compared without its extension, which is in the field `extension`.
    *
    * **Custom fields** of every type are compared and sorted as text, character by character: `"9"` comes after `"10"`. A
@@ -189,9 +196,9 @@ export interface Operations {
    * | POST /v1/reports/query, and `config` of saved reports | when the report runs | |
    * | campaigns | for the time that the run was created | related records |
    * | `stop_when` of workforces | before each step | related records |
-   * | webhook endpoints, over the fields of events | when the event happens | relative dates, `as`, `created_by`, `updated_by`, `tags`, related records |
-   * | pre-conditions of statuses, one condition each | when a record enters the status | `as`, `created_by`, `updated_by`, `tags`, related records |
-   * | conditions of tags, one condition each | when the record is written | relative dates, `as`, `created_by`, `updated_by`, `tags`, related records |
+   * | webhook endpoints, over the fields of events | when the event happens | relative dates, `as`, `created_by`, `updated_by`, `tags`, SLA clocks, related records |
+   * | pre-conditions of statuses, one condition each | when a record enters the status | `as`, `created_by`, `updated_by`, `tags`, SLA clocks, related records |
+   * | conditions of tags, one condition each | when the record is written | relative dates, `as`, `created_by`, `updated_by`, `tags`, SLA clocks, related records |
    * | duplicate checks | | all of it: they compare whole values |
    *
    * In a JSON body, a filter may be nested as deep as here: the limit of 5 levels of objects does not include the levels of
@@ -202,7 +209,7 @@ export interface Operations {
    * texts, only the first 255 characters count.
    *
    * **Performance.** Indexes serve `eq` and `in` filters on any field except long texts and on `created_by` and
-   * `updated_by`, `in` filters on `tags`, ranges
+   * `updated_by`, `in` filters on `tags`, `lt` and `lte` filters on `sla_due_at`, `breached` and `at_risk` records, ranges
    * (`gt`, `gte`, `lt`, `lte`, `between`, relative dates) on built-in fields, `starts_with` on email addresses and phone
    * numbers, and sorting by `id`, `created_at`, `updated_at` and all built-in fields. They also serve these conditions on
    * related records, with a dot or in `any`, if few related records match. With an index, each page costs the
@@ -230,7 +237,7 @@ export interface Operations {
    *   `details.fields` says what to fix in the view; `sort` or `fields` of the request also replaces a faulty one.
    *
    * **fields** selects the fields to return. **expand** adds the objects that fields refer to, in `expanded`, with
-   * `expand=tags` the tags of leads and customers, and with `expand=links.<name>` related records. `count=true` adds `total`, the number of records that pass the filter
+   * `expand=tags` the tags of leads and customers, with `expand=sla` the SLA clocks of leads, deals and customers, and with `expand=links.<name>` related records. `count=true` adds `total`, the number of records that pass the filter
    * on all pages. Counting stops at 10,000; `total_capped` says whether there are more. `versions` has the version of each record, for `If-Match`.
    *
    * **400** lists every unknown field, relation and operator and every invalid value, with the allowed alternatives. A cursor is
@@ -882,8 +889,8 @@ export interface Operations {
    * `hint` of the error suggests a free name. All names that start with `_` are reserved, and so are:
    * `id`, `object`, `object_id`, `record`, `record_id`, `records`, `company_id`, `tenant_id`, `branch_id`, `team_id`,
    * `created_at`, `updated_at`, `deleted_at`, `created_by`, `updated_by`, `deleted_by`, `merged_into`, `test_mode`,
-   * `is_test`, `version`, `etag`, `module`, `kind`, `type`, `label`, `fields`, `custom`, `custom_fields`, `tags`,
-   * `metadata`, `data`, `meta`, `error`, `success`, `details`, `filter`, `sort`, `limit`, `cursor`, `next_cursor`,
+   * `is_test`, `version`, `etag`, `module`, `kind`, `type`, `label`, `fields`, `custom`, `custom_fields`, `tags`, `sla`,
+   * `sla_due_at`, `sla_status`, `metadata`, `data`, `meta`, `error`, `success`, `details`, `filter`, `sort`, `limit`, `cursor`, `next_cursor`,
    * `has_more`, `include`, `expand`, `expanded`, `and`, `or`, `not`, `null`, `true`, `false`, `password`, `token`,
    * `secret`, `assigned_to_email`, `constructor`, `prototype`.
    *
@@ -3655,6 +3662,9 @@ export interface Operations {
    * one who would be assigned now, without advancing the rotation. `merged` names all free users (`user_ids`). `shared`
    * names nobody. Times that are held or booked are left out.
    *
+   * If there are more than `limit` slots, `truncated` is true, and `next_from` is the start of the next one. To continue,
+   * search again with it as `from` and the same `to`.
+   *
    * If no slot is found, `alternatives` contains up to five slots after `to`, within the horizon of the policy.
    *
    * Members whom the key cannot see are not offered. Requires `bookings:view`. **400**: the range ends before it begins or
@@ -3663,6 +3673,20 @@ export interface Operations {
    * none has been read since it was connected; `details.excluded` gives the reason for each member.
    */
   searchSlots: Method<'searchSlots'>;
+  /**
+   * Get the days of a month with slots
+   *
+   * Returns every date of a month in a time zone, with the number of slots of a pool that begin on it and the first of
+   * them: enough to display a month, in which a visitor picks a date. Then [search](#operation/searchSlots) the slots of
+   * that date. Dates without slots have `slots: 0`.
+   *
+   * The dates are those of `timezone`, so that a slot at 23:00 in Berlin is on the next date in Dubai. The slots are the
+   * same as in a search without `duration_minutes`. Responses can be cached for 30 seconds.
+   *
+   * Members whom the key cannot see are not counted. Requires `bookings:view`. **400**: the month or the time zone is
+   * invalid. **404** and **409** as for the [search](#operation/searchSlots).
+   */
+  getSlotDays: Method<'getSlotDays'>;
   /**
    * Check the availability of users
    *
@@ -3758,12 +3782,14 @@ export interface Operations {
    * and confirmed meetings. Rescheduling and cancelling the booking compute it again.
    *
    * If the attendee has an email address and you use a live key, the attendee receives a calendar invitation. Live
-   * bookings emit `appointment.scheduled`. If `meeting.location` is a web address, it becomes the `meeting_url` of a video
-   * call.
+   * bookings emit `appointment.scheduled`. `guests` receive the invitation too, and every later change. If
+   * `meeting.location` is a web address, it becomes the `meeting_url` of a video call. Without a location, a video call has
+   * the address of the policy's `meeting_url_template`, and keeps it if it is rescheduled.
    *
    * Requires `bookings:create`.
    *
    * - **400**: both ways at once (`CONFLICTING_FIELDS`), neither way, or neither an email address nor a phone number;
+   *   a required question of the policy has no answer (`REQUIRED`);
    *   `invalid_slot_token`; `member_ids` contains IDs that are not active users whom the key can see, listed in
    *   `details.unknown_user_ids`.
    * - **404**: the reservation no longer exists, or the policy does not exist.
@@ -3899,7 +3925,7 @@ export interface Operations {
    * without hours of their own have the hours of the default policy. Users' days off always apply.
    *
    * Requires `bookings:configure` with a live key, because live and test mode share policies. **400**: the time zone is
-   * unknown, a working window ends before it begins, or the hard cap is lower than the reservation time. **409**
+   * unknown, a working window ends before it begins, a question repeats another one, `meeting_url_template` is not a web address, or the hard cap is lower than the reservation time. **409**
    * ALREADY_EXISTS: the name is taken, ignoring case; `policy_limit_reached`: the workspace already has 500 policies.
    */
   createSchedulingPolicy: Method<'createSchedulingPolicy'>;
@@ -4064,6 +4090,42 @@ export interface Operations {
    */
   getSubscription: Method<'getSubscription'>;
   /**
+   * Preview a change of the subscription
+   *
+   * Says what a change would charge now and on the next invoice, without making it. Nothing is changed or stored, here or at
+   * the payment provider. The amounts come from the provider's current state, with its discounts, taxes, credit, and the prices
+   * that the workspace kept. Requires `billing:view`. A test key previews changes of the subscription of test mode.
+   *
+   * `action` names the change, and the other fields are those of its body:
+   *
+   * | `action` | Fields | The change |
+   * |---|---|---|
+   * | `subscribe` | `package_code`, `billing_cycle`, `seats` | [a checkout session](#operation/createCheckoutSession) |
+   * | `upgrade` | `package_code`, `billing_cycle`, `prorated_at` | [upgrade](#operation/upgradeSubscription), or another billing cycle |
+   * | `downgrade` | `package_code` | [downgrade](#operation/downgradeSubscription) |
+   * | `set_seats` | `seats`, `prorated_at` | [more or fewer seats](#operation/updateSubscriptionSeats) |
+   * | `add_module` | `module_key`, `prorated_at` | [add a module](#operation/createSubscriptionModule) |
+   * | `remove_module` | `module_key` | [remove a module](#operation/deleteSubscriptionModule), also in a trial |
+   * | `cancel` | | [cancel](#operation/cancelSubscription) |
+   * | `reactivate` | | [reactivate](#operation/reactivateSubscription) |
+   *
+   * A preview is validated like the change: the same mistake returns the same status, code and `details.reason`, for example 409
+   * CONFLICT with `not_an_upgrade` or `change_in_progress`, 409 AGREEMENT_ACTIVE, 409 NO_ACTIVE_SUBSCRIPTION, 422 for an unknown
+   * module to add and 404 for an unknown module to remove. Only the card is not tried: the change can still return 402.
+   *
+   * **Exactly this amount.** A change in the middle of a period costs less with every minute. To charge what the person saw,
+   * send `prorated_at` of the preview with the change, within 15 minutes. Otherwise, the change is prorated as of its own time.
+   *
+   * **Warnings** do not prevent a change. `raises_bill`: a scheduled downgrade makes the next period cost more than this one.
+   * `loses_discount`: a discount, or a price below the current list price, ends with the change. More codes may be added.
+   *
+   * `is_estimate` is true if the provider could not compute an amount beforehand: for a first checkout, where it asks for the
+   * address that taxes depend on, and for a change that is made while another one is scheduled.
+   *
+   * Works without a subscription too.
+   */
+  previewSubscriptionChange: Method<'previewSubscriptionChange'>;
+  /**
    * Upgrade the subscription
    *
    * Moves the workspace to a more expensive plan immediately. The rest of the old plan is credited, and the rest of the period
@@ -4072,6 +4134,9 @@ export interface Operations {
    * scheduled. If you request the current plan, a scheduled downgrade is removed.
    *
    * The new quota, rate limits, seats and modules apply from the next call on.
+   *
+   * [Preview](#operation/previewSubscriptionChange) the change first to see its amounts, and send `prorated_at` of the preview to
+   * charge exactly those: a time that is not within the last 15 minutes returns 400.
    *
    * The change is charged before it takes effect. 402 CARD_CHARGE_FAILED means that the card was declined and nothing was
    * changed. If `details.action_url` is present, the person can confirm the payment there. After a 503 the outcome is not
@@ -4115,6 +4180,9 @@ export interface Operations {
    * seats means the included seats. Users beyond the new number stay active, but creating or activating another user returns
    * 409 SEAT_LIMIT_REACHED.
    *
+   * [Preview](#operation/previewSubscriptionChange) the change first to see its amounts, and send `prorated_at` of the preview to
+   * charge exactly those: a time that is not within the last 15 minutes returns 400.
+   *
    * The change is charged before it takes effect. 402 CARD_CHARGE_FAILED means that the card was declined and nothing was
    * changed. If `details.action_url` is present, the person can confirm the payment there. After a 503 the outcome is not
    * known yet: send the same call with the same Idempotency-Key again. It continues the first call and charges nothing twice.
@@ -4131,6 +4199,9 @@ export interface Operations {
    * Adds a module to the plan and charges it for the rest of the period. The response has `status: pending_webhook`: poll
    * [GET /v1/subscription](#operation/getSubscription) until the entitlement `module.<module_key>` is active, normally within
    * seconds. If the module was scheduled for removal at the end of the period, it stays at no additional charge.
+   *
+   * [Preview](#operation/previewSubscriptionChange) the change first to see its amounts, and send `prorated_at` of the preview to
+   * charge exactly those: a time that is not within the last 15 minutes returns 400.
    *
    * The change is charged before it takes effect. 402 CARD_CHARGE_FAILED means that the card was declined and nothing was
    * changed. If `details.action_url` is present, the person can confirm the payment there. After a 503 the outcome is not
@@ -4588,6 +4659,7 @@ export const descriptions: Readonly<Record<keyof Operations, Description>> = {
   replayWebhookDelivery: { method: 'POST', path: '/v1/webhooks/deliveries/{deliveryId}/replay' },
   getSlots: { method: 'GET', path: '/v1/scheduling/slots' },
   searchSlots: { method: 'POST', path: '/v1/scheduling/slots/search' },
+  getSlotDays: { method: 'GET', path: '/v1/scheduling/days' },
   getUserAvailability: { method: 'GET', path: '/v1/scheduling/availability' },
   createReservation: { method: 'POST', path: '/v1/scheduling/reservations', takesKey: true },
   getReservation: { method: 'GET', path: '/v1/scheduling/reservations/{id}' },
@@ -4618,6 +4690,7 @@ export const descriptions: Readonly<Record<keyof Operations, Description>> = {
   listPlans: { method: 'GET', path: '/v1/plans', items: 'plans' },
   listModules: { method: 'GET', path: '/v1/modules', items: 'modules' },
   getSubscription: { method: 'GET', path: '/v1/subscription' },
+  previewSubscriptionChange: { method: 'POST', path: '/v1/subscription/preview' },
   upgradeSubscription: { method: 'POST', path: '/v1/subscription/upgrade', takesKey: true },
   downgradeSubscription: { method: 'POST', path: '/v1/subscription/downgrade', takesKey: true },
   updateSubscriptionSeats: { method: 'POST', path: '/v1/subscription/seats', takesKey: true },
