@@ -176,3 +176,22 @@ test('shows a person only the records and parts that their roles allow', async (
   expect((await visitor.ask(home)).status).toBe(403);
   expect((await visitor.ask(`${home}/accounts/${mine.id}`)).status).toBe(404);
 });
+
+test('is linked by name from change sets, requests and the audit log', async () => {
+  const account = await createRecord(tenant.key, 'accounts', { name: 'Old Mill' });
+  const path = `/v1/objects/accounts/records/${account.id}`;
+  const link = `<a href="${home}/accounts/${account.id}"><bdi>Old Mill</bdi></a>`;
+  const operations = [{ method: 'PATCH', path, body: { city: 'Rome' } }];
+  const proposed = { title: 'Move the mill', operations };
+  const set = (await expectStatus(201, 'POST', '/v1/change-sets', { key: tenant.key, body: proposed })).body.data
+    .change_set;
+  const read = await expectStatus(200, 'GET', path, { key: tenant.key });
+  expect((await admin.ask(`/console/change-sets/${set.id}`)).text).toContain(link);
+  expect((await admin.ask(`/console/audit-log?record_id=${account.id}`)).text).toContain(link);
+  await expect
+    .poll(async () => (await admin.ask(`/console/requests/${read.body.meta.request_id}`)).text)
+    .toContain(link);
+  const other = await signInVisitor((await newWideTenant()).admin.email);
+  for (const page of [`/console/change-sets/${set.id}`, `/console/audit-log?record_id=${account.id}`])
+    expect((await other.ask(page)).text).not.toContain('Old Mill');
+});

@@ -93,14 +93,14 @@ async function importPage(
       : await ask(parts, request, 'listImportErrors', { path, query: { limit: `${shownErrors}` } });
   const body = html`${doneMessage(request, doneMessages)}${errorSummary(typed)}
 ${found.error === null ? null : html`<div role="alert"><p>${found.error.message}</p></div>`}
-${renderFacts(found)}
+${renderFacts(found, request)}
 ${renderErrors(found, errors)}
 ${decisions(found, request)}
 <p><a href="${buildAddress(home, request.testMode)}">Back to imports</a></p>`;
   return consolePage(request, status, html`Import of ${nameFile(found)}`, body);
 }
 
-function renderFacts(found: Import): Html {
+function renderFacts(found: Import, { testMode }: PersonalRequest): Html {
   const { counts, percent } = found;
   const progress =
     temporary.has(found.status) && percent !== null
@@ -109,7 +109,7 @@ function renderFacts(found: Import): Html {
   return factList({
     Status: renderStatus(found),
     Progress: progress,
-    Object: found.object,
+    Object: html`<a href="${buildAddress('/console/records', testMode, { object: found.object })}">${found.object}</a>`,
     Mode: found.match_on.length === 0 ? found.mode : `${found.mode}, by ${found.match_on.join(', ')}`,
     'Dry run': found.dry_run ? 'yes: nothing is written' : null,
     Created: formatNumber(counts.created),
