@@ -187,10 +187,16 @@ test('is linked by name from change sets, requests and the audit log', async () 
     .change_set;
   const read = await expectStatus(200, 'GET', path, { key: tenant.key });
   expect((await admin.ask(`/console/change-sets/${set.id}`)).text).toContain(link);
+  const waiting = `<a href="/console/change-sets/${set.id}">Change set: <bdi>Move the mill</bdi></a>`;
+  expect((await admin.ask(`${home}/accounts/${account.id}`)).text).toContain(waiting);
+  const [another] = await createRecords(tenant.key, 'accounts', [{ name: 'New Mill' }]);
+  expect((await admin.ask(`${home}/accounts/${another.id}`)).text).not.toContain('Waiting for approval');
   expect((await admin.ask(`/console/audit-log?record_id=${account.id}`)).text).toContain(link);
   await expect
     .poll(async () => (await admin.ask(`/console/requests/${read.body.meta.request_id}`)).text)
     .toContain(link);
+  await expectStatus(200, 'POST', `/v1/change-sets/${set.id}/withdraw`, { key: tenant.key });
+  expect((await admin.ask(`${home}/accounts/${account.id}`)).text).not.toContain('Waiting for approval');
   const other = await signInVisitor((await newWideTenant()).admin.email);
   for (const page of [`/console/change-sets/${set.id}`, `/console/audit-log?record_id=${account.id}`])
     expect((await other.ask(page)).text).not.toContain('Old Mill');

@@ -233,6 +233,7 @@ export const unnoticed: Readonly<Record<string, 'not sent' | 'not run' | 'not ca
   'db/messaging/received-reports.ts addReport: test_mode = ${testMode}': 'not caught',
   'db/messaging/received-reports.ts sweepReports: company_id = ${companyId}': 'not sent',
   'db/messaging/received-reports.ts sweepReports: test_mode = ${testMode}': 'not sent',
+  'db/messaging/usable-senders.ts': 'not sent',
   'db/onboarding/test-mode.ts deleteSomeOthers: company_id = ${companyId} #2': 'not caught',
   'db/onboarding/test-mode.ts deleteSomeOthers: test_mode = ${testMode} #2': 'not caught',
   'db/onboarding/test-mode.ts deleteSomeResponses: company_id = ${companyId} #2': 'not caught',
