@@ -1,4 +1,4 @@
-// Records of every object, read only: search, the newest of each object, and one record with its timeline.
+// Records of every object, read only: search, the newest ones, and one record with its timeline.
 import { listPendingAbout } from '../../db/records/change-sets.ts';
 import { moduleActions } from '../../domain/access/scopes.ts';
 import { getModuleState } from '../../domain/billing/plans.ts';
