@@ -244,6 +244,8 @@ export const unnoticed: Readonly<Record<string, 'not sent' | 'not run' | 'not ca
   'db/people/org-structure.ts listNodes: m.company_id = t.company_id': 'not caught',
   'db/people/org-structure.ts findPlace: company_id = ${companyId} #2': 'not caught',
   'db/records/attachments.ts findLinkedFile: test_mode = ${testMode}': 'not caught',
+  'db/records/change-sets.ts listPendingAbout: company_id = ${viewer.companyId}': 'not sent',
+  'db/records/change-sets.ts listPendingAbout: test_mode = ${viewer.testMode}': 'not sent',
   'db/records/feed-reading.ts readFeed: company_id = ${companyId}': 'not caught',
   'db/records/feed-reading.ts readFeed: test_mode = ${testMode}': 'not caught',
   'db/records/unique-values.ts joinWriters: id = ${companyId}': 'not sent',
