@@ -63,6 +63,20 @@ test('shows the fields of a record with labels, names and formatted values', asy
   expect(text).not.toContain(deal.stage_id);
 });
 
+test('names the record of an activity and who added it, and shows no IDs', async () => {
+  const lead = await createRecord(tenant.key, 'leads', { first_name: 'Eve', email: 'eve@x.example' });
+  const body = { entity_type: 'lead', entity_id: lead.id, activity_type: 'Call', summary: 'Asked for a visit' };
+  const { activity } = (await expectStatus(201, 'POST', '/v1/activities', { key: tenant.key, body })).body.data;
+  const read = async (): Promise<Record<string, string>> =>
+    readFacts((await admin.ask(`${home}/activities/${activity.id}`)).text);
+  expect(await read()).toMatchObject({ Type: 'Call', Entity: 'Eve', Summary: 'Asked for a visit' });
+  expect(Object.keys(await read())).not.toContain('Created by');
+  await database()`
+    update activities set created_by_kind = 'user', created_by_id = ${tenant.admin.id}, created_by_user = ${tenant.admin.id}
+    where id = ${activity.id}`;
+  expect((await read())['Created by']).toBe('Ada Admin');
+});
+
 test('shows the tags of a lead, and the messages about it that wait', async () => {
   await expectStatus(201, 'POST', '/v1/settings/tags/leads', {
     key: tenant.key,

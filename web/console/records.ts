@@ -180,12 +180,10 @@ export const showRecord: Show = async (parts, request) => {
     listWaitingDrafts(parts, request),
     listWaitingSets(parts, request, schema.module),
   ]);
-  const references = schema.fields.flatMap((each) => findReference(each, record, object) ?? []);
-  const names = await loadRecordNames(
-    parts,
-    request,
-    references.filter((each) => each.object !== users),
-  );
+  const references = schema.fields
+    .filter(({ name }) => name !== 'assigned_to')
+    .flatMap((each) => findReference(each, record, object) ?? []);
+  const names = await loadRecordNames(parts, request, references);
   const body = html`${showFields(schema.fields, record, { request, names, object })}
 ${showWaiting(drafts, sets, request)}
 ${timeline}
@@ -196,7 +194,7 @@ ${timeline}
 /** Returns the record or user that a field refers to; undefined if it refers to none. */
 function findReference({ name }: SchemaField, record: Thing, object: string): RecordReference | undefined {
   const id = record[name];
-  const referenced = findReferenced(name, object, record);
+  const referenced = name === 'created_by' ? users : findReferenced(name, object, record);
   return typeof id === 'string' && referenced !== undefined ? { object: referenced, id } : undefined;
 }
 
@@ -223,8 +221,10 @@ function showFields(fields: readonly SchemaField[], record: Thing, { request, na
     if (name.endsWith('_id') && known.has(name.slice(0, -'_id'.length))) continue;
     const reference = findReference(each, record, object);
     if (isEmpty(record[name])) empty.push(label);
-    else if (reference) add(label, name, renderReference(reference, expanded[name], names, testMode));
-    else if (name === 'object' || name === 'entity_type') continue;
+    else if (reference) {
+      const value = renderReference(reference, expanded[name], names, testMode);
+      if (value !== null) add(label, name, value);
+    } else if (name === 'object' || name === 'entity_type') continue;
     else add(label, name, renderValue(each, record));
   }
   const tags = Array.isArray(expanded.tags) ? expanded.tags.filter(isThing) : [];
@@ -238,14 +238,15 @@ ${empty.length === 0 ? null : html`<p class="note">Empty: ${empty.join(', ')}.</
 ${logs === null ? null : html`<p>${logs}</p>`}`;
 }
 
+/** @returns null for a user that cannot be found, such as the ID of an API key */
 function renderReference(
   { object, id }: RecordReference,
   expanded: unknown,
   names: ReadonlyMap<string, string>,
   testMode: boolean,
-): Html | string {
-  if (object === users) return isThing(expanded) ? isolateText(findName(expanded) ?? id) : 'a former user';
-  const name = names.get(buildKey(object, id));
+): Html | null {
+  const name = findName(expanded) ?? names.get(buildKey(object, id));
+  if (object === users) return name === undefined ? null : isolateText(name);
   return name === undefined
     ? html`<span class="none">a record that you cannot see, or that was deleted</span>`
     : recordLink({ object, id }, name, testMode);
