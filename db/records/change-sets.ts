@@ -113,6 +113,37 @@ export async function listChangeSets(
     limit ${limit}`;
 }
 
+/** Pending sets that a search for those about a record reads: their operations can be large. */
+const searchedSets = 100;
+
+/**
+ * Returns pending sets with an operation on a record or its items, newest first, of the newest 100
+ * pending ones.
+ */
+export async function listPendingAbout(
+  sql: Sql,
+  viewer: ChangeSetViewer,
+  recordId: string,
+  limit: number,
+  now: Date,
+): Promise<Pick<ChangeSetSummaryRow, 'id' | 'title' | 'createdAt'>[]> {
+  return sql<Pick<ChangeSetSummaryRow, 'id' | 'title' | 'createdAt'>[]>`
+    select id, title, created_at
+    from (
+      select id, title, created_at, operations
+      from change_sets
+      where company_id = ${viewer.companyId} and test_mode = ${viewer.testMode} and ${isShown(sql, viewer)}
+        and status = 'pending' and expires_at > ${now}
+      order by created_at desc, id desc
+      limit ${searchedSets}
+    ) pending
+    where exists (
+      select from jsonb_array_elements(operations) operation where strpos(lower(operation->>'path'), ${recordId}) > 0
+    )
+    order by created_at desc, id desc
+    limit ${limit}`;
+}
+
 /** Returns a change set that the viewer may see. */
 export async function findChangeSet(sql: Sql, viewer: ChangeSetViewer, id: string): Promise<ChangeSetRow | undefined> {
   const [row] = await sql<ChangeSetRow[]>`

@@ -89,7 +89,7 @@ export interface ShownDraft {
 }
 
 /** Why a draft was not decided. */
-export type LeftReason = 'not_found' | 'not_a_draft' | 'draft_changed' | keyof typeof stopped;
+type LeftReason = 'not_found' | 'not_a_draft' | 'draft_changed' | keyof typeof stopped;
 
 export interface Decisions {
   decided: string[];

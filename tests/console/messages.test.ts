@@ -126,8 +126,8 @@ describe('a decision about many messages', () => {
     const boxes = readBoxes(page);
     expect(boxes).toHaveLength(7);
     // Meanwhile, a colleague decides, a message changes, a recipient opts out, and one is withdrawn.
-    const boxOf = (index: number): string => boxes.find((box) => box.startsWith(ids[index] ?? '')) ?? '';
-    await decide(colleague, (await colleague.ask(home)).text, [boxOf(0)], 'reject', 'Not this one');
+    const findBox = (index: number): string => boxes.find((box) => box.startsWith(ids[index] ?? '')) ?? '';
+    await decide(colleague, (await colleague.ask(home)).text, [findBox(0)], 'reject', 'Not this one');
     await database()`update message_drafts set body = 'Changed' where id = ${ids[1] ?? ''}`;
     await expectStatus(201, 'POST', '/v1/email-suppression', { key: tenant.key, body: { email: 'person3@x.example' } });
     await expectStatus(200, 'POST', `/v1/messages/drafts/${ids[3]}/withdraw`, { key: tenant.key });

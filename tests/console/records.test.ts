@@ -63,6 +63,20 @@ test('shows the fields of a record with labels, names and formatted values', asy
   expect(text).not.toContain(deal.stage_id);
 });
 
+test('names the record of an activity and who added it, and shows no IDs', async () => {
+  const lead = await createRecord(tenant.key, 'leads', { first_name: 'Eve', email: 'eve@x.example' });
+  const body = { entity_type: 'lead', entity_id: lead.id, activity_type: 'Call', summary: 'Asked for a visit' };
+  const { activity } = (await expectStatus(201, 'POST', '/v1/activities', { key: tenant.key, body })).body.data;
+  const read = async (): Promise<Record<string, string>> =>
+    readFacts((await admin.ask(`${home}/activities/${activity.id}`)).text);
+  expect(await read()).toMatchObject({ Type: 'Call', Entity: 'Eve', Summary: 'Asked for a visit' });
+  expect(Object.keys(await read())).not.toContain('Created by');
+  await database()`
+    update activities set created_by_kind = 'user', created_by_id = ${tenant.admin.id}, created_by_user = ${tenant.admin.id}
+    where id = ${activity.id}`;
+  expect((await read())['Created by']).toBe('Ada Admin');
+});
+
 test('shows the tags of a lead, and the messages about it that wait', async () => {
   await expectStatus(201, 'POST', '/v1/settings/tags/leads', {
     key: tenant.key,
@@ -175,4 +189,29 @@ test('shows a person only the records and parts that their roles allow', async (
   await database()`delete from user_roles where user_id = ${id}`;
   expect((await visitor.ask(home)).status).toBe(403);
   expect((await visitor.ask(`${home}/accounts/${mine.id}`)).status).toBe(404);
+});
+
+test('is linked by name from change sets, requests and the audit log', async () => {
+  const account = await createRecord(tenant.key, 'accounts', { name: 'Old Mill' });
+  const path = `/v1/objects/accounts/records/${account.id}`;
+  const link = `<a href="${home}/accounts/${account.id}"><bdi>Old Mill</bdi></a>`;
+  const operations = [{ method: 'PATCH', path, body: { city: 'Rome' } }];
+  const proposed = { title: 'Move the mill', operations };
+  const set = (await expectStatus(201, 'POST', '/v1/change-sets', { key: tenant.key, body: proposed })).body.data
+    .change_set;
+  const read = await expectStatus(200, 'GET', path, { key: tenant.key });
+  expect((await admin.ask(`/console/change-sets/${set.id}`)).text).toContain(link);
+  const waiting = `<a href="/console/change-sets/${set.id}">Change set: <bdi>Move the mill</bdi></a>`;
+  expect((await admin.ask(`${home}/accounts/${account.id}`)).text).toContain(waiting);
+  const [another] = await createRecords(tenant.key, 'accounts', [{ name: 'New Mill' }]);
+  expect((await admin.ask(`${home}/accounts/${another.id}`)).text).not.toContain('Waiting for approval');
+  expect((await admin.ask(`/console/audit-log?record_id=${account.id}`)).text).toContain(link);
+  await expect
+    .poll(async () => (await admin.ask(`/console/requests/${read.body.meta.request_id}`)).text)
+    .toContain(link);
+  await expectStatus(200, 'POST', `/v1/change-sets/${set.id}/withdraw`, { key: tenant.key });
+  expect((await admin.ask(`${home}/accounts/${account.id}`)).text).not.toContain('Waiting for approval');
+  const other = await signInVisitor((await newWideTenant()).admin.email);
+  for (const page of [`/console/change-sets/${set.id}`, `/console/audit-log?record_id=${account.id}`])
+    expect((await other.ask(page)).text).not.toContain('Old Mill');
 });

@@ -8,6 +8,7 @@ import type { JobPools } from '../../jobs/runner.ts';
 import {
   approveDraft,
   approveRun,
+  decideDrafts,
   findDraftsToApprove,
   rejectDraft,
   rejectRun,
@@ -92,6 +93,28 @@ describe('a draft', () => {
     },
   );
 
+  test('decides about several drafts as shown, and returns why the others are left', async () => {
+    const [approved, changed, decided] = [
+      await newDraft(tenant.key),
+      await newDraft(tenant.key),
+      await newDraft(tenant.key),
+    ];
+    const shown = await Promise.all(
+      [approved, changed, decided].map(async (draft) => ({ id: draft.id, hash: await findHash(draft) })),
+    );
+    await database()`update message_drafts set body = 'Changed' where id = ${changed.id}`;
+    await people.decide(tenant, (call) => rejectDraft(call, decided.id));
+    const missing = { id: randomUUID(), hash: 'x' };
+    const outcome = await people.decide(tenant, (call) => decideDrafts(call, [...shown, missing], 'approved'));
+    expect(outcome.decided).toEqual([approved.id]);
+    expect(Object.fromEntries(outcome.left.map(({ id, reason }) => [id, reason]))).toEqual({
+      [changed.id]: 'draft_changed',
+      [decided.id]: 'not_a_draft',
+      [missing.id]: 'not_found',
+    });
+    expect((await recorded(approved.id))[0]).toEqual({ from: 'draft', to: 'approved', by: 'user' });
+  });
+
   test('hashes a draft differently if words move between its fields', async () => {
     const email = { channel: 'email', to: 'sara@bluelake.example' };
     const one = await newDraft(tenant.key, { ...email, subject: 'A', body: 'BC' });
@@ -121,6 +144,12 @@ describe('a draft', () => {
     const refused = { code: 'FORBIDDEN_SCOPE' };
     await expect(approve(draft, hash, options)).rejects.toMatchObject(refused);
     await expect(people.decide(tenant, (call) => rejectDraft(call, draft.id), options)).rejects.toMatchObject(refused);
+    const decideMany = people.decide(
+      tenant,
+      (call) => decideDrafts(call, [{ id: draft.id, hash }], 'approved'),
+      options,
+    );
+    await expect(decideMany).rejects.toMatchObject(refused);
     await expect(shownTo(tenant, options)).rejects.toMatchObject(refused);
     expect((await stored(draft.id)).status).toBe('draft');
   });

@@ -1,4 +1,5 @@
 // The audit log: who did what and when, and everything that one request did.
+import { findBuiltinObject } from '../../domain/objects/builtin.ts';
 import { type Html, html, isolateText } from '../../runtime/pages/html.ts';
 import { changesTable } from '../pages/changes.ts';
 import { emptyState, formatDay, formatTime, nextPageLink, table } from '../pages/components.ts';
@@ -14,6 +15,8 @@ import {
 import { consolePage } from '../pages/layout.ts';
 import { ask, buildAddress, type ConsoleParts, type Data, type PersonalRequest, type Show } from '../pages/requests.ts';
 import { nameZone, toDay, toPeriod } from '../pages/time-zone.ts';
+import { buildKey } from './change-set-values.ts';
+import { loadRecordNames, type RecordReference, recordLink } from './record-names.ts';
 
 type AuditLog = Data<'listAuditLogs'>['audit_logs'][number];
 
@@ -41,27 +44,46 @@ async function auditPage(parts: ConsoleParts, request: PersonalRequest) {
   const { audit_logs: logs, next_cursor: next } = await ask(parts, request, 'listAuditLogs', {
     query: { ...wanted, ...toPeriod(wanted), cursor, limit: '50' },
   });
+  const names = await loadRecordNames(
+    parts,
+    request,
+    logs.flatMap((log) => findRecord(log) ?? []),
+  );
   const nothing = next === null ? 'No matching entries.' : 'No matching entries so far. There are older entries.';
   const body = html`${filterForm(request, buildFilters({ form: query }))}
-${logs.length === 0 ? emptyState(nothing) : listByDay(logs, testMode)}
+${logs.length === 0 ? emptyState(nothing) : listByDay(logs, names, testMode)}
 ${nextPageLink(buildAddress(home, testMode, { ...wanted, cursor: next ?? '' }), next)}`;
   return consolePage(request, 200, 'Audit log', body);
 }
 
 /** Builds a table of each day. */
-function listByDay(logs: readonly AuditLog[], testMode: boolean): Html[] {
+function listByDay(logs: readonly AuditLog[], names: ReadonlyMap<string, string>, testMode: boolean): Html[] {
   const days = Map.groupBy(logs, ({ occurred_at: at }) => toDay(at));
   return [...days].map(([day, entries]) => {
     const rows = entries.map((log) => [
       formatTime(log.occurred_at),
       isolateText(log.actor.name ?? log.actor.id),
       html`<code>${log.action}</code>${renderDetails(log, testMode)}`,
-      log.record_id === null
-        ? log.object
-        : html`${log.object} <a class="id" href="${buildAddress(home, testMode, { record_id: log.record_id })}"><code>${log.record_id}</code></a>`,
+      renderRecord(log, names, testMode),
     ]);
     return html`<h2>${formatDay(day)}</h2>${table(`Audit log of ${day}`, ['Time', 'Actor', 'Action', 'Record'], rows)}`;
   });
+}
+
+/** Returns the record of an entry that has a page. */
+function findRecord({ object, record_id: id }: AuditLog): RecordReference | undefined {
+  if (object === null || id === null || !(findBuiltinObject(object) || object.startsWith('object:'))) return undefined;
+  return { object, id };
+}
+
+/** Shows the record of an entry by its name, if the person can see it, and by its ID, which leads to its entries. */
+function renderRecord(log: AuditLog, names: ReadonlyMap<string, string>, testMode: boolean): Html | string | null {
+  const { object, record_id: id } = log;
+  if (id === null) return object;
+  const record = findRecord(log);
+  const name = record && names.get(buildKey(record.object, record.id));
+  const link = record && name !== undefined ? html` ${recordLink(record, name, testMode)}` : null;
+  return html`${object}${link} <a class="id" href="${buildAddress(home, testMode, { record_id: id })}"><code>${id}</code></a>`;
 }
 
 function renderDetails({ changes, metadata, request_id: request, ip }: AuditLog, testMode: boolean): Html {

@@ -63,7 +63,7 @@ function findOwnName({ before, after, body }: Operation): string | undefined {
 /** Returns the record in the path of an operation; undefined if it is about something else. */
 export function findTarget(
   findOperation: ConsoleParts['findOperation'],
-  { method, path }: Operation,
+  { method, path }: Pick<Operation, 'path'> & { method: string },
 ): Target | undefined {
   const found = findOperation(method, path);
   const { object, id } = found?.parameters ?? {};
@@ -160,6 +160,23 @@ export function describeOperation(operation: Operation, names: Names): Html {
   if (typeof into !== 'string' || !end.includes('another')) return html`${start}${record}${end}`;
   const other = renderRecord(findRecordName({ ...target, id: into }, names));
   return html`${start}${record}${end.replace('another', '')}${other}`;
+}
+
+/**
+ * Returns the record that an operation is about, with its name; undefined if there is none, or if it
+ * does not exist yet or any longer.
+ */
+export function findExistingRecord(
+  operation: Operation,
+  names: Names,
+): { record: RecordReference; name: string } | undefined {
+  const { method, status, after } = operation;
+  const target = findTarget(names.findOperation, operation);
+  const created = status === 'applied' && target?.id === undefined ? unwrapData(after)?.id : undefined;
+  const id = target?.id ?? created;
+  if (!target || typeof id !== 'string' || (method === 'DELETE' && status === 'applied')) return undefined;
+  const name = names.records.get(buildKey(target.object, id));
+  return name === undefined ? undefined : { record: { object: target.object, id }, name };
 }
 
 /** Returns the name that a record has before the operation. */

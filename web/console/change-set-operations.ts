@@ -2,9 +2,11 @@
 import { type Html, html } from '../../runtime/pages/html.ts';
 import { isEmpty, isThing, listLeaves, separator, type Thing } from '../pages/changes.ts';
 import { table } from '../pages/components.ts';
+import type { PersonalRequest } from '../pages/requests.ts';
 import {
   type ChangeSet,
   describeOperation,
+  findExistingRecord,
   findTarget,
   type Names,
   type Operation,
@@ -12,6 +14,7 @@ import {
   unwrapData,
 } from './change-set-names.ts';
 import { showField, toPathLabel } from './change-set-values.ts';
+import { recordLink } from './record-names.ts';
 
 /** Fields that the server sets with every change. */
 const ownFields = new Set(['created_at', 'updated_at', 'created_by', 'updated_by', 'version']);
@@ -23,12 +26,18 @@ const isOwn = (path: string): boolean =>
  * Shows each operation of a set.
  * @param stale the indexes of operations whose records have changed since
  */
-export function showOperations(set: ChangeSet, names: Names, stale: ReadonlySet<number>): Html {
+export function showOperations(
+  set: ChangeSet,
+  names: Names,
+  stale: ReadonlySet<number>,
+  { testMode }: Pick<PersonalRequest, 'testMode'>,
+): Html {
   return html`${set.operations.map(
     (operation, index) => html`<article class="change" aria-labelledby="change-${index + 1}">
 <h3 id="change-${index + 1}">${index + 1}. ${describeOperation(operation, names)}</h3>
 ${stale.has(index) ? html`<p class="problem">The record has changed since this was proposed.</p>` : null}
 ${showOutcome(set, operation)}
+${linkToRecord(operation, names, testMode)}
 ${showFields(operation, index, names)}
 <details><summary>Request</summary>
 <p><code>${operation.method} ${operation.path}</code></p>
@@ -36,6 +45,11 @@ ${operation.body === null ? null : html`<pre tabindex="0">${JSON.stringify(opera
 </details>
 </article>`,
   )}`;
+}
+
+function linkToRecord(operation: Operation, names: Names, testMode: boolean): Html | null {
+  const found = findExistingRecord(operation, names);
+  return found ? html`<p class="note">Record: ${recordLink(found.record, found.name, testMode)}</p>` : null;
 }
 
 function showOutcome({ status: whole }: ChangeSet, { status, error }: Operation): Html | null {

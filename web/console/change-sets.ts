@@ -122,7 +122,7 @@ ${refused?.details?.fields ? errorSummary(typed) : refused ? html`<div role="ale
 ${set.status === 'failed' ? explainFailure(set) : null}
 ${renderFacts(set, request)}
 <h2>${count === 1 ? '1 change' : `${count} changes`}</h2>
-${showOperations(set, names, new Set(stale))}
+${showOperations(set, names, new Set(stale), request)}
 ${set.status === 'pending' ? showDecision(parts, set, request, typed, stale.length > 0) : null}`;
   return consolePage(request, status, isolateText(set.title), body);
 }

@@ -131,7 +131,7 @@ function renderFacts(found: Import, { testMode }: PersonalRequest): Html {
   return factList({
     Status: renderStatus(found),
     Progress: progress,
-    Object: found.object,
+    Object: html`<a href="${buildAddress('/console/records', testMode, { object: found.object })}">${found.object}</a>`,
     Mode: found.match_on.length === 0 ? found.mode : `${found.mode}, by ${found.match_on.join(', ')}`,
     'Dry run': isTrial ? 'yes: nothing is written' : null,
     [isTrial ? 'Would create' : 'Created']: formatNumber(counts.created),

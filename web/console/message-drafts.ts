@@ -39,9 +39,9 @@ export const findAbout = ({ object, recordId }: DraftRow): RecordReference | und
   object === null || recordId === null ? undefined : { object, id: recordId };
 
 /** Names a message by its recipient, such as "the message to sara@bluelake.example". */
-export const nameMessage = ({ recipient }: DraftRow): string => `the message to ${recipient}`;
+export const describeMessage = ({ recipient }: DraftRow): string => `the message to ${recipient}`;
 
-export function renderAbout(draft: DraftRow, names: ReadonlyMap<string, string>, testMode: boolean): Html | null {
+function renderAbout(draft: DraftRow, names: ReadonlyMap<string, string>, testMode: boolean): Html | null {
   const about = findAbout(draft);
   if (!about) return null;
   const name = names.get(buildKey(about.object, about.id));
@@ -98,7 +98,7 @@ export function draftArticle(
 ): Html {
   const { draft, isOptedOut } = shown;
   const address = `/console/messages/${draft.id}`;
-  const what = nameMessage(draft);
+  const what = describeMessage(draft);
   return html`<article aria-labelledby="message-${draft.id}">
 <label class="select"><input type="checkbox" name="draft" form="decide" value="${draft.id}.${draft.hash}" aria-label="Select ${what}"${isSelected ? html` checked` : null}>Select</label>
 <h2 id="message-${draft.id}"><a href="${buildAddress(address, request.testMode)}">${channelNames[draft.channel]} to ${isolateText(draft.recipient)}</a></h2>
@@ -127,7 +127,7 @@ ${factList({
 export const draftDecision = (shown: DraftToApprove, request: PersonalRequest): Html => {
   const { draft, isOptedOut } = shown;
   const hash = isOptedOut ? undefined : draft.hash;
-  return html`${explainObstacle(shown)}${decisionForm(request, `/console/messages/${draft.id}`, hash, nameMessage(draft))}`;
+  return html`${explainObstacle(shown)}${decisionForm(request, `/console/messages/${draft.id}`, hash, describeMessage(draft))}`;
 };
 
 const nameDecider = (name: string | null): Html => (name === null ? html`a former user` : isolateText(name));

@@ -22,6 +22,7 @@ import { act, buildAddress, type ConsoleParts, type PersonalRequest, type Show }
 import { mayDecideRuns, runList } from './campaign-runs.ts';
 import {
   channelNames,
+  describeMessage,
   draftArticle,
   draftDecision,
   draftDetails,
@@ -30,7 +31,6 @@ import {
   hiddenFields,
   historyColumns,
   maxReasonLength,
-  nameMessage,
   readReason,
   type Surroundings,
   statusBadge,
@@ -189,7 +189,7 @@ ${
   left.length === 0
     ? null
     : html`<div role="alert"><p>${left.length} could not be ${isApproval ? 'approved' : 'rejected'}:</p>
-<ul>${left.map((each) => html`<li>${isolateText(toSentence(nameMessage(each.draft)))}: ${explainLeft(each, isApproval)}</li>`)}</ul></div>`
+<ul>${left.map((each) => html`<li>${isolateText(toSentence(describeMessage(each.draft)))}: ${explainLeft(each, isApproval)}</li>`)}</ul></div>`
 }`;
 }
 

@@ -108,13 +108,6 @@ async function listRecords(
   return listed.records;
 }
 
-/** Returns the address of the page of a record. */
-export const buildRecordAddress = (
-  { object, id }: RecordReference,
-  testMode: boolean,
-  more: Record<string, string> = {},
-): string => buildAddress(`/console/records/${object}/${id}`, testMode, more);
-
 /** Links to the page of a record by its name. */
-export const recordLink = (reference: RecordReference, name: string, testMode: boolean): Html =>
-  html`<a href="${buildRecordAddress(reference, testMode)}">${isolateText(name)}</a>`;
+export const recordLink = ({ object, id }: RecordReference, name: string, testMode: boolean): Html =>
+  html`<a href="${buildAddress(`/console/records/${object}/${id}`, testMode)}">${isolateText(name)}</a>`;

@@ -1,4 +1,6 @@
-// Records of every object, read only: search, the newest of each object, and one record with its timeline.
+// Records of every object, read only: search, the newest ones, and one record with its timeline.
+import { listPendingAbout } from '../../db/records/change-sets.ts';
+import { moduleActions } from '../../domain/access/scopes.ts';
 import { getModuleState } from '../../domain/billing/plans.ts';
 import { getKindScope, type TimelineKind, timelineKinds } from '../../domain/records/timeline.ts';
 import { ApiError } from '../../runtime/errors.ts';
@@ -17,8 +19,16 @@ import {
   tabs,
 } from '../pages/components.ts';
 import { errorSummary, field, submitOrShowAgain, type Typed } from '../pages/forms.ts';
-import { consolePage, viewScopes } from '../pages/layout.ts';
-import { ask, buildAddress, type ConsoleParts, type Data, type PersonalRequest, type Show } from '../pages/requests.ts';
+import { canSeeWholeWorkspace, consolePage, viewScopes } from '../pages/layout.ts';
+import {
+  act,
+  ask,
+  buildAddress,
+  type ConsoleParts,
+  type Data,
+  type PersonalRequest,
+  type Show,
+} from '../pages/requests.ts';
 import { buildKey, findReferenced, formatAmount, users } from './change-set-values.ts';
 import { channelNames } from './message-drafts.ts';
 import { findName, loadRecordNames, type RecordReference, recordLink } from './record-names.ts';
@@ -164,19 +174,18 @@ export const showRecord: Show = async (parts, request) => {
     ...schema.fields.flatMap(({ name }) => (name === 'assigned_to' ? name : [])),
     ...(object === 'leads' || object === 'customers' ? ['tags'] : []),
   ].join(',');
-  const [{ record }, timeline, drafts] = await Promise.all([
+  const [{ record }, timeline, drafts, sets] = await Promise.all([
     ask(parts, request, 'getRecord', { path, query: { expand } }),
     loadTimeline(parts, request),
     listWaitingDrafts(parts, request),
+    listWaitingSets(parts, request, schema.module),
   ]);
-  const references = schema.fields.flatMap((each) => findReference(each, record, object) ?? []);
-  const names = await loadRecordNames(
-    parts,
-    request,
-    references.filter((each) => each.object !== users),
-  );
+  const references = schema.fields
+    .filter(({ name }) => name !== 'assigned_to')
+    .flatMap((each) => findReference(each, record, object) ?? []);
+  const names = await loadRecordNames(parts, request, references);
   const body = html`${showFields(schema.fields, record, { request, names, object })}
-${showWaiting(drafts, request)}
+${showWaiting(drafts, sets, request)}
 ${timeline}
 <p><a href="${buildAddress(home, request.testMode, { object })}">Back to ${schema.plural}</a></p>`;
   return consolePage(request, 200, isolateText(findName(record) ?? `${schema.label} without a name`), body);
@@ -185,7 +194,7 @@ ${timeline}
 /** Returns the record or user that a field refers to; undefined if it refers to none. */
 function findReference({ name }: SchemaField, record: Thing, object: string): RecordReference | undefined {
   const id = record[name];
-  const referenced = findReferenced(name, object, record);
+  const referenced = name === 'created_by' ? users : findReferenced(name, object, record);
   return typeof id === 'string' && referenced !== undefined ? { object: referenced, id } : undefined;
 }
 
@@ -212,8 +221,10 @@ function showFields(fields: readonly SchemaField[], record: Thing, { request, na
     if (name.endsWith('_id') && known.has(name.slice(0, -'_id'.length))) continue;
     const reference = findReference(each, record, object);
     if (isEmpty(record[name])) empty.push(label);
-    else if (reference) add(label, name, renderReference(reference, expanded[name], names, testMode));
-    else if (name === 'object' || name === 'entity_type') continue;
+    else if (reference) {
+      const value = renderReference(reference, expanded[name], names, testMode);
+      if (value !== null) add(label, name, value);
+    } else if (name === 'object' || name === 'entity_type') continue;
     else add(label, name, renderValue(each, record));
   }
   const tags = Array.isArray(expanded.tags) ? expanded.tags.filter(isThing) : [];
@@ -227,20 +238,22 @@ ${empty.length === 0 ? null : html`<p class="note">Empty: ${empty.join(', ')}.</
 ${logs === null ? null : html`<p>${logs}</p>`}`;
 }
 
+/** @returns null for a user that cannot be found, such as the ID of an API key */
 function renderReference(
   { object, id }: RecordReference,
   expanded: unknown,
   names: ReadonlyMap<string, string>,
   testMode: boolean,
-): Html | string {
-  if (object === users) return isThing(expanded) ? isolateText(findName(expanded) ?? id) : 'a former user';
-  const name = names.get(buildKey(object, id));
+): Html | null {
+  const name = findName(expanded) ?? names.get(buildKey(object, id));
+  if (object === users) return name === undefined ? null : isolateText(name);
   return name === undefined
     ? html`<span class="none">a record that you cannot see, or that was deleted</span>`
     : recordLink({ object, id }, name, testMode);
 }
 
-const maxDrafts = 5;
+/** Messages and change sets that wait, as far as the page of a record lists them. */
+const maxWaiting = 5;
 
 type Drafts = Pick<Data<'listMessageDrafts'>, 'drafts' | 'has_more'>;
 
@@ -250,21 +263,45 @@ async function listWaitingDrafts(parts: ConsoleParts, request: PersonalRequest):
   const { caller } = request.person;
   if (!caller.grants.allows('inbox:view') || getModuleState('inbox', caller.modules) !== 'on')
     return { drafts: [], has_more: false };
-  const query = { object, record_id: id, status: 'draft', limit: String(maxDrafts) };
+  const query = { object, record_id: id, status: 'draft', limit: String(maxWaiting) };
   return ask(parts, request, 'listMessageDrafts', { query });
 }
 
-function showWaiting({ drafts, has_more: hasMore }: Drafts, { testMode, person }: PersonalRequest): Html | null {
-  if (drafts.length === 0) return null;
+type WaitingSets = Awaited<ReturnType<typeof listPendingAbout>>;
+
+const setScopes = ['change_sets:view'];
+
+/** Returns the change sets about a record that wait for a decision; none if the person may not see them. */
+async function listWaitingSets(parts: ConsoleParts, request: PersonalRequest, module: string): Promise<WaitingSets> {
+  const { grants } = request.person.caller;
+  if (!grants.allows('change_sets:view') || !canSeeWholeWorkspace(request.person.caller, setScopes)) return [];
+  const viewable = [...Object.keys(moduleActions), module].filter((each) => grants.allows(`${each}:view`));
+  return act(parts, request, setScopes, ({ caller, now, db: { sql } }) =>
+    listPendingAbout(sql, { ...caller, viewable }, request.path.id ?? '', maxWaiting + 1, now),
+  );
+}
+
+function showWaiting(
+  { drafts, has_more: hasMore }: Drafts,
+  sets: WaitingSets,
+  { testMode, person }: PersonalRequest,
+): Html | null {
+  if (drafts.length + sets.length === 0) return null;
   const mayDecide = person.caller.grants.allows('inbox:create');
-  const items = drafts.map((draft) => {
+  const messages = drafts.map((draft) => {
     const name = html`${channelNames[draft.channel]} to ${isolateText(draft.to)}`;
     const text = isolateText(draft.subject ?? truncate(draft.body, 100));
     return html`<li>${mayDecide ? html`<a href="${buildAddress(`/console/messages/${draft.id}`, testMode)}">${name}</a>` : name}: ${text}</li>`;
   });
+  const changes = sets
+    .slice(0, maxWaiting)
+    .map(
+      ({ id, title }) =>
+        html`<li><a href="${buildAddress(`/console/change-sets/${id}`, testMode)}">Change set: ${isolateText(title)}</a></li>`,
+    );
   return html`<h2>Waiting for approval</h2>
-<ul>${items}</ul>
-${hasMore ? html`<p class="note">The newest ${maxDrafts}.</p>` : null}`;
+<ul>${messages}${changes}</ul>
+${hasMore || sets.length > maxWaiting ? html`<p class="note">The newest ${maxWaiting} of each kind.</p>` : null}`;
 }
 
 const truncate = (text: string, length: number): string => (text.length > length ? `${text.slice(0, length)}…` : text);

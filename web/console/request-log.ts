@@ -22,6 +22,9 @@ import {
 import { consolePage } from '../pages/layout.ts';
 import { ask, buildAddress, type ConsoleParts, type Data, type PersonalRequest, type Show } from '../pages/requests.ts';
 import { nameZone, toPeriod } from '../pages/time-zone.ts';
+import { findTarget } from './change-set-names.ts';
+import { buildKey } from './change-set-values.ts';
+import { loadRecordNames, recordLink } from './record-names.ts';
 
 type LoggedRequest = Data<'getRequest'>['request'];
 type RequestSummary = Data<'listRequests'>['requests'][number];
@@ -95,11 +98,13 @@ ${field('to', 'To', typed, { type: 'date', hint: `Last day, in ${nameZone()}.` }
 export const showRequest: Show = async (parts, request) => {
   const { testMode, path } = request;
   const { request: logged } = await ask(parts, request, 'getRequest', { path: { id: path.id ?? '' } });
+  const record = await linkToRecord(parts, request, logged);
   const body = html`${factList({
     Status: renderStatus(logged),
     Time: formatSecond(logged.at),
     Duration: `${logged.duration_ms} ms`,
     Operation: html`<code>${logged.operation}</code>`,
+    Record: record,
     Caller: isolateText(logged.actor.name ?? logged.actor.id),
     Address: logged.ip,
     Program: logged.user_agent === null ? null : isolateText(logged.user_agent),
@@ -114,6 +119,18 @@ ${renderEffects(logged, testMode)}
 <p><a href="${buildAddress(home, testMode)}">Back to requests</a></p>`;
   return consolePage(request, 200, html`${logged.method} ${isolateText(logged.path)}`, body);
 };
+
+/** Links to the record in the path of a request; null if there is none that the person can see. */
+async function linkToRecord(
+  parts: ConsoleParts,
+  request: PersonalRequest,
+  logged: LoggedRequest,
+): Promise<Html | null> {
+  const { object, id } = findTarget(parts.findOperation, logged) ?? {};
+  if (object === undefined || id === undefined) return null;
+  const name = (await loadRecordNames(parts, request, [{ object, id }])).get(buildKey(object, id));
+  return name === undefined ? null : recordLink({ object, id }, name, request.testMode);
+}
 
 function renderError({ error }: LoggedRequest): Html | null {
   if (error === null) return null;
