@@ -199,6 +199,7 @@ create table api_key_days (
   day date not null,
   api_key_id uuid not null,
   calls bigint not null,
+  failures bigint not null default 0,
   primary key (company_id, day, api_key_id)
 ) with (
   fillfactor = 70
