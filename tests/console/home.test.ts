@@ -119,7 +119,8 @@ test('draws calls, failed calls and new records of the last 30 days, with today 
   const empty = await openHome(tenant);
   for (const none of ['No calls in', 'No failed calls in', 'No new records in']) expect(empty).toContain(none);
   for (let sent = 0; sent < 3; sent += 1) await call('GET', '/v1/me', { key: tenant.key });
-  for (let sent = 0; sent < 2; sent += 1) await call('GET', '/v1/objects/accounts/records?limit=none', { key: tenant.key });
+  for (let sent = 0; sent < 2; sent += 1)
+    await call('GET', '/v1/objects/accounts/records?limit=none', { key: tenant.key });
   const [old, , , mine] = await createRecords(
     tenant.key,
     'accounts',

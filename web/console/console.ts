@@ -18,6 +18,7 @@ import { mintKey, newKey, revokeKey, rotateKey, saveWriteMode, showKey, showKeys
 import { revokeApp, showApps } from './apps.ts';
 import { showAuditLog } from './audit-log.ts';
 import { decideChangeSet, showChangeSet, showChangeSets } from './change-sets.ts';
+import { showComponents } from './components-page.ts';
 import { showForgottenPassword, showNewPassword } from './forgotten-password.ts';
 import { showHome } from './home.ts';
 import { changeSetup, importUpload, repeatImport, showNewImport, uploadImport } from './import-setup.ts';
@@ -120,6 +121,7 @@ const routes: readonly Route[] = [
   { path: `/console/sessions/(?<id>${uuid})/end`, send: endOneSession },
   { path: '/console/sessions/end-others', send: endOtherSessions },
   { path: '/console/password', show: showPassword, send: changePassword },
+  { path: '/console/_components', show: showComponents },
   { path: '/console/.*' },
 ];
 
