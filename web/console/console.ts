@@ -21,8 +21,8 @@ import { decideChangeSet, showChangeSet, showChangeSets } from './change-sets.ts
 import { showComponents } from './components-page.ts';
 import { showForgottenPassword, showNewPassword } from './forgotten-password.ts';
 import { showHome } from './home.ts';
-import { changeSetup, importUpload, repeatImport, showNewImport, uploadImport } from './import-setup.ts';
-import { confirmUndo, decideImport, downloadErrors, showImport, showImports } from './imports.ts';
+import { changeSetup, importUpload, showNewImport, startFromDryRun, uploadImport } from './import-setup.ts';
+import { decideImport, downloadErrors, showImport, showImports, showUndo } from './imports.ts';
 import { decideDraft, decideRun, showMessages, showRun } from './messages.ts';
 import { changePassword, showPassword } from './password.ts';
 import { changePerson, invitePerson, newPerson, showNewPersonPassword, showPeople, showPerson } from './people.ts';
@@ -102,9 +102,9 @@ const routes: readonly Route[] = [
   { path: '/console/imports/new', show: showNewImport, send: uploadImport, upload: importUpload },
   { path: importPath, show: showImport },
   { path: `${importPath}/setup`, show: showImport, send: changeSetup },
-  { path: `${importPath}/repeat`, show: showImport, send: repeatImport },
+  { path: `${importPath}/repeat`, show: showImport, send: startFromDryRun },
   { path: `${importPath}/errors\\.csv`, show: downloadErrors },
-  { path: `${importPath}/(?<action>undo)`, show: confirmUndo, send: decideImport },
+  { path: `${importPath}/(?<action>undo)`, show: showUndo, send: decideImport },
   { path: `${importPath}/(?<action>cancel)`, send: decideImport },
   { path: '/console/people', show: showPeople },
   { path: '/console/people/new', show: newPerson, send: invitePerson, recent: 'all' },
