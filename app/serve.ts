@@ -48,6 +48,7 @@ import type { Log, OpenLog } from '../runtime/telemetry/log.ts';
 import { type MetricValues, openRegistry, watchParts, watchRequests } from '../runtime/telemetry/metrics.ts';
 import { proposals } from '../services/records/proposals.ts';
 import { createTestPages } from '../web/checkout/test-pages.ts';
+import { bothThemes } from '../web/console/components-page.ts';
 import { consolePolicy, createConsoleRoutes } from '../web/console/console.ts';
 import { newPasswordPolicy } from '../web/console/forgotten-password.ts';
 import { consoleScript } from '../web/pages/script.ts';
@@ -336,7 +337,10 @@ function createRoutes(
         firstScopes,
       }),
     },
-    pages: { ...buildDocsPages(document, baseUrl), ...serveAssets([pageStyle, consoleStyle, consoleScript]) },
+    pages: {
+      ...buildDocsPages(document, baseUrl),
+      ...serveAssets([pageStyle, consoleStyle, consoleScript, bothThemes]),
+    },
   };
 }
 

@@ -66,6 +66,8 @@ export async function findKeyById(sql: Sql, companyId: string, id: string): Prom
 export interface KeyUse {
   keyId: string;
   calls: number;
+  /** Calls that were answered with an error. */
+  failures: number;
   ip: string;
 }
 
@@ -77,8 +79,9 @@ export async function countUse(sql: Sql, companyId: string, uses: readonly KeyUs
   const recently = new Date(now.getTime() - lastUseInterval);
   await sql`
     with used as (
-      select * from unnest(${uses.map(({ keyId }) => keyId)}::uuid[], ${uses.map(({ calls }) => calls)}::int[], ${uses.map(({ ip }) => ip)}::text[])
-        as used (key_id, calls, ip)
+      select * from unnest(${uses.map(({ keyId }) => keyId)}::uuid[], ${uses.map(({ calls }) => calls)}::int[],
+          ${uses.map(({ failures }) => failures)}::int[], ${uses.map(({ ip }) => ip)}::text[])
+        as used (key_id, calls, failures, ip)
     ),
     locked as (
       select u.api_key_id from api_key_usage u
@@ -87,11 +90,12 @@ export async function countUse(sql: Sql, companyId: string, uses: readonly KeyUs
       for no key update
     ),
     by_day as (
-      insert into api_key_days (company_id, day, api_key_id, calls)
-      select ${companyId}, ${now.toISOString().slice(0, 10)}::date, used.key_id, used.calls
+      insert into api_key_days (company_id, day, api_key_id, calls, failures)
+      select ${companyId}, ${now.toISOString().slice(0, 10)}::date, used.key_id, used.calls, used.failures
       from locked join used on used.key_id = locked.api_key_id
       order by used.key_id
-      on conflict (company_id, day, api_key_id) do update set calls = api_key_days.calls + excluded.calls
+      on conflict (company_id, day, api_key_id) do update set calls = api_key_days.calls + excluded.calls,
+        failures = api_key_days.failures + excluded.failures
     )
     update api_key_usage u
     set total_requests = u.total_requests + used.calls,

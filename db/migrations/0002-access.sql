@@ -140,12 +140,14 @@ create policy platform on api_key_usage to crm_platform using (true) with check 
 grant select, insert, update, delete on api_key_usage to crm_app;
 grant select, update on api_key_usage to crm_platform;
 
--- Calls per key and day, written in the same statement as the count of the key.
+-- Calls per key and day, and those that were answered with an error, written in the same statement as the count of
+-- the key.
 create table api_key_days (
   company_id uuid not null references companies (id) on delete cascade,
   day date not null,
   api_key_id uuid not null,
   calls bigint not null,
+  failures bigint not null default 0,
   primary key (company_id, day, api_key_id)
 ) with (fillfactor = 70);
 -- The sweep removes old rows.

@@ -23,14 +23,14 @@ export interface ImportOptions {
 export const isErrorColumn = (column: string): boolean => column.startsWith('_error');
 
 /** Returns the form in which names of columns and fields are compared. */
-export const sameName = (name: string): string => foldName(name.trim());
+export const normalizeName = (name: string): string => foldName(name.trim());
 
 /** Returns the fields that a column may be mapped to, in the form in which names are compared. */
-export function fieldsByName(object: WorkspaceObject, matchOn: readonly string[]): Map<string, string> {
+export function mapTargets(object: WorkspaceObject, matchOn: readonly string[]): Map<string, string> {
   const names = new Map<string, string>();
   const writable = [...object.fields.values()].filter((field) => !field.readOnly);
-  for (const { name, label } of writable) if (!names.has(sameName(label))) names.set(sameName(label), name);
-  for (const { name } of writable) names.set(sameName(name), name);
+  for (const { name, label } of writable) if (!names.has(normalizeName(label))) names.set(normalizeName(label), name);
+  for (const { name } of writable) names.set(normalizeName(name), name);
   if (object.fields.has('assigned_to')) names.set('assigned_to_email', 'assigned_to_email');
   if (object.tags) names.set('tags', 'tags');
   if (matchOn.includes('id')) names.set('id', 'id');
@@ -45,28 +45,28 @@ export class ColumnMapping {
 
   constructor(object: WorkspaceObject, { mapping, matchOn }: Pick<ImportOptions, 'mapping' | 'matchOn'>) {
     this.#object = object;
-    this.#names = fieldsByName(object, matchOn);
-    this.#chosen = new Map(Object.entries(mapping).map(([column, field]) => [sameName(column), field]));
+    this.#names = mapTargets(object, matchOn);
+    this.#chosen = new Map(Object.entries(mapping).map(([column, field]) => [normalizeName(column), field]));
   }
 
   /** Returns the field of a column; null: left out; undefined: none. */
   findField(column: string): string | null | undefined {
     if (isErrorColumn(column.trim())) return null;
-    const chosen = this.#chosen.get(sameName(column));
-    if (chosen === undefined) return this.#names.get(sameName(column));
-    return chosen === null ? null : this.#names.get(sameName(chosen));
+    const chosen = this.#chosen.get(normalizeName(column));
+    if (chosen === undefined) return this.#names.get(normalizeName(column));
+    return chosen === null ? null : this.#names.get(normalizeName(chosen));
   }
 
   /** Returns a problem for each entry of the mapping that names no field. */
   problems(): FieldProblem[] {
     return [...this.#chosen].flatMap(([column, field]) =>
-      field === null || this.#names.has(sameName(field)) ? [] : [this.unknown(column, field)],
+      field === null || this.#names.has(normalizeName(field)) ? [] : [this.unknown(column, field)],
     );
   }
 
   unknown(column: string, field: string | undefined): FieldProblem {
     const allowed = [...new Set(this.#names.values())];
-    const meant = findClosest(field ?? sameName(column), allowed);
+    const meant = findClosest(field ?? normalizeName(column), allowed);
     const rule =
       field === undefined
         ? 'maps to no field. Map it to a field, or to null to leave it out'
@@ -83,7 +83,8 @@ export class ColumnMapping {
     const first = new Map<string, string>();
     const fields = columns.map((column) => {
       const field = this.findField(column);
-      if (field === undefined) problems.push(this.unknown(column, this.#chosen.get(sameName(column)) ?? undefined));
+      if (field === undefined)
+        problems.push(this.unknown(column, this.#chosen.get(normalizeName(column)) ?? undefined));
       else if (field !== null) {
         const earlier = first.get(field);
         if (earlier !== undefined)
@@ -98,7 +99,7 @@ export class ColumnMapping {
       }
       return field ?? null;
     });
-    const present = new Set(columns.map(sameName));
+    const present = new Set(columns.map(normalizeName));
     for (const column of this.#chosen.keys())
       if (!present.has(column))
         problems.push(buildFieldProblem(`mapping.${column}`, 'NOT_FOUND', 'is not a column of the file'));

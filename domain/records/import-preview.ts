@@ -7,7 +7,7 @@ import {
   buildBodyFromObject,
   ColumnMapping,
   type ImportOptions,
-  sameName,
+  normalizeName,
 } from './import-mapping.ts';
 import type { FileRow } from './import-rows.ts';
 import { checkRecord } from './values.ts';
@@ -32,7 +32,7 @@ interface SampledRow {
 }
 
 /** Reads the first rows of a file. */
-export function sampleFile(start: FileStart): FileSample {
+export function readSample(start: FileStart): FileSample {
   const rows: SampledRow[] = [];
   for (let row = start.reader.next(); row && rows.length < previewedRows; row = start.reader.next())
     rows.push(start.delimiter === undefined ? readLine(row) : toSampledRow(row));
@@ -85,20 +85,21 @@ export function findMappingProblems(
 ): MappingProblems {
   const problems = new Map<number, string>();
   const firstOfField = new Map<string, string>();
-  const names = Map.groupBy(columns, sameName);
+  const names = Map.groupBy(columns, normalizeName);
   for (const [index, field] of fields.entries()) {
     const column = columns[index] ?? '';
     if (field === null) continue;
     const earlier = firstOfField.get(field);
-    if ((names.get(sameName(column))?.length ?? 0) > 1)
+    if ((names.get(normalizeName(column))?.length ?? 0) > 1)
       problems.set(index, 'Several columns have this name. Rename them in the file, or leave all of them out.');
-    else if (earlier !== undefined) problems.set(index, `“${earlier}” already goes to ${labelField(field, object)}.`);
+    else if (earlier !== undefined)
+      problems.set(index, `“${earlier}” already goes to ${getFieldLabel(field, object)}.`);
     else firstOfField.set(field, column);
   }
   const has = (field: string): boolean => firstOfField.has(field) || fields.includes(field);
   const all: string[] = [];
   for (const field of matchOn)
-    if (!has(field)) all.push(`Choose a column for ${labelField(field, object)}, which identifies the records.`);
+    if (!has(field)) all.push(`Choose a column for ${getFieldLabel(field, object)}, which identifies the records.`);
   if (mode !== 'update') {
     const missing = [...object.fields.values()].filter(
       ({ name, required, readOnly, default: value }) => required && !readOnly && value === undefined && !has(name),
@@ -107,14 +108,14 @@ export function findMappingProblems(
       all.push(`New records need a value for ${missing.map(({ label }) => label).join(', ')}. Choose a column for it.`);
     const oneOf = object.oneOf.filter((name) => object.fields.has(name));
     if (oneOf.length > 0 && !oneOf.some(has))
-      all.push(`New records need at least one of ${oneOf.map((name) => labelField(name, object)).join(', ')}.`);
+      all.push(`New records need at least one of ${oneOf.map((name) => getFieldLabel(name, object)).join(', ')}.`);
   }
   if (firstOfField.size === 0) all.push('Choose a field for at least one column.');
   return { columns: problems, all };
 }
 
 /** Returns the name of a field that people read. */
-export function labelField(name: string, object: WorkspaceObject): string {
+export function getFieldLabel(name: string, object: WorkspaceObject): string {
   const special: Record<string, string> = { tags: 'Tags', id: 'Id', assigned_to_email: 'Assigned to (email)' };
   return object.fields.get(name)?.label ?? special[name] ?? name;
 }
@@ -128,7 +129,7 @@ export interface PreviewedRow {
 }
 
 /** Returns the first rows as they would be stored. Duplicates and references are not looked up. */
-export function previewRows(
+export function buildPreview(
   { columns, rows }: FileSample,
   fields: readonly (string | null)[],
   options: ImportOptions,
@@ -161,7 +162,7 @@ export function previewRows(
 
 /** Replaces the name of the field at the beginning of a message. */
 const nameByLabel = ({ field, message }: FieldProblem, object: WorkspaceObject): string =>
-  message.startsWith(`${field} `) ? labelField(field, object) + message.slice(field.length) : message;
+  message.startsWith(`${field} `) ? getFieldLabel(field, object) + message.slice(field.length) : message;
 
 /** Replaces the ids of configured items by their names. */
 const nameItems = (values: Record<string, StoredValue>, object: WorkspaceObject): Record<string, StoredValue> =>

@@ -1,7 +1,7 @@
 // Suggests a field for each column of an import: by name, by label, by synonyms, or by similarity.
 import { findClosest } from '../objects/suggestions.ts';
 import type { WorkspaceObject } from '../objects/workspace.ts';
-import { fieldsByName, isErrorColumn, sameName } from './import-mapping.ts';
+import { isErrorColumn, mapTargets, normalizeName } from './import-mapping.ts';
 
 /** Names that other systems use, by field. A column goes to the first field that the object has. */
 const synonyms: readonly (readonly [field: string, names: string])[] = [
@@ -38,7 +38,7 @@ const synonyms: readonly (readonly [field: string, names: string])[] = [
   ['tags', 'tag, labels, label, categories, lists'],
 ];
 
-const plain = (text: string): string => sameName(text).replace(/[^\p{L}\p{N}]/gu, '');
+const plain = (text: string): string => normalizeName(text).replace(/[^\p{L}\p{N}]/gu, '');
 
 const fieldsBySynonym = new Map<string, string[]>();
 for (const [field, names] of synonyms)
@@ -53,13 +53,13 @@ const isAsLong = (a: string, b: string): boolean => Math.abs(plain(a).length - p
  * reasons win, then earlier columns.
  */
 export function suggestFields(columns: readonly string[], object: WorkspaceObject): (string | null)[] {
-  const byName = fieldsByName(object, []);
+  const byName = mapTargets(object, []);
   const byPlainName = new Map([...byName].map(([name, field]) => [plain(name), field]));
   const fields = new Set(byName.values());
   const found: (string | null)[] = columns.map(() => null);
   const taken = new Set<string>();
   const reasons: ((column: string) => (string | undefined)[])[] = [
-    (column) => [byName.get(sameName(column))],
+    (column) => [byName.get(normalizeName(column))],
     (column) => [byPlainName.get(plain(column))],
     (column) => fieldsBySynonym.get(plain(column)) ?? [],
     (column) => [

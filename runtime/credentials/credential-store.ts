@@ -238,7 +238,12 @@ export class CredentialStore {
 
   /** Counts a call with a valid key. Nothing waits for it. */
   countUse(companyId: string, keyId: string, ip: string): void {
-    this.#uses.add(companyId, keyId, ip);
+    this.#uses.add(companyId, keyId, ip, { calls: 1 });
+  }
+
+  /** Counts that a counted call was answered with an error. Nothing waits for it. */
+  countFailure(companyId: string, keyId: string, ip: string): void {
+    this.#uses.add(companyId, keyId, ip, { failures: 1 });
   }
 
   /** Writes the counted uses now instead of within a second. */

@@ -128,6 +128,8 @@ export function buildServer(parts: ServerParts): { server: Server; perform: Perf
     const milliseconds = performance.now() - start;
     const { method = '' } = request;
     parts.noteRequest({ requestId, operation, method, status, milliseconds, caller, error });
+    if (status >= 400 && caller?.kind === 'api_key')
+      parts.credentials.countFailure(caller.companyId, caller.actor.id, caller.ip);
     if (!parts.recordRequest) return;
     const logged = toLoggedRequest(
       method,

@@ -5,6 +5,8 @@ export interface Use {
   companyId: string;
   keyId: string;
   calls: number;
+  /** Calls that were answered with an error. */
+  failures: number;
   /** Client address of the last call. */
   ip: string;
 }
@@ -23,12 +25,13 @@ export class UseCounts {
     this.#write = write;
   }
 
-  add(companyId: string, keyId: string, ip: string, calls = 1): void {
+  add(companyId: string, keyId: string, ip: string, { calls = 0, failures = 0 }: Partial<Use>): void {
     const known = this.#pending.get(keyId);
     if (known) {
       known.calls += calls;
+      known.failures += failures;
       known.ip = ip;
-    } else this.#pending.set(keyId, { companyId, keyId, calls, ip });
+    } else this.#pending.set(keyId, { companyId, keyId, calls, failures, ip });
     this.#timer ??= setTimeout(() => {
       this.#writing = this.#flush();
     }, writeIntervalMs).unref();
@@ -51,7 +54,7 @@ export class UseCounts {
       companies.map(([companyId, own]) =>
         // The database logs the reason. The counts are kept for the next write.
         this.#write(companyId, own).catch(() => {
-          for (const { keyId, ip, calls } of own) this.add(companyId, keyId, ip, calls);
+          for (const use of own) this.add(companyId, use.keyId, use.ip, use);
         }),
       ),
     );

@@ -58,6 +58,14 @@ const listColors = (theme: 0 | 1): string =>
     .map(([name, values]) => `--${name}: ${values[theme]}`)
     .join('; ');
 
+/** Classes that show a part of a page in one theme, whatever the browser prefers. */
+export const themeClasses = (['light', 'dark'] as const)
+  .map(
+    (name, theme) =>
+      `.theme-${name} { color-scheme: ${name}; ${listColors(theme as 0 | 1)}; color: var(--text); background: var(--page) }`,
+  )
+  .join('\n');
+
 /**
  * Custom properties of all style sheets. The theme follows the preference of the browser. Spaces are
  * multiples of 0.25rem. Sizes of text are those of body, notes and three headings.

@@ -1,10 +1,11 @@
-// The home page of the console: what waits for a person, first steps, and calls by day.
+// The home page of the console: what waits for a person, first steps, and charts of 30 days.
 import { expect, test } from 'vitest';
 import { newGrant } from '../support/access-tokens.ts';
 import { subscribed } from '../support/billing.ts';
 import { call } from '../support/client.ts';
 import { newDraft } from '../support/messaging.ts';
 import { Visitor } from '../support/page-client.ts';
+import { createRecords } from '../support/records.ts';
 import { newWideTenant } from '../support/requests.ts';
 import { newPerson } from '../support/sessions.ts';
 import { database, newKey, newTenant, type Tenant } from '../support/tenants.ts';
@@ -101,16 +102,63 @@ test('warns of the end of a trial and of the monthly limit of calls', async () =
   expect(items).toEqual({ Trial: '2 days', 'API calls of the month': '90 %' });
 });
 
-test('draws the calls of the last 30 days, with today as the last', async () => {
+/** Returns the values of a chart, oldest first; none if it is empty or not there. */
+const readChart = (text: string, id: string): number[] =>
+  [...(text.split(`id="${id}-title"`)[1]?.split('</svg>')[0] ?? '').matchAll(/<title>[\d-]+: ([\d,]+)/g)].map(
+    ([, value = '']) => Number(value.replace(',', '')),
+  );
+const sumUp = (values: readonly number[]): number => values.reduce((sum, value) => sum + value, 0);
+/** The sums of the days before yesterday, and of the last two: calls can be sent before midnight, and the page read after it. */
+const splitChart = (text: string, id: string): number[] => {
+  const values = readChart(text, id);
+  return [values.length, sumUp(values.slice(0, -2)), sumUp(values.slice(-2))];
+};
+
+test('draws calls, failed calls and new records of the last 30 days, with today as the last', async () => {
   const tenant = await newTenant();
-  for (let sent = 0; sent < 4; sent += 1) await call('GET', '/v1/me', { key: tenant.key });
-  // The calls can be sent before midnight, and the page read after it.
-  const drawn = (text: string): number[] =>
-    [...text.matchAll(/<title>[\d-]+: (\d+)<\/title>/g)].map(([, calls]) => Number(calls));
-  await expect
-    .poll(async () => {
-      const days = drawn(await openHome(tenant));
-      return [days.length, days.slice(0, -2).some((calls) => calls > 0), (days.at(-1) ?? 0) + (days.at(-2) ?? 0)];
-    })
-    .toEqual([30, false, 4]);
+  const empty = await openHome(tenant);
+  for (const none of ['No calls in', 'No failed calls in', 'No new records in']) expect(empty).toContain(none);
+  for (let sent = 0; sent < 3; sent += 1) await call('GET', '/v1/me', { key: tenant.key });
+  for (let sent = 0; sent < 2; sent += 1)
+    await call('GET', '/v1/objects/accounts/records?limit=none', { key: tenant.key });
+  const [old, , , mine] = await createRecords(
+    tenant.key,
+    'accounts',
+    ['Old', 'North', 'South', 'East'].map((name) => ({ name })),
+  );
+  await createRecords(tenant.testKey, 'accounts', [{ name: 'Test' }]);
+  await database()`update accounts set created_at = now() - interval '40 days' where id = ${old.id}`;
+  await database()`update accounts set created_at = now() - interval '10 days' where id = ${mine.id}`;
+  const calls = 3 + 2 + 1;
+  await expect.poll(async () => splitChart(await openHome(tenant), 'calls')).toEqual([30, 0, calls]);
+  await expect.poll(async () => splitChart(await openHome(tenant), 'failures')).toEqual([30, 0, 2]);
+  expect(splitChart(await openHome(tenant), 'records')).toEqual([30, 1, 2]);
+  expect(splitChart(await openHome(tenant, '/console?mode=test'), 'records')).toEqual([30, 0, 1]);
+});
+
+test('counts no more than a thousand new records of a day, and names the cap', async () => {
+  const tenant = await newTenant();
+  await createRecords(tenant.key, 'accounts', [{ name: 'Many' }]);
+  await database()`
+    insert into accounts (company_id, test_mode, id, name, created_by_kind, created_by_id, created_at, updated_at)
+    select company_id, test_mode, gen_random_uuid(), name, created_by_kind, created_by_id, created_at, updated_at
+    from accounts, generate_series(1, 1200) where company_id = ${tenant.companyId}`;
+  const text = await openHome(tenant);
+  expect(splitChart(text, 'records')).toEqual([30, 0, 1000]);
+  expect(text).toContain('Most on a day: 1,000 or more. Total: 1,000 or more.');
+});
+
+test('draws charts only for people who may see their figures', async () => {
+  const tenant = await newTenant();
+  await createRecords(tenant.key, 'accounts', [{ name: 'North' }]);
+  const open = async (role: string): Promise<string> => {
+    const visitor = new Visitor();
+    await visitor.signIn((await newPerson(tenant, role)).email);
+    return (await visitor.ask(live)).text;
+  };
+  const viewer = await open('Viewer');
+  expect([viewer.includes('Calls per day'), viewer.includes('Failed calls per day')]).toEqual([false, true]);
+  expect(sumUp(readChart(viewer, 'records'))).toBe(1);
+  // A representative sees only their own records.
+  expect(await open('Sales_Rep')).not.toContain('New records per day');
 });

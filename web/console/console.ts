@@ -21,10 +21,11 @@ import { revokeApp, showApps } from './apps.ts';
 import { showAuditLog } from './audit-log.ts';
 import { decideRun, showRun } from './campaign-runs.ts';
 import { decideChangeSet, showChangeSet, showChangeSets } from './change-sets.ts';
+import { showComponents } from './components-page.ts';
 import { showForgottenPassword, showNewPassword } from './forgotten-password.ts';
 import { showHome } from './home.ts';
-import { changeSetup, importUpload, repeatImport, showNewImport, uploadImport } from './import-setup.ts';
-import { confirmUndo, decideImport, downloadErrors, showImport, showImports } from './imports.ts';
+import { changeSetup, importUpload, showNewImport, startFromDryRun, uploadImport } from './import-setup.ts';
+import { decideImport, downloadErrors, showImport, showImports, showUndo } from './imports.ts';
 import { decideDraft, decideMessages, showMessage, showMessages } from './messages.ts';
 import { changePassword, showPassword } from './password.ts';
 import { changePerson, invitePerson, newPerson, showNewPersonPassword, showPeople, showPerson } from './people.ts';
@@ -105,9 +106,9 @@ const routes: readonly Route[] = [
   { path: '/console/imports/new', show: showNewImport, send: uploadImport, upload: importUpload },
   { path: importPath, show: showImport },
   { path: `${importPath}/setup`, show: showImport, send: changeSetup },
-  { path: `${importPath}/repeat`, show: showImport, send: repeatImport },
+  { path: `${importPath}/repeat`, show: showImport, send: startFromDryRun },
   { path: `${importPath}/errors\\.csv`, show: downloadErrors },
-  { path: `${importPath}/(?<action>undo)`, show: confirmUndo, send: decideImport },
+  { path: `${importPath}/(?<action>undo)`, show: showUndo, send: decideImport },
   { path: `${importPath}/(?<action>cancel)`, send: decideImport },
   { path: '/console/records', show: showRecords },
   { path: `/console/records/(?<object>[a-z][a-z0-9:_-]{0,62})/(?<id>${uuid})`, show: showRecord },
@@ -126,6 +127,7 @@ const routes: readonly Route[] = [
   { path: `/console/sessions/(?<id>${uuid})/end`, send: endOneSession },
   { path: '/console/sessions/end-others', send: endOtherSessions },
   { path: '/console/password', show: showPassword, send: changePassword },
+  { path: '/console/_components', show: showComponents },
   { path: '/console/.*' },
 ];
 

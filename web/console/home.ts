@@ -1,8 +1,8 @@
-// The home page of the console: what waits for a person, and the calls of the last 30 days.
+// The home page of the console: what waits for a person, and figures of the last 30 days.
 
 import { type Attention, countAttention, mostCounted } from '../../db/automation/attention.ts';
+import { type ChartDay, countByDay, type DayFigures } from '../../db/automation/daily-figures.ts';
 import { findQuota, type QuotaFigures } from '../../db/billing/quota.ts';
-import { countCallsByDay } from '../../db/billing/usage.ts';
 import type { Sql } from '../../db/client/pool.ts';
 import { hasRecords } from '../../db/records/presence.ts';
 import { callsPerMonth, extraCalls } from '../../domain/billing/plans.ts';
@@ -11,7 +11,7 @@ import type { Caller } from '../../runtime/caller.ts';
 import { type Html, html } from '../../runtime/pages/html.ts';
 import { readSubscription } from '../../services/billing/subscription.ts';
 import { dayChart, emptyState, formatNumber } from '../pages/components.ts';
-import { consolePage } from '../pages/layout.ts';
+import { canSeeWholeWorkspace, consolePage } from '../pages/layout.ts';
 import {
   act,
   buildAddress,
@@ -34,7 +34,7 @@ const failedImportDays = 7;
 const quotaWarning = 0.8;
 
 export const showHome: Show = async (parts, request) => {
-  const { person, testMode, query, now } = request;
+  const { person, testMode, query } = request;
   if (!query.has('mode') && (await hasTestDataOnly(parts, request))) return { redirect: buildHomeAddress(true) };
   const { caller } = person;
   const [figures, waitingSets] = await Promise.all([readFigures(parts, request), countWaiting(parts, request)]);
@@ -45,10 +45,8 @@ export const showHome: Show = async (parts, request) => {
   ];
   const waiting = html`<h2>Needs your attention</h2>
 ${items.length === 0 ? emptyState('Nothing is waiting for you.') : html`<ul class="cards">${items}</ul>`}`;
-  const calls = caller.grants.allows('billing:view')
-    ? html`<h2>API calls</h2>${dayChart(`Calls per day with ${testMode ? 'test' : 'live'} keys, in UTC`, fillDays(figures.calls, now))}`
-    : null;
-  const body = html`${listSteps(figures.attention, caller, testMode)}${waiting}${calls}
+  const body = html`${listSteps(figures.attention, caller, testMode, parts.baseUrl())}${waiting}
+${renderCharts(figures, caller, testMode)}
 <p>Everything else is done by API. See the <a href="/docs">documentation</a>.</p>`;
   return consolePage(request, 200, 'Home', body);
 };
@@ -66,7 +64,12 @@ interface Figures {
   decidesRuns: boolean;
   /** The time of the mode: in test mode, that of its clock. */
   now: Date;
-  calls: { day: string; calls: number }[];
+  /** The days of the charts, oldest first. */
+  days: ChartDay[];
+  /** Of each day. */
+  byDay: DayFigures[];
+  /** False if the person sees no records of the whole workspace. */
+  seesRecords: boolean;
   /** undefined for people who may not see the plan. */
   billing: Billing | undefined;
 }
@@ -77,36 +80,96 @@ interface Billing {
   quota: QuotaFigures | undefined;
 }
 
-function readFigures(parts: ConsoleParts, request: PersonalRequest): Promise<Figures> {
+async function readFigures(parts: ConsoleParts, request: PersonalRequest): Promise<Figures> {
   const { computeReach } = request.person.caller;
-  // Calls are counted by real days.
-  const since = toDay(request.now.getTime() - (chartDays - 1) * dayMs);
+  const objects = await listCountedObjects(parts, request);
   return act(parts, request, ['inbox:create'], async ({ caller, now, db: { sql } }) => {
     const viewers = {
       messages: caller,
       imports: { ...caller, reach: computeReach?.(['imports:view']) ?? caller.reach },
     };
-    const [attention, calls, billing] = await Promise.all([
+    const days = listDays(request.now, now);
+    const [attention, byDay, billing] = await Promise.all([
       countAttention(sql, caller, viewers, {
         now,
         keysUntil: new Date(now.getTime() + expiryNoticeDays * dayMs),
         importsSince: new Date(now.getTime() - failedImportDays * dayMs),
       }),
-      countCallsByDay(sql, caller, since),
+      countByDay(sql, caller, days, objects),
       caller.grants.allows('billing:view') ? readBilling(sql, caller, now) : undefined,
     ]);
-    return { attention, calls, billing, now, decidesRuns: mayDecideRuns(caller) };
+    const seesRecords = objects.length > 0;
+    return { attention, days, byDay, seesRecords, billing, now, decidesRuns: mayDecideRuns(caller) };
   });
 }
 
 const toDay = (time: number): string => new Date(time).toISOString().slice(0, 10);
 
-function fillDays(calls: Figures['calls'], now: Date): { day: string; value: number }[] {
-  const counted = new Map(calls.map(({ day, calls }) => [day, calls]));
-  return Array.from({ length: chartDays }, (_, index) => {
-    const day = toDay(now.getTime() - (chartDays - 1 - index) * dayMs);
-    return { day, value: counted.get(day) ?? 0 };
+/** Returns the objects of which the person sees all records. */
+async function listCountedObjects(parts: ConsoleParts, { person }: PersonalRequest): Promise<string[]> {
+  const { caller } = person;
+  const { objects } = await parts.loadWorkspace(person);
+  return [...objects.values()]
+    .filter(({ module }) => {
+      const scope = `${module}:view`;
+      return caller.grants.allows(scope) && canSeeWholeWorkspace(caller, [scope]);
+    })
+    .map(({ object }) => object);
+}
+
+/** Calls are counted by real days, and records by those of the mode, whose clock can differ. */
+const listDays = (realTime: Date, now: Date): ChartDay[] =>
+  Array.from({ length: chartDays }, (_, index) => {
+    const ago = (chartDays - 1 - index) * dayMs;
+    return { calls: toDay(realTime.getTime() - ago), records: toDay(now.getTime() - ago) };
   });
+
+/** Shows the charts that the person may see. */
+function renderCharts({ days, byDay, seesRecords }: Figures, { grants }: Caller, testMode: boolean): Html | null {
+  const listValues = (time: keyof ChartDay, figure: keyof DayFigures): { day: string; value: number }[] =>
+    days.map((day, index) => ({ day: day[time], value: byDay[index]?.[figure] ?? 0 }));
+  const keys = `${testMode ? 'test' : 'live'} keys`;
+  const charts = [
+    ...(grants.allows('billing:view')
+      ? [
+          dayChart({
+            id: 'calls',
+            title: `Calls per day with ${keys}`,
+            days: listValues('calls', 'calls'),
+            none: 'No calls in the last 30 days.',
+          }),
+        ]
+      : []),
+    ...(grants.allows('settings:view')
+      ? [
+          dayChart({
+            id: 'failures',
+            title: `Failed calls per day with ${keys}`,
+            days: listValues('calls', 'failures'),
+            none: 'No failed calls in the last 30 days.',
+            tone: 'bad',
+          }),
+        ]
+      : []),
+    ...(seesRecords
+      ? [
+          dayChart({
+            id: 'records',
+            title: 'New records per day',
+            days: listValues('records', 'created'),
+            none: 'No new records in the last 30 days.',
+            mostCounted,
+          }),
+        ]
+      : []),
+  ];
+  if (charts.length === 0) return null;
+  const requests = grants.allows('settings:view')
+    ? html` Failed calls were answered with an error: see <a href="${buildAddress('/console/requests', testMode)}">Requests</a>.`
+    : null;
+  return html`<h2>The last 30 days</h2>
+<div class="charts">${charts}</div>
+<p class="note">Days are in UTC.${requests}</p>`;
 }
 
 const item = (address: string, number: string, name: string, text: string): Html =>
@@ -215,14 +278,19 @@ function listBillingItems({ billing, now }: Figures, testMode: boolean): Html[] 
 }
 
 /** Lists the first steps until all are done. */
-function listSteps({ hasKey, hasCall, hasApp }: Attention, { scopes: roles }: Caller, testMode: boolean): Html | null {
+function listSteps(
+  { hasKey, hasCall, hasApp }: Attention,
+  { scopes: roles }: Caller,
+  testMode: boolean,
+  baseUrl: string,
+): Html | null {
   if (!roles.includes('Company_Admin') || (hasKey && hasCall && hasApp)) return null;
   const step = (isDone: boolean, text: Html): Html =>
     html`<li>${isDone ? html`<span class="badge good">Done</span> ` : null}${text}</li>`;
   return html`<h2>First steps</h2>
 <ol>
 ${step(hasKey, html`<a href="${buildAddress('/console/api-keys/new', testMode)}">Create an API key</a>.`)}
-${step(hasCall, html`Send a first call: <a href="/docs">the documentation</a> has examples to copy.`)}
-${step(hasApp, html`Connect an assistant: add the address <code>/v1/mcp</code> of this server to it, and allow its access when it asks.`)}
+${step(hasCall, html`Send a first call: <code>curl ${baseUrl}/v1/me -H 'x-api-key: YOUR_KEY'</code>. The <a href="/docs">documentation</a> has more to copy.`)}
+${step(hasApp, html`Connect an assistant: add the address <code>${baseUrl}/v1/mcp</code> to it, and allow its access when it asks.`)}
 </ol>`;
 }

@@ -2,15 +2,15 @@
 import { findImportParts } from '../../db/records/imports.ts';
 import type { Workspace, WorkspaceObject } from '../../domain/objects/workspace.ts';
 import { layoutBytes, readFileStart } from '../../domain/records/import-layout.ts';
-import { fieldsByName, type ImportOptions } from '../../domain/records/import-mapping.ts';
+import { type ImportOptions, mapTargets } from '../../domain/records/import-mapping.ts';
 import {
+  buildPreview,
   type FileSample,
   findMappingProblems,
-  labelField,
+  getFieldLabel,
   listExamples,
   type MappingProblems,
-  previewRows,
-  sampleFile,
+  readSample,
 } from '../../domain/records/import-preview.ts';
 import { suggestFields } from '../../domain/records/import-suggestions.ts';
 import { findMatchProblems } from '../../domain/records/match.ts';
@@ -18,7 +18,7 @@ import { importLimits } from '../../domain/service/request-limits.ts';
 import { ApiError, validationFailed } from '../../runtime/errors.ts';
 import type { PageFile, PageResponse } from '../../runtime/http/page-routes.ts';
 import { type Html, html, isolateText } from '../../runtime/pages/html.ts';
-import { changeImportOptions, type ImportChoices, repeatDryRun } from '../../services/records/import-setup.ts';
+import { changeImportOptions, copyDryRun, type ImportChoices } from '../../services/records/import-setup.ts';
 import { showValue } from '../pages/changes.ts';
 import { doneMessage, factList, formatBytes, formatTime, table } from '../pages/components.ts';
 import { checkbox, errorSummary, field, form, submitOrShowAgain, type Typed } from '../pages/forms.ts';
@@ -101,7 +101,7 @@ async function readFormat(file: PageFile): Promise<ImportOptions['format']> {
   const format = /\.(ndjson|jsonl)$/i.test(file.name) ? 'ndjson' : 'csv';
   const start = readFileStart({ format, encoding: 'auto', delimiter: 'auto' }, await file.readHead(layoutBytes));
   if ('problems' in start) throw validationFailed(start.problems, 422);
-  const [first] = sampleFile(start).rows;
+  const [first] = readSample(start).rows;
   if (format === 'ndjson' && first?.flaw !== undefined)
     throw validationFailed(
       [{ field: 'file', code: 'INVALID_FORMAT', message: `file is not NDJSON. ${first.flaw}` }],
@@ -139,7 +139,7 @@ async function readSetup(
   const options = toOptions(found);
   const start = readFileStart(options, await parts.files.readHead(places, layoutBytes));
   if ('problems' in start) return { problem: start.problems[0]?.message ?? '' };
-  const sample = sampleFile(start);
+  const sample = readSample(start);
   const chosen = Object.hasOwn(found.mapping, sample.columns[0] ?? '');
   const fields = chosen
     ? sample.columns.map((column) => found.mapping[column] ?? null)
@@ -172,7 +172,7 @@ const modes: Readonly<Record<ImportOptions['mode'], string>> = {
 };
 
 /** Shows an import whose file was uploaded, before its start. */
-export async function setupPage(
+export async function renderSetup(
   parts: ConsoleParts,
   request: PersonalRequest,
   found: Import,
@@ -190,7 +190,7 @@ export async function setupPage(
   const fields = typed.form ? readFields(typed.form, sample.columns) : setup.fields;
   const shown = typed.form ? { ...options, ...readChoices(typed.form, sample.columns) } : options;
   const problems = findMappingProblems(sample.columns, fields, object, shown);
-  const targets = [...new Set(fieldsByName(object, ['id']).values())];
+  const targets = [...new Set(mapTargets(object, ['id']).values())];
   const body = html`${doneMessage(request, doneMessages)}${errorSummary(typed)}
 ${factList({
   Object: object.plural,
@@ -230,7 +230,7 @@ const listMatchChoices = (targets: readonly string[], object: WorkspaceObject): 
   ...Object.fromEntries(
     targets
       .filter((name) => findMatchProblems(object, [name]).length === 0)
-      .map((name) => [name, labelField(name, object)]),
+      .map((name) => [name, getFieldLabel(name, object)]),
   ),
 });
 
@@ -242,7 +242,7 @@ function renderColumns(
   object: WorkspaceObject,
 ): Html {
   const examples = listExamples(sample);
-  const options = targets.map((name) => [name, labelField(name, object)] as const);
+  const options = targets.map((name) => [name, getFieldLabel(name, object)] as const);
   const rows = sample.columns.map((column, index) => {
     const problem = problems.columns.get(index);
     const id = `column-${index}`;
@@ -272,14 +272,14 @@ function renderPreview(
 ): Html {
   const chosen = [...new Set(fields.filter((name) => name !== null))];
   const mapping = toMapping(sample.columns, fields);
-  const rows = previewRows(sample, fields, { ...options, mapping }, workspace, object, now);
+  const rows = buildPreview(sample, fields, { ...options, mapping }, workspace, object, now);
   const hasProblems = rows.some(({ problems }) => problems.length > 0);
   const cells = rows.map(({ line, values, problems }) => [
     line,
     ...chosen.map((name) => (values[name] === undefined ? null : showValue(shortenValue(values[name])))),
     ...(hasProblems ? [problems.length === 0 ? null : html`<span class="problem">${problems.join(' ')}</span>`] : []),
   ]);
-  const columns = ['Line', ...chosen.map((name) => labelField(name, object)), ...(hasProblems ? ['Problem'] : [])];
+  const columns = ['Line', ...chosen.map((name) => getFieldLabel(name, object)), ...(hasProblems ? ['Problem'] : [])];
   return html`<h2 id="preview">Preview</h2>
 <p>The first ${rows.length === 1 ? 'row' : `${rows.length} rows`}, as they would be stored.${hasProblems ? ' Rows with a problem would fail.' : ''}</p>
 <div class="scroll" role="region" aria-labelledby="preview" tabindex="0">${table('Preview', columns, cells)}</div>`;
@@ -334,7 +334,7 @@ export const changeSetup: Show = async (parts, request) => {
     async (refused) =>
       refused.details?.reason === 'import_started'
         ? here()
-        : setupPage(parts, request, found, refused.status, { form: given, refused: toPageError(refused, sample) }),
+        : renderSetup(parts, request, found, refused.status, { form: given, refused: toPageError(refused, sample) }),
   );
 };
 
@@ -373,7 +373,7 @@ const labelMatch = (message: string): string =>
 const asSetup = <Result>(
   parts: ConsoleParts,
   request: PersonalRequest,
-  work: (call: Parameters<typeof repeatDryRun>[0]) => Promise<Result>,
+  work: (call: Parameters<typeof copyDryRun>[0]) => Promise<Result>,
 ): Promise<Result> => {
   const { computeReach } = request.person.caller;
   return act(parts, request, ['imports:create'], (acting) =>
@@ -382,10 +382,10 @@ const asSetup = <Result>(
 };
 
 /** Imports the file of a dry run, or lets the person change the choices first. */
-export const repeatImport: Show = async (parts, request) => {
+export const startFromDryRun: Show = async (parts, request) => {
   const { id = '' } = request.path;
   const isStart = request.form?.get('action') === 'start';
-  const next = await asSetup(parts, request, (call) => repeatDryRun(call, id, !isStart));
+  const next = await asSetup(parts, request, (call) => copyDryRun(call, id, !isStart));
   const path = { id: next };
   const to = (done: string): PageResponse => ({
     redirect: buildAddress(`${home}/${next}`, request.testMode, { done }),
@@ -398,7 +398,7 @@ export const repeatImport: Show = async (parts, request) => {
     },
     async (refused) => {
       const { import: found } = await ask(parts, request, 'getImport', { path });
-      return setupPage(parts, request, found, refused.status, { refused });
+      return renderSetup(parts, request, found, refused.status, { refused });
     },
   );
 };

@@ -25,7 +25,7 @@ import {
   type PersonalRequest,
   type Show,
 } from '../pages/requests.ts';
-import { setupPage } from './import-setup.ts';
+import { renderSetup } from './import-setup.ts';
 
 type Import = Data<'getImport'>['import'];
 
@@ -105,7 +105,7 @@ async function importPage(
   const path = { id: request.path.id ?? '' };
   const { import: found } = await ask(parts, request, 'getImport', { path });
   if (found.status === 'awaiting_file' && found.file.bytes > 0 && mayImport(request))
-    return setupPage(parts, request, found, status, typed);
+    return renderSetup(parts, request, found, status, typed);
   const { errors } =
     found.counts.failed === 0
       ? { errors: [] }
@@ -219,7 +219,7 @@ function describeUndo({ counts }: Import): string {
 const mayImport = ({ person }: PersonalRequest): boolean => person.caller.grants.allows('imports:create');
 
 /** Asks before an import is undone. */
-export const confirmUndo: Show = async (parts, request) => {
+export const showUndo: Show = async (parts, request) => {
   const path = { id: request.path.id ?? '' };
   const { import: found } = await ask(parts, request, 'getImport', { path });
   const here = buildAddress(`${home}/${path.id}`, request.testMode);

@@ -139,30 +139,47 @@ const currentPage = html` aria-current="page"`;
 export const emptyState = (text: string): Html => html`<div class="empty"><p>${text}</p></div>`;
 
 /** Size of a chart in its own units. The width follows the page. */
-const chart = { width: 600, height: 120, label: 14 };
+const chart = { width: 600, height: 120, top: 8 };
 
-/**
- * Builds a bar chart of days with a table of its values for screen readers.
- * @param days oldest first, without gaps
- */
-export function dayChart(title: string, days: readonly { day: string; value: number }[]): Html {
-  const most = Math.max(1, ...days.map(({ value }) => value));
+/** A bar chart of days. */
+interface DayChart {
+  /** Unique on the page. */
+  id: string;
+  title: string;
+  /** Oldest first, without gaps. */
+  days: readonly { day: string; value: number }[];
+  /** Shown instead of a chart without values. */
+  none: string;
+  /** Values from this one on are shown as "1,000 or more". */
+  mostCounted?: number;
+  tone?: 'bad';
+}
+
+/** Builds a bar chart of days as SVG, with a description and a table of its values. */
+export function dayChart({ id, title, days, none, mostCounted, tone }: DayChart): Html {
+  const most = Math.max(0, ...days.map(({ value }) => value));
+  if (most === 0) return html`<figure class="card"><figcaption>${title}</figcaption>${emptyState(none)}</figure>`;
+  const format = (value: number): string =>
+    mostCounted !== undefined && value >= mostCounted ? `${formatNumber(mostCounted)} or more` : formatNumber(value);
   const step = chart.width / Math.max(1, days.length);
-  const floor = chart.height - chart.label;
   const bars = days.map(({ day, value }, index) => {
     // A day with a value is never invisible.
-    const height = value === 0 ? 0 : Math.max(2, (value / most) * (floor - chart.label));
-    return html`<rect x="${round(index * step + 1)}" y="${round(floor - height)}" width="${round(step - 2)}" height="${round(height)}"><title>${day}: ${formatNumber(value)}</title></rect>`;
+    const height = value === 0 ? 0 : Math.max(2, (value / most) * (chart.height - chart.top));
+    return html`<rect x="${round(index * step + 1)}" y="${round(chart.height - height)}" width="${round(step - 2)}" height="${round(height)}"><title>${day}: ${format(value)}</title></rect>`;
   });
-  return html`<figure class="card"><figcaption>${title}</figcaption>
-<svg class="chart" viewBox="0 0 ${chart.width} ${chart.height}" aria-hidden="true" preserveAspectRatio="none">
-<line x1="0" y1="${floor}" x2="${chart.width}" y2="${floor}"/>${bars}
+  const total = days.reduce((sum, { value }) => sum + value, 0);
+  const isCapped = days.some(({ value }) => mostCounted !== undefined && value >= mostCounted);
+  const summary = `${days[0]?.day ?? ''} to ${days.at(-1)?.day ?? ''}. Most on a day: ${format(most)}. Total: ${formatNumber(total)}${isCapped ? ' or more' : ''}.`;
+  return html`<figure class="card"><figcaption id="${id}-title">${title}</figcaption>
+<svg class="${tone === undefined ? 'chart' : `chart ${tone}`}" viewBox="0 0 ${chart.width} ${chart.height}" role="img" aria-labelledby="${id}-title" aria-describedby="${id}-summary" preserveAspectRatio="none">
+<title>${title}</title><desc>${summary}</desc>
+<line x1="0" y1="${chart.height}" x2="${chart.width}" y2="${chart.height}"/>${bars}
 </svg>
-<p class="note">${days[0]?.day ?? ''} to ${days.at(-1)?.day ?? ''}. Most on a day: ${formatNumber(Math.max(0, ...days.map(({ value }) => value)))}. Total: ${formatNumber(days.reduce((sum, { value }) => sum + value, 0))}.</p>
+<p class="note" id="${id}-summary">${summary}</p>
 <details><summary>Values</summary>${table(
     title,
     ['Day', 'Number'],
-    days.map(({ day, value }) => [day, formatNumber(value)]),
+    days.map(({ day, value }) => [day, format(value)]),
   )}</details>
 </figure>`;
 }

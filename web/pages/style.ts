@@ -84,6 +84,9 @@ figure { margin: 0 }
 figcaption { font-weight: 600; margin-bottom: var(--space-2) }
 .chart { display: block; width: 100%; height: 8rem }
 .chart rect { fill: var(--bar) }
+.chart.bad rect { fill: var(--bad) }
+.charts { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(17rem, 100%), 1fr)); gap: var(--space-4); align-items: start }
+.charts .empty { padding: var(--space-6) var(--space-4) }
 .chart line { stroke: var(--line) }
 .progress { display: block; width: 100%; height: .75rem; accent-color: var(--action) }
 article.change { max-width: none }
