@@ -1630,6 +1630,7 @@ create table invoices (
   provider_id text,
   hosted_url text,
   pdf_url text,
+  bill_to jsonb,
   primary key (company_id, test_mode, id),
   unique (company_id, test_mode, operation_id),
   unique (company_id, test_mode, number),

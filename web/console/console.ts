@@ -25,7 +25,7 @@ import { decideDraft, decideRun, showMessages, showRun } from './messages.ts';
 import { changePassword, showPassword } from './password.ts';
 import { changePerson, invitePerson, newPerson, showNewPersonPassword, showPeople, showPerson } from './people.ts';
 import { openPortal, showPlan, startCheckout } from './plan.ts';
-import { changePlan, confirmChange } from './plan-change.ts';
+import { changePlan, showConfirmation } from './plan-change.ts';
 import { showRequest, showRequests } from './request-log.ts';
 import { endOneSession, endOtherSessions, showSessions } from './sessions.ts';
 import { readSession, renewSession, signIn, signOut } from './sign-in.ts';
@@ -104,7 +104,7 @@ const routes: readonly Route[] = [
   { path: '/console/plan', show: showPlan },
   { path: '/console/plan/checkout', send: startCheckout },
   { path: '/console/plan/portal', send: openPortal },
-  { path: '/console/plan/change', show: confirmChange, send: changePlan },
+  { path: '/console/plan/change', show: showConfirmation, send: changePlan },
   { path: '/console/audit-log', show: showAuditLog },
   { path: '/console/requests', show: showRequests },
   { path: `/console/requests/(?<id>${uuid})`, show: showRequest },

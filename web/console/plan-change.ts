@@ -1,6 +1,6 @@
 // Changes of the plan: a page with their amounts, and the change that the person confirms there.
-import { hash } from 'node:crypto';
 import { formatMoney } from '../../domain/billing/money.ts';
+import { sha256 } from '../../runtime/credentials/secrets.ts';
 import { ApiError, notFound } from '../../runtime/errors.ts';
 import type { PageResponse } from '../../runtime/http/page-routes.ts';
 import { newRequestId } from '../../runtime/http/request-ids.ts';
@@ -18,7 +18,7 @@ import {
   type PersonalRequest,
   type Show,
 } from '../pages/requests.ts';
-import { againWith, home } from './plan.ts';
+import { home, showAgainWith } from './plan.ts';
 
 type Preview = Data<'previewSubscriptionChange'>['preview'];
 type Line = Preview['lines'][number];
@@ -68,19 +68,21 @@ async function preview(
 
 /** Returns a value that is the same for previews with the same amounts, lines and warnings. */
 function digestPreview({ effective: _effective, ...shown }: Preview): string {
-  return hash('sha256', JSON.stringify(shown), 'base64url');
+  return sha256(JSON.stringify(shown)).toString('base64url');
 }
 
-export const confirmChange: Show = (parts, request) =>
+export const showConfirmation: Show = (parts, request) =>
   submitOrShowAgain(
     async () => {
       const chosen = readChosen(request.query);
       return confirmationPage(parts, request, 200, chosen, await preview(parts, request, chosen));
     },
-    againWith(parts, request, request.query),
+    showAgainWith(parts, request, request.query),
   );
 
 const changedNote = html`<div role="alert"><p>The amounts have changed since you saw them. Nothing was changed or charged. Check them again.</p></div>`;
+
+const cancelNote = html`<p>Until then, nothing changes. Afterwards, API keys stop working, and the data is kept for 90 days. You can keep the subscription until it ends, or choose a plan again later.</p>`;
 
 async function confirmationPage(
   parts: ConsoleParts,
@@ -92,8 +94,9 @@ async function confirmationPage(
   const mayChange = request.person.caller.grants.allows('billing:configure');
   const title = await describe(parts, request, chosen);
   const body = html`${status === 409 ? changedNote : null}
-${shown.warnings.map(({ message }) => html`<p role="status" class="warning">${message}</p>`)}
+${shown.warnings.map(({ message }) => html`<p class="caution">${message}</p>`)}
 ${previewFacts(shown)}
+${chosen.action === 'cancel' ? cancelNote : null}
 ${shown.is_estimate ? html`<p class="note">The payment provider computes the exact amounts when it charges them, for example because taxes depend on your address.</p>` : null}
 ${linesTable('Due now', shown.lines, shown.tax_due_now_minor, shown)}
 ${linesTable('Next invoice', shown.next_lines, shown.next_tax_minor, shown)}
@@ -200,7 +203,7 @@ export const changePlan: Show = (parts, request) => {
         throw error;
       }
     },
-    againWith(parts, request),
+    showAgainWith(parts, request),
   );
 };
 
@@ -225,7 +228,7 @@ async function findChangedPreview(
   }
   const once = given.get('once') ?? '';
   const isRepeated = await act(parts, request, ['billing:configure'], ({ caller, db: { sql } }) =>
-    isChangeStarted(sql, { ...caller, testMode: request.testMode }, findEndpoint(chosen), once, new Date()),
+    isChangeStarted(sql, { ...caller, testMode: request.testMode }, findEndpoint(chosen), once, request.now),
   );
   return isRepeated ? undefined : preview(parts, request, chosen);
 }

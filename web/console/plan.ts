@@ -74,8 +74,20 @@ function planFacts({ plan, seats, payment_method: card, ...rest }: Subscription)
     Seats: `${seats.used} of ${seats.allowance} in use (${seats.included} included in the plan)`,
     'Scheduled changes':
       rest.scheduled_changes.length === 0 ? null : rest.scheduled_changes.map(describeChange).join('; '),
+    Discounts:
+      rest.discounts.length === 0
+        ? null
+        : html`${rest.discounts.map((each, index) => html`${index === 0 ? null : '; '}${describeDiscount(each, plan?.currency ?? '')}`)}`,
     Card: card === null ? 'none' : `${card.brand}, ending in ${card.last4}`,
   });
+}
+
+function describeDiscount(
+  { name, percent_off: percent, amount_off_minor: amount, ends_at: end }: Subscription['discounts'][number],
+  currency: string,
+): Html {
+  const off = amount === null ? `${percent} %` : formatMoney(amount, currency);
+  return html`${name === null ? null : `${name}: `}${off} off${end === null ? null : html` until ${formatTime(end)}`}`;
 }
 
 function describeChange({
@@ -144,7 +156,7 @@ ${field('amount', 'Amount to add to the wallet', typed, { type: 'number', value:
   );
 
 const portalForm = (request: PersonalRequest): Html => html`<h2>Card</h2>
-<p>Change the card on a page of the payment provider.</p>
+<p>Change the card on a page of the payment provider. If it also asks for an address and tax IDs, later invoices name them.</p>
 ${form(request, `${home}/portal`, html`<button>Change card</button>`)}`;
 
 const states: Readonly<Record<Module['status'], string>> = {
@@ -226,7 +238,7 @@ export const startCheckout: Show = (parts, request) => {
       const { checkout_session: session } = await ask(parts, request, 'createCheckoutSession', { body });
       return awayPage(request, 'Pay', 'Continue to the checkout of the payment provider.', session.url);
     },
-    againWith(parts, request),
+    showAgainWith(parts, request),
   );
 };
 
@@ -244,7 +256,7 @@ export const openPortal: Show = (parts, request) => {
         url,
       );
     },
-    againWith(parts, request),
+    showAgainWith(parts, request),
   );
 };
 
@@ -256,7 +268,7 @@ function awayPage(request: PersonalRequest, title: string, text: string, url: st
 }
 
 /** Shows the plan again with an error. @param given the submitted fields */
-export const againWith =
+export const showAgainWith =
   (parts: ConsoleParts, request: PersonalRequest, given = request.form) =>
   (refused: ApiError): Promise<PageResponse> =>
     planPage(parts, request, refused.status, { form: given, refused });
