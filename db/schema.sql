@@ -199,6 +199,7 @@ create table api_key_days (
   day date not null,
   api_key_id uuid not null,
   calls bigint not null,
+  failures bigint not null default 0,
   primary key (company_id, day, api_key_id)
 ) with (
   fillfactor = 70
@@ -1637,6 +1638,7 @@ create table invoices (
   provider_id text,
   hosted_url text,
   pdf_url text,
+  bill_to jsonb,
   primary key (company_id, test_mode, id),
   unique (company_id, test_mode, operation_id),
   unique (company_id, test_mode, number),

@@ -7535,7 +7535,7 @@ export interface paths {
         /**
          * Create a billing portal session
          * @description Returns the URL of a page of the payment provider, valid for five minutes. There a person can view the invoices and change
-         *     the card on file. The page cannot cancel, pause or switch plans; use this API for that. If you send `return_url`, the page
+         *     the card on file, and the name, address and tax IDs that later invoices name. The page cannot cancel, pause or switch plans; use this API for that. If you send `return_url`, the page
          *     has a link back.
          *
          *     409 NO_BILLING_CUSTOMER: the workspace has never completed a checkout, so there is nothing to show. Works without a
@@ -17159,6 +17159,39 @@ export interface components {
          * @enum {string}
          */
         InvoiceKind: "subscription" | "wallet_topup" | "adjustment";
+        InvoiceAddress: {
+            /** @example 12 Harbor Street */
+            line1: string | null;
+            line2: string | null;
+            /** @example Hamburg */
+            city: string | null;
+            state: string | null;
+            /** @example 20457 */
+            postal_code: string | null;
+            /**
+             * @description The two-letter country code.
+             * @example DE
+             */
+            country: string | null;
+        };
+        InvoiceTaxId: {
+            /**
+             * @description The kind of tax ID at the payment provider, for example `eu_vat`.
+             * @example eu_vat
+             */
+            type: string;
+            /** @example DE123456789 */
+            value: string;
+        };
+        /** @description People change their name, address and tax IDs in the portal of the payment provider. Invoices keep those of their time. */
+        InvoiceCustomer: {
+            /** @example Demo Solar LLC */
+            name: string | null;
+            /** @description The billing address. Null if none is known. */
+            address: components["schemas"]["InvoiceAddress"] | null;
+            /** @description The tax IDs of the customer. */
+            tax_ids: components["schemas"]["InvoiceTaxId"][];
+        };
         Invoice: {
             id: components["schemas"]["Uuid"];
             /**
@@ -17205,6 +17238,8 @@ export interface components {
              * @description The invoice as a file, if the payment provider has one.
              */
             pdf_url: string | null;
+            /** @description The customer, as the invoice of the payment provider names it. Null if the workspace is not billed by one. */
+            bill_to: components["schemas"]["InvoiceCustomer"] | null;
             lines: components["schemas"]["InvoiceLine"][];
         };
         PendingBill: {
@@ -41712,6 +41747,7 @@ export interface operations {
                      *             "paid_at": "2026-11-16T09:00:00.000Z",
                      *             "hosted_url": null,
                      *             "pdf_url": null,
+                     *             "bill_to": null,
                      *             "lines": [
                      *               {
                      *                 "description": "Unused time of Starter, monthly",

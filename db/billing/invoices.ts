@@ -23,6 +23,21 @@ export interface InvoiceRow {
   hostedUrl: string | null;
   pdfUrl: string | null;
   lines: InvoiceLine[];
+  billTo: BillTo | null;
+}
+
+/** The customer, as the provider's invoice names it. */
+export interface BillTo {
+  name: string | null;
+  address: {
+    line1: string | null;
+    line2: string | null;
+    city: string | null;
+    state: string | null;
+    postal_code: string | null;
+    country: string | null;
+  } | null;
+  tax_ids: { type: string; value: string }[];
 }
 
 /** An invoice as the provider has it. */
@@ -40,7 +55,7 @@ export async function listInvoices(
   return await sql<InvoiceRow[]>`
     select id, number, status, kind, currency, subtotal_minor, tax_minor, total_minor,
       amount_paid_minor, period_start, period_end, issued_at,
-      due_at, paid_at, hosted_url, pdf_url, lines
+      due_at, paid_at, hosted_url, pdf_url, lines, bill_to
     from invoices
     where company_id = ${companyId} and test_mode = ${testMode}
     order by issued_at desc, id desc
@@ -114,6 +129,7 @@ export async function mirrorInvoice(
     hostedUrl: invoice.hostedUrl,
     pdfUrl: invoice.pdfUrl,
     lines: sql.json(invoice.lines as never),
+    billTo: invoice.billTo && sql.json(invoice.billTo as never),
   };
   const key = { companyId, testMode, id: uuidv7(), providerId: invoice.providerId };
   await sql`

@@ -21,6 +21,10 @@ export type ClaimResult =
   | { kind: 'conflict' }
   | { kind: 'replay'; status: number; body: string };
 
+/** Returns the value by which work outside of the transaction recognizes a repeated call. */
+export const computeRetryKey = ({ endpoint, key }: Pick<Claim, 'endpoint' | 'key'>): string =>
+  hash('sha256', `${endpoint}\n${key}`, 'hex');
+
 export interface StoredResponse {
   claim: Claim;
   status: number;

@@ -214,6 +214,8 @@ create table invoices (
   provider_id text,
   hosted_url text,
   pdf_url text,
+  -- {name, address, tax_ids}, as on the provider's invoice.
+  bill_to jsonb,
   primary key (company_id, test_mode, id),
   unique (company_id, test_mode, operation_id),
   unique (company_id, test_mode, number),

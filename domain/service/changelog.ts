@@ -61,6 +61,13 @@ export const changelog: readonly ChangelogEntry[] = [
     operations: ['previewSubscriptionChange'],
   },
   {
+    id: '2026-11-29-invoice-customers',
+    date: '2026-11-29',
+    kind: 'changed',
+    text: 'Invoices have the new field `bill_to`: the name, the address and the tax IDs of the customer on the invoice of the payment provider.',
+    operations: ['listInvoices'],
+  },
+  {
     id: '2026-11-29-prorated-at',
     date: '2026-11-29',
     kind: 'changed',

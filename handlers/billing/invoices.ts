@@ -45,5 +45,6 @@ function toInvoiceResponse(row: InvoiceRow): components['schemas']['Invoice'] {
     hosted_url: row.hostedUrl,
     pdf_url: row.pdfUrl,
     lines: row.lines,
+    bill_to: row.billTo,
   };
 }

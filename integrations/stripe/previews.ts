@@ -18,9 +18,9 @@ import { findUsedDiscounts, readAmounts, readBill, readNextInvoice } from './bil
 import { buildChangeParams } from './changes.ts';
 import type { FollowParts } from './follow.ts';
 import { diffItems, hasExactly, type PricedItem, resolvePreviewItems } from './items.ts';
-import { projectSubscription } from './projection.ts';
+import { buildSubscription } from './projection.ts';
 import { planPhases } from './schedules.ts';
-import { fetchPreview, fetchSubscriptions, findSchedule, selectLiveSubscription, withAllLines } from './state.ts';
+import { fetchAllLines, fetchPreview, fetchSubscriptions, findSchedule, selectLiveSubscription } from './state.ts';
 import { hasAutomaticTax } from './taxes.ts';
 
 /** Transaction timeout in milliseconds. */
@@ -43,7 +43,7 @@ export async function previewChange(
     fetchSubscriptions(stripe, id),
   ]);
   if (customer.deleted) throw new Error(`the customer ${id} was deleted at Stripe`);
-  const present = projectSubscription({ customer, subscriptions }, request.subscription);
+  const present = buildSubscription({ customer, subscriptions }, request.subscription);
   const rejection = findRejection(change, present, usedSeats, now);
   if (rejection) return { rejection };
   const live = selectLiveSubscription(subscriptions);
@@ -256,7 +256,7 @@ async function findInvoice(
 ): Promise<Stripe.Invoice | undefined> {
   try {
     const invoice = await stripe.invoices.createPreview({ ...params, expand: ['discounts.source.coupon'] });
-    return nameInlineItems(await withAllLines(stripe, invoice), priced, live);
+    return nameInlineItems(await fetchAllLines(stripe, invoice), priced, live);
   } catch (error) {
     if ((error as Stripe.errors.StripeError).type === 'StripeInvalidRequestError') return undefined;
     throw error;

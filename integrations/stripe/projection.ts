@@ -1,6 +1,6 @@
 // Computes the stored state of a Stripe customer as a pure function of the fetched state.
 import type Stripe from 'stripe';
-import type { MirroredInvoice } from '../../db/billing/invoices.ts';
+import type { BillTo, MirroredInvoice } from '../../db/billing/invoices.ts';
 import type { DuplicateSubscription } from '../../db/billing/provider-customers.ts';
 import type { ProviderBill } from '../../domain/billing/bills.ts';
 import { endSubscription } from '../../domain/billing/life-cycle.ts';
@@ -46,7 +46,7 @@ export function buildProjection(state: CustomerState, before: Subscription): Pro
   const paid = state.checkouts.filter(({ payment_status }) => payment_status !== 'unpaid');
   const live = selectLiveSubscription(state.subscriptions);
   return {
-    after: projectSubscription(state, before),
+    after: buildSubscription(state, before),
     // Oldest first, so that of two invoices of the same second the newer one gets the higher id.
     invoices: state.invoices
       .filter(({ status }) => status !== 'draft')
@@ -86,7 +86,7 @@ function toPayment(session: Stripe.Checkout.Session, disputes: readonly Stripe.D
 }
 
 /** Returns the subscription of a customer. */
-export function projectSubscription(
+export function buildSubscription(
   { customer, subscriptions }: Pick<CustomerState, 'customer' | 'subscriptions'>,
   before: Subscription,
 ): Subscription {
@@ -166,6 +166,23 @@ function toInvoice(invoice: Stripe.Invoice): MirroredInvoice {
     paidAt: invoice.status_transitions.paid_at === null ? null : time(invoice.status_transitions.paid_at),
     hostedUrl: invoice.hosted_invoice_url ?? null,
     pdfUrl: invoice.invoice_pdf ?? null,
+    billTo: readBillTo(invoice),
+  };
+}
+
+/** Reads the customer from an invoice, which does not change when the customer does later. */
+function readBillTo({ customer_name, customer_address: address, customer_tax_ids }: Stripe.Invoice): BillTo {
+  return {
+    name: customer_name ?? null,
+    address: address && {
+      line1: address.line1,
+      line2: address.line2,
+      city: address.city,
+      state: address.state,
+      postal_code: address.postal_code,
+      country: address.country,
+    },
+    tax_ids: (customer_tax_ids ?? []).flatMap(({ type, value }) => (value === null ? [] : [{ type, value }])),
   };
 }
 

@@ -41,7 +41,7 @@ export async function fetchState(stripe: Stripe, id: string): Promise<CustomerSt
     fetchCheckouts(stripe, id),
   ]);
   if (customer.deleted) throw new Error(`the customer ${id} was deleted at Stripe`);
-  const whole = await Promise.all(invoices.data.map((invoice) => withAllLines(stripe, invoice)));
+  const whole = await Promise.all(invoices.data.map((invoice) => fetchAllLines(stripe, invoice)));
   return { customer, subscriptions, invoices: whole, checkouts, disputes, preview };
 }
 
@@ -65,7 +65,7 @@ export async function fetchPreview(stripe: Stripe, live: Stripe.Subscription): P
       { ...subject, expand: ['discounts.source.coupon'] },
       { timeout: previewTimeout, maxNetworkRetries: 0 },
     );
-    return { invoice: await withAllLines(stripe, invoice), problem: null, isTransient: false };
+    return { invoice: await fetchAllLines(stripe, invoice), problem: null, isTransient: false };
   } catch (error) {
     const { type, code } = error as Stripe.errors.StripeError;
     if (typeof type !== 'string' || !type.startsWith('Stripe')) throw error;
@@ -91,7 +91,7 @@ export function findCharge({ payment_intent: payment }: Stripe.Checkout.Session)
 }
 
 /** An invoice contains only its first lines. */
-export async function withAllLines(stripe: Stripe, invoice: Stripe.Invoice): Promise<Stripe.Invoice> {
+export async function fetchAllLines(stripe: Stripe, invoice: Stripe.Invoice): Promise<Stripe.Invoice> {
   if (!invoice.lines.has_more) return invoice;
   const { data } = await stripe.invoices.listLineItems(invoice.id, { limit: pageSize });
   return { ...invoice, lines: { ...invoice.lines, data } };

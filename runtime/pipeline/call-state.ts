@@ -1,10 +1,9 @@
 // The state of one call, which handlers see as Call.
 
-import type { Claim } from '../../db/client/idempotency.ts';
+import { type Claim, computeRetryKey } from '../../db/client/idempotency.ts';
 import type { Transaction } from '../../db/client/transaction.ts';
 import type { Caller } from '../caller.ts';
 import { type ModuleState, requireScope } from '../credentials/authorization.ts';
-import { sha256 } from '../credentials/secrets.ts';
 import type { ApiError, FieldProblem } from '../errors.ts';
 import type { UploadedFile } from '../files/files.ts';
 import type { Call, CallRequest, Proposal } from '../handler.ts';
@@ -49,7 +48,7 @@ class BoundRequest implements Omit<CallRequest, 'path' | 'query' | 'headers' | '
 
   /** Computed on demand: few calls need it. */
   get retryKey(): string | null {
-    return this.#claim ? sha256(`${this.#claim.endpoint}\n${this.#claim.key}`).toString('hex') : null;
+    return this.#claim ? computeRetryKey(this.#claim) : null;
   }
 
   rejection(found: readonly FieldProblem[], documented: readonly FieldProblem[] = []): ApiError {

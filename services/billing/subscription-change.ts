@@ -15,6 +15,7 @@ import * as operations from '../../db/billing/operations.ts';
 import { isCompanyOpen } from '../../db/billing/purge.ts';
 import { openSubscription } from '../../db/billing/subscriptions.ts';
 import { type AuditRow, buildSystemAuditRow } from '../../db/client/change-log.ts';
+import { computeRetryKey } from '../../db/client/idempotency.ts';
 import type { TransactionWork } from '../../db/client/in-transaction.ts';
 import type { Sql } from '../../db/client/pool.ts';
 import type { TenantScope } from '../../db/client/tenant.ts';
@@ -225,6 +226,22 @@ async function lockWithOperation(
   // By ids, which contain the real time: the clock of test mode does not shorten the window.
   const firstId = toLowestId(arrivedAt.getTime() - retryWindowMs);
   return { subscription, known: await operations.findOperationOfKey(sql, toTenantScope(call), retryKey, firstId) };
+}
+
+/**
+ * Returns true if a call with an Idempotency-Key has started a change, so that the same call repeats
+ * or continues it.
+ * @param endpoint method and path of the call
+ */
+export async function isChangeStarted(
+  sql: Sql,
+  scope: TenantScope,
+  endpoint: string,
+  key: string,
+  now: Date,
+): Promise<boolean> {
+  const firstId = toLowestId(now.getTime() - retryWindowMs);
+  return (await operations.findOperationOfKey(sql, scope, computeRetryKey({ endpoint, key }), firstId)) !== undefined;
 }
 
 /**

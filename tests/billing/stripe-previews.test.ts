@@ -212,6 +212,27 @@ describe('taxes', () => {
     expect((await world.invoices(tenant))[0]).toMatchObject({ tax_minor: 0, total_minor: 9900 });
   });
 
+  test('shows the name, address and tax ids of the customer on later invoices', async () => {
+    const tenant = await newSubscriber();
+    const address = {
+      line1: '12 Harbor Street',
+      line2: null,
+      city: 'Hamburg',
+      state: null,
+      postal_code: '20457',
+      country: 'DE',
+    };
+    const taxIds = [{ type: 'eu_vat', value: 'DE123456789' }];
+    const customer = world.standIn.books.customer(await world.findCustomer(tenant));
+    Object.assign(customer, { name: 'Demo Solar GmbH', address, tax_ids: taxIds });
+    await changed(tenant, 'upgrade', { package_code: 'growth' });
+    const [later, first] = await world.invoices(tenant);
+    expect(later.bill_to).toEqual({ name: 'Demo Solar GmbH', address, tax_ids: taxIds });
+    expect(first.bill_to).toEqual({ name: null, address: null, tax_ids: [] });
+    const { body } = await call('GET', '/v1/invoices', { key: tenant.testKey });
+    for (const invoice of body.data.invoices) expect(invoice.bill_to).toBeNull();
+  });
+
   test('lets people change their address and tax ids in the portal, and nothing of the plan', async () => {
     const tenant = await newSubscriber();
     await expectStatus(200, 'POST', '/v1/billing/portal-session', { key: tenant.key });

@@ -1,6 +1,6 @@
 // The plan at the console: checkout pages of the provider, and changes charged once per form.
 import { beforeAll, describe, expect, inject, test } from 'vitest';
-import { charged, storedSubscription, subscribed } from '../support/billing.ts';
+import { charged, declinedCard, storedSubscription, subscribed } from '../support/billing.ts';
 import { hiddenFields, type Seen, Visitor } from '../support/page-client.ts';
 import { newPerson } from '../support/sessions.ts';
 import { newTenant, type Tenant } from '../support/tenants.ts';
@@ -14,11 +14,9 @@ async function newAdmin(): Promise<{ tenant: Tenant; admin: Visitor }> {
   return { tenant, admin };
 }
 
-/** Returns the fields that the form of a change submits. */
-const formFor = (text: string, action: string): Record<string, string> => {
-  const start = text.lastIndexOf('<form', text.indexOf(`name="action" value="${action}"`));
-  return hiddenFields(text.slice(start), `${home}/change`);
-};
+/** Returns the address of the page that confirms a change. */
+const confirmation = (action: string, fields: Record<string, string> = {}): string =>
+  `${home}/change?${new URLSearchParams({ action, ...fields })}`;
 
 const pay = (url: string): Promise<Response> =>
   fetch(url, {
@@ -35,7 +33,10 @@ describe('a checkout', () => {
     const shown = await admin.ask(home);
     expect([shown.text.includes('trialing'), shown.text.includes('Choose a plan')]).toEqual([true, true]);
     const fields = { package_code: 'starter', billing_cycle: 'yearly' };
-    const started = await admin.ask(`${home}/checkout`, { ...hiddenFields(shown.text, `${home}/checkout`), ...fields });
+    const chosen = await admin.ask(confirmation('subscribe', fields));
+    for (const part of ['Choose Starter, yearly', '290.00 USD', 'Continue to payment'])
+      expect(chosen.text).toContain(part);
+    const started = await admin.ask(`${home}/checkout`, hiddenFields(chosen.text, `${home}/checkout`));
     expect(linkIn(started)).toContain('/checkout/live/');
     const paid = await pay(linkIn(started));
     expect([paid.status, paid.headers.get('location')]).toEqual([303, `${inject('baseUrl')}${home}?done=paid`]);
@@ -78,18 +79,71 @@ describe('a subscription', () => {
     await subscribed(tenant);
   });
 
-  const change = async (action: string, fields: Record<string, string> = {}): Promise<Seen> =>
-    admin.ask(`${home}/change`, { ...formFor((await admin.ask(home)).text, action), ...fields });
+  const readConfirmation = async (action: string, fields: Record<string, string> = {}) => {
+    const page = await admin.ask(confirmation(action, fields));
+    return { page, form: hiddenFields(page.text, `${home}/change`) };
+  };
+
+  /** Chooses a change and confirms it. Returns the plan page with errors if it cannot be chosen. */
+  const change = async (action: string, fields: Record<string, string> = {}): Promise<Seen> => {
+    const { page, form } = await readConfirmation(action, fields);
+    return page.status === 200 ? admin.ask(`${home}/change`, form) : page;
+  };
+
+  test('shows what a change costs before it is confirmed, and charges exactly that', async () => {
+    const before = await charged(tenant);
+    const { page, form } = await readConfirmation('upgrade', { package_code: 'growth' });
+    for (const part of [
+      'Upgrade to Growth',
+      'Due now</dt><dd>35.00 USD',
+      'instead of 29.00 USD',
+      'Unused time of Starter, monthly',
+      'Confirm and pay 35.00 USD',
+    ])
+      expect(page.text).toContain(part);
+    expect((await charged(tenant)).length).toBe(before.length);
+    expect((await admin.ask(`${home}/change`, form)).to).toBe(`${home}?done=now`);
+    expect((await charged(tenant)).slice(before.length)).toEqual([3500]);
+    await subscribed(tenant);
+  });
+
+  test('shows the change again if its amounts have changed since', async () => {
+    const { form } = await readConfirmation('set_seats', { seats: '5' });
+    await subscribed(tenant, 'live', { credit_minor: 500 });
+    const before = await charged(tenant);
+    const again = await admin.ask(`${home}/change`, form);
+    expect([again.status, again.text.includes('The amounts have changed since you saw them')]).toEqual([409, true]);
+    expect(await charged(tenant)).toEqual(before);
+    expect((await admin.ask(`${home}/change`, hiddenFields(again.text, `${home}/change`))).to).toBe(`${home}?done=now`);
+    expect((await charged(tenant)).slice(before.length)).toEqual([700]);
+    await subscribed(tenant);
+  });
+
+  test('shows the change again if the person waited too long', async () => {
+    const { form } = await readConfirmation('set_seats', { seats: '6' });
+    const late = { ...form, prorated_at: new Date(Date.now() - 16 * 60_000).toISOString() };
+    const again = await admin.ask(`${home}/change`, late);
+    expect([again.status, again.text.includes('Confirm and pay')]).toEqual([409, true]);
+    expect(await storedSubscription(tenant)).toMatchObject({ seats: null });
+  });
 
   test('adds seats, charged once however often the form is submitted', async () => {
-    const form = { ...formFor((await admin.ask(home)).text, 'seats'), seats: '5' };
+    const { form } = await readConfirmation('set_seats', { seats: '5' });
     const before = await charged(tenant);
     const answers = [await admin.ask(`${home}/change`, form), await admin.ask(`${home}/change`, form)];
     expect(answers.map(({ to }) => to)).toEqual([`${home}?done=now`, `${home}?done=now`]);
     expect((await charged(tenant)).length).toBe(before.length + 1);
     expect((await admin.ask(home)).text).toContain('1 of 5 in use');
-    const wrong = await change('seats', { seats: '0' });
+    const wrong = await change('set_seats', { seats: '0' });
     expect([wrong.status, wrong.text.includes('href="#seats"')]).toEqual([400, true]);
+  });
+
+  test('schedules a downgrade once, however often the form is submitted', async () => {
+    await subscribed(tenant, 'live', { package_code: 'growth' });
+    const { form } = await readConfirmation('downgrade', { package_code: 'starter' });
+    const answers = [await admin.ask(`${home}/change`, form), await admin.ask(`${home}/change`, form)];
+    expect(answers.map(({ to }) => to)).toEqual([`${home}?done=later`, `${home}?done=later`]);
+    await subscribed(tenant);
   });
 
   test('adds a module and removes it with the period, and shows no button for included modules', async () => {
@@ -102,18 +156,25 @@ describe('a subscription', () => {
   });
 
   test('upgrades immediately and downgrades at the end of the period', async () => {
-    expect((await change('plan', { package_code: 'scale', direction: 'upgrade' })).to).toBe(`${home}?done=now`);
-    expect((await change('plan', { package_code: 'growth', direction: 'downgrade' })).to).toBe(`${home}?done=later`);
-    const wrong = await change('plan', { package_code: 'growth', direction: 'upgrade' });
+    expect((await change('upgrade', { package_code: 'scale' })).to).toBe(`${home}?done=now`);
+    expect((await change('downgrade', { package_code: 'growth' })).to).toBe(`${home}?done=later`);
+    const wrong = await change('upgrade', { package_code: 'growth' });
     expect([wrong.status, wrong.text.includes('role="alert"')]).toEqual([409, true]);
   });
 
-  test('warns if a downgrade raises the bill', async () => {
+  test('warns before a downgrade that raises the bill', async () => {
     await subscribed(tenant, 'live', { package_code: 'scale', seats: 28 });
-    const { to } = await change('plan', { package_code: 'starter', direction: 'downgrade' });
-    expect(to).toBe(`${home}?done=raises`);
-    const { text } = await admin.ask(to ?? '');
-    expect([text.includes('raises the bill because of the seats'), text.includes('329.00 USD')]).toEqual([true, true]);
+    const { page, form } = await readConfirmation('downgrade', { package_code: 'starter' });
+    expect(page.text).toContain('This downgrade raises the bill');
+    expect(page.text).toContain('329.00 USD');
+    expect((await admin.ask(`${home}/change`, form)).to).toBe(`${home}?done=later`);
+  });
+
+  test('shows a declined card on the plan, and changes nothing', async () => {
+    await subscribed(tenant, 'live', { payment_method: declinedCard });
+    const declined = await change('upgrade', { package_code: 'growth' });
+    expect([declined.status, declined.text.includes('The card was declined')]).toEqual([402, true]);
+    expect(await storedSubscription(tenant)).toMatchObject({ package_code: 'starter' });
   });
 
   test('offers the card instead of a second plan while the subscription is paused', async () => {
@@ -125,10 +186,19 @@ describe('a subscription', () => {
   });
 
   test('cancels a subscription and withdraws the cancellation', async () => {
+    const { page } = await readConfirmation('cancel');
+    expect(page.text).toContain('Next invoice</dt><dd>none');
     expect((await change('cancel')).to).toBe(`${home}?done=later`);
     expect(await storedSubscription(tenant)).toMatchObject({ cancel_at_period_end: true });
     expect((await change('reactivate')).to).toBe(`${home}?done=now`);
     expect(await storedSubscription(tenant)).toMatchObject({ cancel_at_period_end: false });
+  });
+
+  test('shows people who may only view the amounts no button', async () => {
+    const viewer = new Visitor();
+    await viewer.signIn((await newPerson(tenant, 'Viewer')).email);
+    const page = await viewer.ask(confirmation('cancel'));
+    expect(page.text).not.toContain('name="once"');
   });
 
   test('links to the portal to change the card', async () => {

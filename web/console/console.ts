@@ -29,7 +29,8 @@ import { decideImport, downloadErrors, showImport, showImports, showUndo } from 
 import { decideDraft, decideMessages, showMessage, showMessages } from './messages.ts';
 import { changePassword, showPassword } from './password.ts';
 import { changePerson, invitePerson, newPerson, showNewPersonPassword, showPeople, showPerson } from './people.ts';
-import { changePlan, openPortal, showPlan, startCheckout } from './plan.ts';
+import { openPortal, showPlan, startCheckout } from './plan.ts';
+import { changePlan, showConfirmation } from './plan-change.ts';
 import { showRecord, showRecords } from './records.ts';
 import { showRequest, showRequests } from './request-log.ts';
 import { endOneSession, endOtherSessions, showSessions } from './sessions.ts';
@@ -119,7 +120,7 @@ const routes: readonly Route[] = [
   { path: '/console/plan', show: showPlan },
   { path: '/console/plan/checkout', send: startCheckout },
   { path: '/console/plan/portal', send: openPortal },
-  { path: '/console/plan/change', send: changePlan },
+  { path: '/console/plan/change', show: showConfirmation, send: changePlan },
   { path: '/console/audit-log', show: showAuditLog },
   { path: '/console/requests', show: showRequests },
   { path: `/console/requests/(?<id>${uuid})`, show: showRequest },

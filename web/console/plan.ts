@@ -1,8 +1,7 @@
 // The plan: modules, usage, prices and changes. Card data goes only to the payment provider.
 import { formatMoney } from '../../domain/billing/money.ts';
-import { type ApiError, notFound } from '../../runtime/errors.ts';
+import type { ApiError } from '../../runtime/errors.ts';
 import type { PageResponse } from '../../runtime/http/page-routes.ts';
-import { newRequestId } from '../../runtime/http/request-ids.ts';
 import { type Html, html, renderHost } from '../../runtime/pages/html.ts';
 import { changing, doneMessage, factList, formatNumber, formatTime, table } from '../pages/components.ts';
 import { errorSummary, field, form, parseNumber, submitOrShowAgain, type Typed } from '../pages/forms.ts';
@@ -13,13 +12,11 @@ type Subscription = Data<'getSubscription'>['subscription'];
 type Plan = Data<'listPlans'>['plans'][number];
 type Module = Data<'listModules'>['modules'][number];
 
-const home = '/console/plan';
+export const home = '/console/plan';
 const cycles = { monthly: 'Monthly', yearly: 'Yearly' };
 const doneMessages = {
   now: 'The subscription was changed.',
   later: 'The change is scheduled. It takes effect at the end of the period.',
-  raises:
-    'The change is scheduled. It takes effect at the end of the period and raises the bill because of the seats. The next invoice below shows the amount. Reduce the seats to pay less.',
   paid: 'Thank you. Your payment is confirmed by the payment provider within seconds, and this page then shows the change.',
   back: 'Nothing was charged.',
 };
@@ -46,7 +43,7 @@ async function planPage(
 ${planFacts(subscription)}
 ${isPaused(subscription) ? pausedNote : mayChange ? (isPaid ? changeForms(request, subscription, plans, typed) : checkoutForm(request, plans, typed)) : null}
 <h2>Modules</h2>
-${modulesTable(request, typed, modules, mayChange && isPaid ? (subscription.plan?.package_code ?? '') : null)}
+${modulesTable(request, modules, mayChange && isPaid ? (subscription.plan?.package_code ?? '') : null)}
 <h2>Usage</h2>
 ${usageFacts(usage)}
 ${mayChange ? topUpForm(request, typed) : null}
@@ -77,8 +74,20 @@ function planFacts({ plan, seats, payment_method: card, ...rest }: Subscription)
     Seats: `${seats.used} of ${seats.allowance} in use (${seats.included} included in the plan)`,
     'Scheduled changes':
       rest.scheduled_changes.length === 0 ? null : rest.scheduled_changes.map(describeChange).join('; '),
+    Discounts:
+      rest.discounts.length === 0
+        ? null
+        : html`${rest.discounts.map((each, index) => html`${index === 0 ? null : '; '}${describeDiscount(each, plan?.currency ?? '')}`)}`,
     Card: card === null ? 'none' : `${card.brand}, ending in ${card.last4}`,
   });
+}
+
+function describeDiscount(
+  { name, percent_off: percent, amount_off_minor: amount, ends_at: end }: Subscription['discounts'][number],
+  currency: string,
+): Html {
+  const off = amount === null ? `${percent} %` : formatMoney(amount, currency);
+  return html`${name === null ? null : `${name}: `}${off} off${end === null ? null : html` until ${formatTime(end)}`}`;
 }
 
 function describeChange({
@@ -91,24 +100,13 @@ function describeChange({
   return action === 'set_seats' ? `${seats} seats` : `remove the module ${module}`;
 }
 
-/**
- * Builds a form that changes the subscription. Its key makes a repeated submission safe: the change
- * happens once. If the outcome of a submission is unknown, the next one has the same key and
- * continues the change.
- */
-function change(
-  request: PersonalRequest,
-  { form: typed, refused }: Typed,
-  what: { action: string; module_key?: string },
-  body: Html,
-  look: 'inline' | 'line' = 'inline',
-): Html {
-  const asked = Object.entries(what);
-  const isUnknown = refused?.status === 503 && asked.every(([name, value]) => typed?.get(name) === value);
-  const fields = html`${asked.map(([name, value]) => html`<input type="hidden" name="${name}" value="${value}">`)}
-<input type="hidden" name="once" value="${(isUnknown ? typed?.get('once') : null) ?? newRequestId()}">
-${body}`;
-  return form(request, `${home}/change`, fields, look);
+/** Builds a form that leads to the preview of a change. It changes nothing yet. */
+function choose({ testMode }: PersonalRequest, what: Record<string, string>, body: Html, look = 'inline'): Html {
+  const hidden = Object.entries({ ...(testMode ? { mode: 'test' } : {}), ...what });
+  return html`<form method="get" action="${home}/change" class="${look}">
+${hidden.map(([name, value]) => html`<input type="hidden" name="${name}" value="${value}">`)}
+${body}
+</form>`;
 }
 
 function changeForms(
@@ -120,17 +118,16 @@ function changeForms(
   const others = plans.filter(({ is_current, is_available }) => is_available && !is_current);
   const choices = Object.fromEntries(others.map((plan) => [plan.package_code, describePlan(plan)]));
   const end = isEnding
-    ? change(request, typed, { action: 'reactivate' }, html`<button>Keep subscription</button>`, 'line')
-    : change(request, typed, { action: 'cancel' }, html`<button class="danger">Cancel subscription</button>`, 'line');
+    ? choose(request, { action: 'reactivate' }, html`<button>Keep subscription</button>`, 'line')
+    : choose(request, { action: 'cancel' }, html`<button class="danger">Cancel subscription</button>`, 'line');
   return html`<h2>Change subscription</h2>
-${change(
+${choose(
   request,
-  typed,
-  { action: 'plan' },
-  html`${field('package_code', 'New plan', typed, { choices })}<div><button name="direction" value="upgrade">Upgrade</button><button class="quiet" name="direction" value="downgrade">Downgrade</button></div>`,
+  {},
+  html`${field('package_code', 'New plan', typed, { choices })}<div><button name="action" value="upgrade">Upgrade</button><button class="quiet" name="action" value="downgrade">Downgrade</button></div>`,
 )}
-${change(request, typed, { action: 'seats' }, html`${field('seats', 'Seats', typed, { type: 'number', value: String(seats.allowance), min: 1, max: 100_000, required: true })}<div><button>Set</button></div>`)}
-<p class="note">Upgrades are prorated and charged now. Downgrades take effect at the end of the period.</p>
+${choose(request, { action: 'set_seats' }, html`${field('seats', 'Seats', typed, { type: 'number', value: String(seats.allowance), min: 1, max: 100_000, required: true })}<div><button>Set</button></div>`)}
+<p class="note">Upgrades are prorated and charged now. Downgrades take effect at the end of the period. You see the amounts before you confirm.</p>
 <h3>${isEnding ? 'Keep the subscription' : 'Cancel the subscription'}</h3>
 <p>${isEnding ? 'The subscription is scheduled to end with the period.' : 'The subscription remains active until the end of the paid period.'} ${end}</p>`;
 }
@@ -142,11 +139,10 @@ function checkoutForm(request: PersonalRequest, plans: readonly Plan[], typed: T
   const choices = Object.fromEntries(
     plans.filter(({ is_available }) => is_available).map((plan) => [plan.package_code, describePlan(plan)]),
   );
-  const fields = html`<input type="hidden" name="kind" value="subscribe">
-${field('package_code', 'Plan', typed, { choices })}
+  const fields = html`${field('package_code', 'Plan', typed, { choices })}
 ${field('billing_cycle', 'Billing cycle', typed, { choices: cycles })}
 <div><button>Choose</button></div>`;
-  return html`<h2>Choose a plan</h2>${form(request, `${home}/checkout`, fields, 'inline')}`;
+  return html`<h2>Choose a plan</h2>${choose(request, { action: 'subscribe' }, fields)}`;
 }
 
 const topUpForm = (request: PersonalRequest, typed: Typed): Html =>
@@ -160,7 +156,7 @@ ${field('amount', 'Amount to add to the wallet', typed, { errorName: 'amount_min
   );
 
 const portalForm = (request: PersonalRequest): Html => html`<h2>Card</h2>
-<p>Change the card on a page of the payment provider.</p>
+<p>Change the card on a page of the payment provider. If it also asks for an address and tax IDs, later invoices name them.</p>
 ${form(request, `${home}/portal`, html`<button>Change card</button>`)}`;
 
 const states: Readonly<Record<Module['status'], string>> = {
@@ -174,27 +170,23 @@ const states: Readonly<Record<Module['status'], string>> = {
  * @param plan the current plan, whose modules cannot be changed separately; null if nothing can be
  * changed
  */
-function modulesTable(request: PersonalRequest, typed: Typed, modules: readonly Module[], plan: string | null): Html {
+function modulesTable(request: PersonalRequest, modules: readonly Module[], plan: string | null): Html {
   const rows = modules.map((module) => [
     module.name,
     html`${module.status === 'pending_webhook' ? changing(states[module.status]) : states[module.status]}${module.active_until === null ? null : html`, until ${formatTime(module.active_until)}`}`,
     module.included_in.join(', '),
     `${formatMoney(module.price_monthly_minor, module.currency)} per month`,
-    plan === null
-      ? null
-      : module.included_in.includes(plan)
-        ? 'included in the plan'
-        : moduleForm(request, typed, module),
+    plan === null ? null : module.included_in.includes(plan) ? 'included in the plan' : moduleForm(request, module),
   ]);
   return table('Modules', ['Module', 'Status', 'Included in', 'Price in other plans', 'Change'], rows);
 }
 
-function moduleForm(request: PersonalRequest, typed: Typed, { module_key: key, name, status }: Module): Html | null {
+function moduleForm(request: PersonalRequest, { module_key: key, name, status }: Module): Html | null {
   const to = status === 'active' ? 'remove' : 'add';
   if (status === 'pending_webhook') return null;
   const label = to === 'add' ? 'Add' : 'Remove';
   const button = html`<button class="quiet" aria-label="${label} ${name}">${label}</button>`;
-  return change(request, typed, { action: `${to}_module`, module_key: key }, button, 'line');
+  return choose(request, { action: `${to}_module`, module_key: key }, button, 'line');
 }
 
 function usageFacts({ period, api_calls: calls, wallet, storage, consumables }: Data<'getUsage'>['usage']): Html {
@@ -246,7 +238,7 @@ export const startCheckout: Show = (parts, request) => {
       const { checkout_session: session } = await ask(parts, request, 'createCheckoutSession', { body });
       return awayPage(request, 'Pay', 'Continue to the checkout of the payment provider.', session.url);
     },
-    againWith(parts, request),
+    showAgainWith(parts, request),
   );
 };
 
@@ -264,7 +256,7 @@ export const openPortal: Show = (parts, request) => {
         url,
       );
     },
-    againWith(parts, request),
+    showAgainWith(parts, request),
   );
 };
 
@@ -275,42 +267,8 @@ function awayPage(request: PersonalRequest, title: string, text: string, url: st
   return consolePage(request, 200, title, body);
 }
 
-export const changePlan: Show = (parts, request) =>
-  submitOrShowAgain(
-    async () => {
-      const { applies, warnings } = await changed(parts, request, request.form as URLSearchParams);
-      const isRaised = warnings.some(({ code }) => code === 'raises_bill');
-      const name = isRaised ? 'raises' : applies === 'period_end' ? 'later' : 'now';
-      return { redirect: buildAddress(home, request.testMode, { done: name }) };
-    },
-    againWith(parts, request),
-  );
-
-async function changed(parts: ConsoleParts, request: PersonalRequest, given: URLSearchParams) {
-  const once = { idempotencyKey: given.get('once') ?? '' };
-  const [plan, module] = [given.get('package_code') ?? '', given.get('module_key') ?? ''];
-  switch (given.get('action')) {
-    case 'plan': {
-      const operation = given.get('direction') === 'downgrade' ? 'downgradeSubscription' : 'upgradeSubscription';
-      return ask(parts, request, operation, { ...once, body: { package_code: plan } });
-    }
-    case 'seats':
-      return ask(parts, request, 'updateSubscriptionSeats', {
-        ...once,
-        body: { seats: parseNumber(given.get('seats')) },
-      });
-    case 'add_module':
-      return ask(parts, request, 'createSubscriptionModule', { ...once, body: { module_key: module } });
-    case 'remove_module':
-      return ask(parts, request, 'deleteSubscriptionModule', { ...once, path: { module_key: module } });
-    case 'reactivate':
-      return ask(parts, request, 'reactivateSubscription', once);
-    case 'cancel':
-      return ask(parts, request, 'cancelSubscription', once);
-    default:
-      throw notFound();
-  }
-}
-
-const againWith = (parts: ConsoleParts, request: PersonalRequest) => (refused: ApiError) =>
-  planPage(parts, request, refused.status, { form: request.form, refused });
+/** Shows the plan again with an error. @param given the submitted fields */
+export const showAgainWith =
+  (parts: ConsoleParts, request: PersonalRequest, given = request.form) =>
+  (refused: ApiError): Promise<PageResponse> =>
+    planPage(parts, request, refused.status, { form: given, refused });

@@ -50,6 +50,7 @@ form.wide td label { margin: 0; font-weight: 400 }
 .presets { display: flex; flex-wrap: wrap; gap: 0 var(--space-4); list-style: none; margin: 0 0 var(--space-2); padding: 0 }
 
 /* Components */
+.caution { border-left: 4px solid var(--warning); padding: var(--space-2) var(--space-4); background: var(--warning-ground); margin: var(--space-4) 0 }
 .secret { user-select: all; display: block; padding: var(--space-3); background: var(--ground); border: 1px solid var(--line); border-radius: var(--radius-small); font-size: 1rem }
 .facts { display: grid; grid-template-columns: minmax(8rem, max-content) 1fr; gap: var(--space-1) var(--space-6) }
 .facts dd { margin: 0; min-width: 0 }

@@ -4303,7 +4303,7 @@ export interface Operations {
    * Create a billing portal session
    *
    * Returns the URL of a page of the payment provider, valid for five minutes. There a person can view the invoices and change
-   * the card on file. The page cannot cancel, pause or switch plans; use this API for that. If you send `return_url`, the page
+   * the card on file, and the name, address and tax IDs that later invoices name. The page cannot cancel, pause or switch plans; use this API for that. If you send `return_url`, the page
    * has a link back.
    *
    * 409 NO_BILLING_CUSTOMER: the workspace has never completed a checkout, so there is nothing to show. Works without a

@@ -22,6 +22,9 @@ export type Method = Pick<Stripe.PaymentMethod, 'id' | 'object'> & { card: Card 
 export type Customer = Pick<Stripe.Customer, 'id' | 'object' | 'balance' | 'created'> & {
   metadata: Metadata;
   invoice_settings: { default_payment_method: Method | null };
+  name?: string;
+  address?: Stripe.Address;
+  tax_ids?: { type: string; value: string }[];
 };
 export type Price = Pick<
   Stripe.Price,
@@ -71,6 +74,9 @@ export type Invoice = Pick<
   Pick<Stripe.Invoice, 'period_start' | 'period_end' | 'due_date' | 'hosted_invoice_url' | 'invoice_pdf'> &
   Adjusted & {
     customer: string;
+    customer_name: string | null;
+    customer_address: Stripe.Address | null;
+    customer_tax_ids: { type: string; value: string }[];
     subscription: string | null;
     metadata: Metadata;
     lines: { data: Line[]; has_more: boolean };
@@ -282,6 +288,9 @@ export class Books {
       currency: 'usd',
       created: seconds(),
       customer: customerId,
+      customer_name: this.customer(customerId).name ?? null,
+      customer_address: this.customer(customerId).address ?? null,
+      customer_tax_ids: this.customer(customerId).tax_ids ?? [],
       subscription: subscription?.id ?? null,
       metadata,
       ...adjusted,
