@@ -1,4 +1,4 @@
-// Announces each API key that expires soon, once per key and expiry time: an event and notifications.
+// Announces API keys that expire soon, once per key and expiry time: an event and notifications.
 import { type ExpiringKey, findExpiringKeys, recordExpiryNotice } from '../../db/access/expiring-keys.ts';
 import { findAdmins } from '../../db/people/users.ts';
 import { insertNotifications } from '../../db/records/notifications.ts';

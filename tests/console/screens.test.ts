@@ -22,6 +22,8 @@ const none = {
   changeSet: '',
   import: '',
   person: '',
+  branch: '',
+  team: '',
 };
 const names = Object.keys(listPages(none));
 const sizes = { wide: 1280, small: 320 };

@@ -22,6 +22,8 @@ import { showForgottenPassword, showNewPassword } from './forgotten-password.ts'
 import { showHome } from './home.ts';
 import { decideImport, showImport, showImports } from './imports.ts';
 import { decideDraft, decideRun, showMessages, showRun } from './messages.ts';
+import { readNotifications, showNotifications } from './notifications.ts';
+import { addNode, changeBranch, changeTeam, showBranch, showOrganization, showTeam } from './organization.ts';
 import { changePassword, showPassword } from './password.ts';
 import { changePerson, invitePerson, newPerson, showNewPersonPassword, showPeople, showPerson } from './people.ts';
 import { changePlan, openPortal, showPlan, startCheckout } from './plan.ts';
@@ -96,6 +98,11 @@ const routes: readonly Route[] = [
   { path: '/console/imports', show: showImports },
   { path: `/console/imports/(?<id>${uuid})`, show: showImport },
   { path: `/console/imports/(?<id>${uuid})/(?<action>cancel|undo)`, send: decideImport },
+  { path: '/console/notifications', show: showNotifications },
+  { path: '/console/notifications/read', send: readNotifications },
+  { path: '/console/organization', show: showOrganization, send: addNode, recent: 'send' },
+  { path: `/console/organization/branches/(?<id>${uuid})`, show: showBranch, send: changeBranch, recent: 'send' },
+  { path: `/console/organization/teams/(?<id>${uuid})`, show: showTeam, send: changeTeam, recent: 'send' },
   { path: '/console/people', show: showPeople },
   { path: '/console/people/new', show: newPerson, send: invitePerson, recent: 'all' },
   { path: `/console/people/password/(?<once>${uuid})`, show: showNewPersonPassword },

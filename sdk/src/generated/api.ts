@@ -14325,10 +14325,10 @@ export interface components {
         Notification: {
             id: components["schemas"]["Uuid"];
             kind: components["schemas"]["NotificationKind"];
-            /** @description A sentence to display. It is text */
+            /** @description A sentence to display. It is text, not HTML. */
             title: string;
             /**
-             * @description The object of the record
+             * @description The object of the record, or of the records of an import.
              * @example leads
              */
             object: string | null;
