@@ -2052,9 +2052,10 @@ create table notifications (
   id uuid not null,
   user_id uuid not null,
   kind text not null,
-  text text not null,
+  title text not null,
   object text,
   record_id uuid,
+  subject_id uuid,
   created_at timestamptz(3) not null,
   read_at timestamptz(3),
   primary key (company_id, id),
@@ -2063,6 +2064,7 @@ create table notifications (
 create index notifications_age on notifications (created_at);
 create index notifications_of_record on notifications (company_id, object, record_id) where record_id is not null;
 create index notifications_of_user on notifications (company_id, user_id, created_at desc, id desc);
+create index notifications_unread on notifications (company_id, user_id, created_at desc, id desc) where read_at is null;
 alter table notifications enable row level security, force row level security;
 create policy tenant on notifications to crm_app
   using (company_id = current_company())

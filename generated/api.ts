@@ -5601,6 +5601,65 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/notifications": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List your notifications
+         * @description Returns the notifications of the user, newest first. They are kept for 90 days.
+         *
+         *     | kind | Notifies about | Users |
+         *     |---|---|---|
+         *     | `sla_reminder` | the deadline of an SLA clock comes near | the recipients of the reminder, and the user to whom the record is assigned |
+         *     | `sla_escalation` | the deadline has passed | the recipients of the escalation, and the user to whom the record is assigned |
+         *     | `import_finished` | an import has ended | the user who created it |
+         *     | `webhook_failing` | a webhook endpoint keeps failing, or was disabled | administrators |
+         *     | `key_expiring` | an API key expires within seven days | administrators |
+         *
+         *     `object` and `record_id` name the record of the notification, and `subject_id` the import, webhook endpoint or API key.
+         *     A notification about a record is only returned while the user can see the record, and any other while the user has the
+         *     view scope of what it is about. Nothing in test mode notifies people.
+         *
+         *     Requires no scope, but a user: a session token, or the access token of an app, which sees only what its scopes allow.
+         *     API keys have no user and cannot call it.
+         */
+        get: operations["listNotifications"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/notifications/read": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Mark notifications as read
+         * @description Marks notifications of the user as read: those with the `ids`, or with `all: true` all of them. Send one of the two.
+         *     Notifications that were already read keep their `read_at`, so that the call can be repeated.
+         *
+         *     Requires no scope, but a user: a session token, or the access token of an app. **400**: the body has both fields, or
+         *     neither. **404**: an ID is not one of a notification of the user; then none is marked.
+         */
+        post: operations["markNotifications"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/reverts": {
         parameters: {
             query?: never;
@@ -5762,8 +5821,9 @@ export interface paths {
          *
          *     **Breaches and notifications.** Within 30 seconds after a deadline passes, `sla.breached` is emitted once for each
          *     clock, even if a response arrived after the deadline in the meantime. `reminders` before the deadline and
-         *     `escalations` after it notify users in the app until someone responds. Records of test keys have clocks and emit
-         *     `sla.breached` to test webhook endpoints; nobody is notified about them.
+         *     `escalations` after it notify their recipients and the user to whom the record is assigned until someone responds:
+         *     [GET /v1/notifications](#operation/listNotifications). Records of test keys have clocks and emit `sla.breached` to test
+         *     webhook endpoints; nobody is notified about them.
          *
          *     Requires `settings:configure` and a live key, because live and test mode share the policies. Errors:
          *
@@ -14376,6 +14436,69 @@ export interface components {
         ChangeSetRejection: {
             /** @description Why it is rejected. */
             reason?: string;
+        };
+        /**
+         * @description What the notification is about. More kinds can be added; ignore those that you do not know.
+         * @enum {string}
+         */
+        NotificationKind: "sla_reminder" | "sla_escalation" | "import_finished" | "webhook_failing" | "key_expiring";
+        Notification: {
+            id: components["schemas"]["Uuid"];
+            kind: components["schemas"]["NotificationKind"];
+            /** @description A sentence to display. It is text, not HTML. */
+            title: string;
+            /**
+             * @description The object of the record, or of the records of an import.
+             * @example leads
+             */
+            object: string | null;
+            /** Format: uuid */
+            record_id: string | null;
+            /**
+             * Format: uuid
+             * @description The import, webhook endpoint or API key, by the kind. Null for notifications about a record.
+             */
+            subject_id: string | null;
+            created_at: components["schemas"]["Timestamp"];
+            /**
+             * Format: date-time
+             * @description When the user marked it as read.
+             */
+            read_at: string | null;
+        };
+        NotificationPage: {
+            notifications: components["schemas"]["Notification"][];
+            /**
+             * @description The number of notifications that the user has not read. Counting stops at 100.
+             * @example 1
+             */
+            unread_count: number;
+            next_cursor: components["schemas"]["NextCursor"];
+            has_more: components["schemas"]["HasMore"];
+        };
+        NotificationListAnswer: {
+            success: components["schemas"]["Success"];
+            data: components["schemas"]["NotificationPage"];
+            meta: components["schemas"]["Meta"];
+        };
+        /** @description Send ids or all. */
+        NotificationsRead: {
+            /** @description IDs of notifications of the user. */
+            ids?: string[];
+            /**
+             * @description True to mark all notifications.
+             * @constant
+             */
+            all?: true;
+        } & (unknown | unknown);
+        NotificationsMarked: {
+            /** @description The number of notifications that were unread before. */
+            marked: number;
+        };
+        NotificationsReadAnswer: {
+            success: components["schemas"]["Success"];
+            data: components["schemas"]["NotificationsMarked"];
+            meta: components["schemas"]["Meta"];
         };
         RevertList: {
             reverts: components["schemas"]["Revert"][];
@@ -35389,6 +35512,131 @@ export interface operations {
             403: components["responses"]["Forbidden"];
             404: components["responses"]["NotFound"];
             409: components["responses"]["Conflict"];
+            422: components["responses"]["Unprocessable"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    listNotifications: {
+        parameters: {
+            query?: {
+                /** @description True to return only notifications that the user has not read. */
+                unread?: boolean;
+                /**
+                 * @description Items per page, 1 to 100. A value outside this range is set to the nearest bound, not rejected.
+                 * @example 25
+                 */
+                limit?: components["parameters"]["Limit"];
+                /**
+                 * @description The start of the page: the `next_cursor` of the previous page, unchanged. A cursor is opaque and valid only for the query
+                 *     that created it. With another sort, filter or object it is rejected with 400.
+                 */
+                cursor?: components["parameters"]["Cursor"];
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A page of notifications. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    "Cache-Control": components["headers"]["Cache-Control"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "notifications": [
+                     *           {
+                     *             "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9fa0",
+                     *             "kind": "sla_reminder",
+                     *             "title": "The first response to Sara Haddad is due on 21 November 2026 at 10:00 (Europe/Berlin).",
+                     *             "object": "leads",
+                     *             "record_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e10",
+                     *             "subject_id": null,
+                     *             "created_at": "2026-11-20T23:55:00.000Z",
+                     *             "read_at": null
+                     *           }
+                     *         ],
+                     *         "unread_count": 1,
+                     *         "next_cursor": null,
+                     *         "has_more": false
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["NotificationListAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    markNotifications: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "all": true
+                 *     }
+                 */
+                "application/json": components["schemas"]["NotificationsRead"];
+            };
+        };
+        responses: {
+            /** @description The number of notifications that were unread before. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "marked": 1
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["NotificationsReadAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
             422: components["responses"]["Unprocessable"];
             429: components["responses"]["RateLimited"];
             500: components["responses"]["InternalError"];

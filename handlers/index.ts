@@ -52,6 +52,7 @@ import * as imports from './records/imports.ts';
 import * as links from './records/links.ts';
 import * as merges from './records/merges.ts';
 import * as notes from './records/notes.ts';
+import * as notifications from './records/notifications.ts';
 import * as recordTags from './records/record-tags.ts';
 import * as records from './records/records.ts';
 import * as reverts from './records/reverts.ts';
@@ -152,6 +153,7 @@ const plain = {
   ...reports,
   ...savedReports,
   ...reservations,
+  ...notifications,
   ...reverts,
   ...roles,
   ...schedulingAssignments,

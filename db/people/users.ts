@@ -214,9 +214,9 @@ export async function listGrantableRoles(sql: Sql): Promise<{ id: string; name: 
 export async function findAdmins(
   sql: Sql,
   companyId: string,
-): Promise<{ email: string; fullName: string; companyName: string }[]> {
-  return await sql<{ email: string; fullName: string; companyName: string }[]>`
-    select u.email, u.full_name, c.name as company_name
+): Promise<{ id: string; email: string; fullName: string; companyName: string }[]> {
+  return await sql<{ id: string; email: string; fullName: string; companyName: string }[]>`
+    select u.id, u.email, u.full_name, c.name as company_name
     from users u
     join companies c on c.id = ${companyId}
     join user_roles ur on ur.company_id = ${companyId} and ur.user_id = u.id

@@ -256,7 +256,7 @@ function deadlineCondition(rows: Rows, filter: Condition): Fragment {
   const isDue = (operator: 'lt' | 'lte', value: string | number): Fragment =>
     hasClock(rows, sql`and c.due_at ${ordering(sql)[operator]} ${value}::timestamptz`);
   const isAt = (value: string | number): Fragment => sql`(${isDue('lte', value)} and not ${isDue('lt', value)})`;
-  const isAtOneOf = (values: readonly (string | number)[]): Fragment =>
+  const isAtAny = (values: readonly (string | number)[]): Fragment =>
     values.reduce<Fragment>((any, value) => sql`${any} or ${isAt(value)}`, sql`false`);
   switch (filter.op) {
     case 'is_null':
@@ -275,9 +275,9 @@ function deadlineCondition(rows: Rows, filter: Condition): Fragment {
     case 'neq':
       return sql`not ${isAt(filter.value)}`;
     case 'in':
-      return sql`(${isAtOneOf(filter.values)})`;
+      return sql`(${isAtAny(filter.values)})`;
     case 'not_in':
-      return sql`not (${isAtOneOf(filter.values)})`;
+      return sql`not (${isAtAny(filter.values)})`;
     default:
       throw new Error(`deadlines have no ${filter.op}`);
   }

@@ -1,7 +1,6 @@
 // Statements of the SLA job: due clocks, and the results.
 // The first one runs under the platform role, all others under the tenant's.
 import type { Fragment } from 'postgres';
-import { v7 as uuidv7 } from 'uuid';
 import type { SlaPolicy } from '../../domain/objects/configuration.ts';
 import type { DueClock } from '../../domain/settings/sla-tracking.ts';
 import type { Sql } from '../client/pool.ts';
@@ -35,7 +34,9 @@ export interface DueClockRow extends DueClock {
   /** null if it was deleted. */
   policy: SlaPolicy | null;
   recordName: string | null;
+  /** The name of the user. */
   assignedTo: string | null;
+  assignedToId: string | null;
 }
 
 /**
@@ -56,7 +57,7 @@ export async function takeDueClocks(sql: Sql, scope: ClockScope, limit: number, 
     )
     select c.id, c.object, c.record_id, c.kind, c.due_at, c.handled_at,
       c.breached_at, c.satisfied_at, c.ended_at,
-      case when p.id is not null then ${buildPolicyObject(sql)} end as policy, record.name as record_name, u.full_name as assigned_to
+      case when p.id is not null then ${buildPolicyObject(sql)} end as policy, record.name as record_name, u.full_name as assigned_to, record.assigned_to as assigned_to_id
     from due c
     left join sla_policies p on p.company_id = ${scope.companyId} and p.id = c.policy_id
     left join lateral (
@@ -93,30 +94,6 @@ export async function saveHandledClocks(
     from jsonb_to_recordset(${sql.json(clocks as never)}) as h(id uuid, "isBreached" boolean, "isClosed" boolean, "nextAt" timestamptz)
     where c.company_id = ${scope.companyId} and c.test_mode = ${scope.testMode} and c.id = h.id
       and c.id = any(${clocks.map(({ id }) => id)}::uuid[])`;
-}
-
-export interface NewNotification {
-  userId: string;
-  kind: 'sla_reminder' | 'sla_escalation';
-  text: string;
-  object: string;
-  recordId: string;
-}
-
-/** Notifies users in the app. Users who are not active get no notification. */
-export async function insertNotifications(
-  sql: Sql,
-  companyId: string,
-  notifications: readonly NewNotification[],
-  now: Date,
-): Promise<void> {
-  if (notifications.length === 0) return;
-  const rows = notifications.map((notification) => ({ id: uuidv7(), ...notification }));
-  await sql`
-    insert into notifications (company_id, id, user_id, kind, text, object, record_id, created_at)
-    select u.company_id, n.id, u.id, n.kind, n.text, n.object, n."recordId", ${now}
-    from jsonb_to_recordset(${sql.json(rows as never)}) as n(id uuid, "userId" uuid, kind text, text text, object text, "recordId" uuid)
-    join users u on u.company_id = ${companyId} and u.id = n."userId" and u.status = 'active'`;
 }
 
 export interface RevisedPolicy {
@@ -179,15 +156,15 @@ export async function clearRevision(sql: Sql, policy: RevisedPolicy, now: Date):
 }
 
 const day = 86_400_000;
-/** Days for which ended clocks and notifications are kept. */
-const keptDays = { clocks: 400, notifications: 90 };
+/** Days for which ended clocks are kept. */
+const keptDays = 400;
 
 /**
  * Removes expired clocks.
  * @returns how many, at most the limit
  */
 export async function sweepClocks(sql: Sql, limit: number, now: Date): Promise<number> {
-  const before = new Date(now.getTime() - keptDays.clocks * day);
+  const before = new Date(now.getTime() - keptDays * day);
   const due = await sql<DueRow[]>`
     select company_id, id
     from sla_clocks where ended_at < ${before} order by ended_at limit ${limit}`;
@@ -195,22 +172,6 @@ export async function sweepClocks(sql: Sql, limit: number, now: Date): Promise<n
     const removed = await sql`
       delete from sla_clocks
       where company_id = ${companyId} and ended_at < ${before} and id = any(${rows.map(({ id }) => id)}::uuid[])`;
-    return removed.count;
-  });
-}
-
-/**
- * Removes expired notifications.
- * @returns how many, at most the limit
- */
-export async function sweepNotifications(sql: Sql, limit: number, now: Date): Promise<number> {
-  const before = new Date(now.getTime() - keptDays.notifications * day);
-  const due = await sql<DueRow[]>`
-    select company_id, id from notifications where created_at < ${before} order by created_at limit ${limit}`;
-  return removeByCompany(due, async (companyId, rows) => {
-    const removed = await sql`
-      delete from notifications
-      where company_id = ${companyId} and id = any(${rows.map(({ id }) => id)}::uuid[])`;
     return removed.count;
   });
 }

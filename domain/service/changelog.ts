@@ -12,6 +12,13 @@ export const changelog: readonly ChangelogEntry[] = [
     operations: ['createBranch', 'updateBranch', 'deleteBranch', 'getTeam', 'createTeam', 'updateTeam', 'deleteTeam'],
   },
   {
+    id: '2026-11-29-notifications',
+    date: '2026-11-29',
+    kind: 'added',
+    text: '`GET /v1/notifications` returns the notifications of the user of a session token or an app: SLA reminders and escalations, ended imports, failing webhook endpoints and expiring API keys. `POST /v1/notifications/read` marks them as read. Reminders and escalations now also reach the user to whom the record is assigned.',
+    operations: ['listNotifications', 'markNotifications'],
+  },
+  {
     id: '2026-11-29-sla-of-records',
     date: '2026-11-29',
     kind: 'changed',

@@ -1,5 +1,7 @@
-// Emits an event for each API key that expires soon, once per key and expiry time.
+// Announces API keys that expire soon, once per key and expiry time: an event and notifications.
 import { type ExpiringKey, findExpiringKeys, recordExpiryNotice } from '../../db/access/expiring-keys.ts';
+import { findAdmins } from '../../db/people/users.ts';
+import { insertNotifications } from '../../db/records/notifications.ts';
 import { getDueTime, type TenantJobContext } from '../runner.ts';
 
 /** Milliseconds before expiry at which the event is emitted. */
@@ -54,6 +56,18 @@ function announce({ transaction }: TenantJobContext, key: ExpiringKey, now: Date
       requestId: null,
       data: { api_key_id: id, name, expires_at: expiresAt.toISOString(), occurred_at: now.toISOString() },
     });
+    // Nothing in test mode notifies people.
+    if (!testMode) {
+      const title = `The API key ${name} expires on ${expiresAt.toISOString().slice(0, 10)}.`;
+      const admins = await findAdmins(sql, companyId);
+      const notifications = admins.map((admin) => ({
+        userId: admin.id,
+        kind: 'key_expiring' as const,
+        title,
+        subjectId: id,
+      }));
+      await insertNotifications(sql, companyId, notifications, now);
+    }
     return true;
   });
 }

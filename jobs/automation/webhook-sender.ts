@@ -7,6 +7,7 @@ import type { Sql } from '../../db/client/pool.ts';
 import { holdClock } from '../../db/client/test-clocks.ts';
 import { insertMail } from '../../db/messaging/mails.ts';
 import { findAdmins } from '../../db/people/users.ts';
+import { insertNotifications } from '../../db/records/notifications.ts';
 import {
   addAttempts,
   applyFailure,
@@ -297,9 +298,9 @@ export class WebhookSender {
     };
     await Promise.all([noted, db.noteAttempt(sql, webhook, trace, now)]);
     if (disabledReason) recordDisabling(webhook, disabledReason, changeLog, now);
-    // Test data causes no mails to people.
+    // Test data notifies no people.
     if (decisive && !webhook.testMode)
-      await mailAdmins(sql, webhook, { ...decisive, url: before.url, reason: disabledReason ?? '' }, now);
+      await notifyAdmins(sql, webhook, { ...decisive, url: before.url, reason: disabledReason ?? '' }, now);
     if (disabledReason)
       context.log.info({ webhook: webhook.id, reason: disabledReason }, 'disabled a webhook endpoint');
   }
@@ -392,7 +393,8 @@ function recordDisabling(
   audit(buildSystemAuditRow(webhook, system.id, 'webhook.disable', { object: 'webhooks', recordId: id, changes }, now));
 }
 
-async function mailAdmins(
+/** Notifies the administrators by mail and in the app. */
+async function notifyAdmins(
   sql: Sql,
   { companyId, id }: db.DueWebhook,
   { attempt, template, url, reason }: Decisive & { url: string; reason: string },
@@ -402,7 +404,16 @@ async function mailAdmins(
   const { event } = attempt.delivery;
   const answer = status === null ? `none, ${error}` : String(status);
   const host = new URL(url).hostname;
-  for (const { email, fullName, companyName } of await findAdmins(sql, companyId)) {
+  const admins = await findAdmins(sql, companyId);
+  const title = `The webhook endpoint at ${host} ${template === 'webhook_disabled' ? 'was disabled' : 'keeps failing'}.`;
+  const notifications = admins.map((admin) => ({
+    userId: admin.id,
+    kind: 'webhook_failing' as const,
+    title,
+    subjectId: id,
+  }));
+  await insertNotifications(sql, companyId, notifications, now);
+  for (const { email, fullName, companyName } of admins) {
     const data = { full_name: fullName, company_name: companyName, host, webhook_id: id, event, answer, reason };
     await insertMail(sql, { companyId, recipient: email, template, data }, now);
   }

@@ -9,6 +9,7 @@ import type { TenantScope } from '../../db/client/tenant.ts';
 import { findClockAhead, readTenantTime } from '../../db/client/test-clocks.ts';
 import { loadWorkspaceRows } from '../../db/objects/workspace.ts';
 import * as imports from '../../db/records/imports.ts';
+import { insertNotifications } from '../../db/records/notifications.ts';
 import { buildWorkspace } from '../../domain/objects/workspace.ts';
 import { buildStorageKey } from '../../domain/records/file-names.ts';
 import { buildErrorHeader, buildErrorLine, listFurtherColumns } from '../../domain/records/import-errors.ts';
@@ -277,6 +278,14 @@ class ImportRun {
         requestId: null,
         data: { object: row.object, ...metadata, occurred_at: occurredAt.toISOString() },
       });
+      // Nothing in test mode notifies people, and keys have no user.
+      const { createdByUser: userId } = row;
+      if (userId === null || scope.testMode) return;
+      const counts = `${row.created} created, ${row.updated} updated, ${row.failed} failed`;
+      const what = row.dryRun ? 'dry run of an import' : 'import';
+      const title = `The ${what} into ${row.object} ${status === 'completed' ? 'is complete' : 'failed'}: ${counts}.`;
+      const notification = { userId, kind: 'import_finished', title, object: row.object, subjectId: id } as const;
+      await insertNotifications(sql, scope.companyId, [notification], now);
     });
     this.#services.onEvents();
     await this.#refreshStatistics();

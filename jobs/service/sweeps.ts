@@ -17,9 +17,10 @@ import { sweepChangeSets } from '../../db/records/change-sets.ts';
 import { sweepExports } from '../../db/records/exports.ts';
 import { sweepEvents } from '../../db/records/feed.ts';
 import { sweepImports } from '../../db/records/imports.ts';
+import { sweepNotifications } from '../../db/records/notifications.ts';
 import { sweepReverts } from '../../db/records/reverts.ts';
 import { sweepHeldTimes, sweepReservations } from '../../db/scheduling/reservations.ts';
-import { sweepClocks, sweepNotifications } from '../../db/settings/sla-due.ts';
+import { sweepClocks } from '../../db/settings/sla-due.ts';
 import { type SweptFiles, sweepFiles, sweepUploads } from '../records/stored-files.ts';
 import type { JobContext } from '../runner.ts';
 

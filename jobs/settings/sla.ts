@@ -1,6 +1,7 @@
 // Due SLA clocks: breaches, reminders and escalations.
 import type { EventRow } from '../../db/client/change-log.ts';
 import type { Sql } from '../../db/client/pool.ts';
+import { insertNotifications, type NewNotification } from '../../db/records/notifications.ts';
 import type { ClockScope } from '../../db/settings/sla-clocks.ts';
 import * as due from '../../db/settings/sla-due.ts';
 import type { SlaPolicy } from '../../domain/objects/configuration.ts';
@@ -90,7 +91,7 @@ async function handleBatch(
   now: Date,
 ): Promise<{ handled: number; breaches: number }> {
   const rows = await due.takeDueClocks(sql, scope, batchSize, now);
-  const notifications: due.NewNotification[] = [];
+  const notifications: NewNotification[] = [];
   const handled = rows.map((row): due.HandledClock => {
     const { policy } = row;
     if (!policy?.isActive) return { id: row.id, isBreached: false, isClosed: true, nextAt: null };
@@ -100,7 +101,7 @@ async function handleBatch(
     if (!scope.testMode) notifications.push(...buildNotifications(row, policy, steps, now));
     return { id: row.id, isBreached: steps.breach, isClosed: false, nextAt: steps.nextAt };
   });
-  await due.insertNotifications(sql, scope.companyId, notifications, now);
+  await insertNotifications(sql, scope.companyId, notifications, now);
   if (handled.length > 0) await due.saveHandledClocks(sql, scope, handled, now);
   return { handled: rows.length, breaches: handled.filter(({ isBreached }) => isBreached).length };
 }
@@ -133,7 +134,7 @@ function buildNotifications(
   policy: SlaPolicy,
   { reminders, escalations }: Pick<ReturnType<typeof findDueSteps>, 'reminders' | 'escalations'>,
   now: Date,
-): due.NewNotification[] {
+): NewNotification[] {
   const values: MessageValues = {
     record_name: row.recordName ?? row.recordId,
     entity_type: policy.entityType,
@@ -143,8 +144,10 @@ function buildNotifications(
     assigned_to: row.assignedTo ?? 'nobody',
   };
   const { object, recordId } = row;
-  const notify = (kind: due.NewNotification['kind'], userIds: readonly string[], text: string) =>
-    userIds.map((userId) => ({ userId, kind, text, object, recordId }));
+  // The owner of the record, too, who has to act.
+  const owner = row.assignedToId === null ? [] : [row.assignedToId];
+  const notify = (kind: NewNotification['kind'], userIds: readonly string[], title: string) =>
+    [...new Set([...userIds, ...owner])].map((userId) => ({ userId, kind, title, object, recordId }));
   return [
     ...reminders.flatMap((each) =>
       notify('sla_reminder', each.recipient_user_ids, buildReminderText(row.kind, values)),

@@ -48,6 +48,7 @@ const verbs = [
   'start',
   'advance',
   'preview',
+  'mark',
 ];
 const operationExtensions = new Set([
   'x-idempotency',
@@ -167,7 +168,10 @@ const limitedByAddress = () => ({
   },
 });
 
-/** OAuth tokens and keys require the same scopes. Operations for the operator or for test keys accept keys only. */
+/**
+ * OAuth tokens and keys require the same scopes. Operations for the operator or for test keys accept
+ * keys only, and operations about the user of the caller accept no keys and need no scope.
+ */
 const sameScopesForOAuth = () => ({
   Operation(operation, ctx) {
     const listScopes = (scheme) =>
@@ -177,7 +181,8 @@ const sameScopesForOAuth = () => ({
         .map((scopes) => `(${scopes.toSorted().join(' ')})`)
         .toSorted()
         .join(' or ');
-    if (!operation['x-test-only'] && listScopes('apiKey') !== listScopes('oauth'))
+    const isAboutUser = listScopes('apiKey') === '' && listScopes('oauth') === '()';
+    if (!operation['x-test-only'] && !isAboutUser && listScopes('apiKey') !== listScopes('oauth'))
       ctx.report({ message: 'apiKey and oauth must have the same scopes' });
   },
 });

@@ -56,6 +56,17 @@ test('emits one event for an expiring key in its mode across concurrent servers'
   const events = await recorded();
   expect(events.map(({ test_mode }) => test_mode)).toEqual([false, true]);
   expect(events[0]?.data).toMatchObject({ expires_at: expiresAt.toISOString(), name: expect.any(String) });
+  // Only about the live key.
+  expect(
+    await database()`select user_id, kind, title, subject_id from notifications where company_id = ${tenant.companyId}`,
+  ).toEqual([
+    {
+      user_id: tenant.admin.id,
+      kind: 'key_expiring',
+      title: `The API key ${events[0]?.data.name} expires on ${expiresAt.toISOString().slice(0, 10)}.`,
+      subject_id: events[0]?.data.api_key_id,
+    },
+  ]);
 });
 
 test('emits another event when the expiry changes', async () => {

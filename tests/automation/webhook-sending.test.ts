@@ -235,6 +235,16 @@ describe('a response of the receiver', () => {
           data: { webhook_id: id, event: 'record.created' },
         },
       ]);
+      expect(
+        await database()`select user_id, kind, title, subject_id from notifications where company_id = ${companyId}`,
+      ).toEqual([
+        {
+          user_id: tenant.admin.id,
+          kind: 'webhook_failing',
+          title: expect.stringMatching(/^The webhook endpoint at \S+ was disabled\.$/),
+          subject_id: id,
+        },
+      ]);
       expect(await database()`select event, data from outbox_events where company_id = ${companyId}`).toMatchObject([
         { event: 'webhook.disabled', data: { webhook_id: id, reason: 'gone' } },
       ]);
@@ -256,6 +266,7 @@ describe('a response of the receiver', () => {
     await world.send();
     expect(await readWebhook(id)).toMatchObject({ disabled_reason: 'gone' });
     expect(await database()`select from mails where company_id = ${tenant.companyId}`).toHaveLength(0);
+    expect(await database()`select from notifications where company_id = ${tenant.companyId}`).toHaveLength(0);
   });
 
   test('ends only this delivery on webhook-delivery: abort-message', async () => {

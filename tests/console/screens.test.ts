@@ -27,6 +27,8 @@ const none = {
   lead: '',
   deal: '',
   draft: '',
+  branch: '',
+  team: '',
 };
 const names = Object.keys(listPages(none));
 const sizes = { wide: 1280, small: 320 };

@@ -128,7 +128,8 @@ export const acrossCompanies: Readonly<Record<string, string>> = {
   'db/settings/sla-due.ts findDueScopes': 'finds companies with due clocks, by an index',
   'db/settings/sla-due.ts findRevisedPolicies': 'finds companies with changed policies, by an index',
   'db/settings/sla-due.ts sweepClocks': 'finds companies with clocks past their retention, by an index',
-  'db/settings/sla-due.ts sweepNotifications': 'finds companies with notifications past their retention, by an index',
+  'db/records/notifications.ts sweepNotifications':
+    'finds companies with notifications past their retention, by an index',
   'db/client/waiting.ts findWaiting': 'finds companies with pending events, deliveries or references, in key order',
   'db/records/feed.ts countWaiting': 'counts pending events of all companies for a metric',
   'db/automation/webhook-backlog.ts findOldestNoted':

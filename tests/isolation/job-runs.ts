@@ -45,7 +45,7 @@ export async function addJobWork(sql: Sql, companyId: string, dataDir: string): 
   await addClock(sql, companyId, revised, null);
   await addClock(sql, companyId, revised, '500 days');
   await sql`
-    insert into notifications (company_id, id, user_id, kind, text, created_at)
+    insert into notifications (company_id, id, user_id, kind, title, created_at)
     select company_id, gen_random_uuid(), id, 'sla_reminder', 'Long ago', now() - interval '500 days'
     from users where company_id = ${companyId} limit 1`;
   for (const template of ['welcome', 'of another version'])

@@ -3,12 +3,13 @@ import { randomUUID } from 'node:crypto';
 import { existsSync, readdirSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { beforeAll, describe, expect, inject, test, vi } from 'vitest';
+import { newBearer } from '../support/access-tokens.ts';
 import { newBranch } from '../support/arranged-ids.ts';
 import { type Answer, call, expectStatus, type Json } from '../support/client.ts';
 import { changesAfter, now } from '../support/feeds.ts';
 import { createRecord, leftBehind, listProblems, newCustomField, readRecord } from '../support/records.ts';
 import { createSetting } from '../support/settings.ts';
-import { database, newKey, newTenant, type Tenant } from '../support/tenants.ts';
+import { database, newKey, newTenant, newUser, type Tenant } from '../support/tenants.ts';
 import { form } from '../support/uploads.ts';
 import { newWebhook } from '../support/webhooks.ts';
 
@@ -118,6 +119,25 @@ describe('a CSV file', () => {
     );
     const again = await run(file.replace(',Madrid', `${a}2,Madrid`), { mapping: { Notes: null } });
     expect(again.counts).toMatchObject({ created: 1, failed: 0 });
+  });
+
+  test('notifies the user who created it', async () => {
+    const user = await newUser(tenant, { role: 'Company_Admin' });
+    const token = await newBearer(tenant, undefined, { userId: user.id });
+    const body = { object: 'accounts' };
+    const { id } = (await expectStatus(201, 'POST', path, { token, body })).body.data.import;
+    await upload(id, `name\n${unique()}\n`);
+    await start(id);
+    await ended(id);
+    const { notifications } = (await expectStatus(200, 'GET', '/v1/notifications', { token })).body.data;
+    expect(notifications).toMatchObject([
+      {
+        kind: 'import_finished',
+        title: 'The import into accounts is complete: 1 created, 0 updated, 0 failed.',
+        object: 'accounts',
+        subject_id: id,
+      },
+    ]);
   });
 
   test('writes the audit rows and events of each record, marked with the import', async () => {

@@ -17,10 +17,11 @@ import { sweepReports } from '../../db/messaging/received-reports.ts';
 import { sweepChangeSets } from '../../db/records/change-sets.ts';
 import { sweepExports } from '../../db/records/exports.ts';
 import { sweepImports } from '../../db/records/imports.ts';
+import { sweepNotifications } from '../../db/records/notifications.ts';
 import { sweepReverts } from '../../db/records/reverts.ts';
 import { completeBookings } from '../../db/scheduling/bookings.ts';
 import { sweepHeldTimes, sweepReservations } from '../../db/scheduling/reservations.ts';
-import { sweepClocks, sweepNotifications } from '../../db/settings/sla-due.ts';
+import { sweepClocks } from '../../db/settings/sla-due.ts';
 import { deliverMails } from '../../jobs/messaging/mail.ts';
 import { sweepAll } from '../../jobs/service/sweeps.ts';
 import { newLoggedRequest } from '../support/arranged-ids.ts';
@@ -144,7 +145,7 @@ const addClock: Add = async ({ companyId }, testMode, days) => {
 const addNotification: Add = async ({ companyId, admin }, _, days) => {
   const id = randomUUID();
   await database()`
-    insert into notifications (company_id, id, user_id, kind, text, created_at)
+    insert into notifications (company_id, id, user_id, kind, title, created_at)
     values (${companyId}, ${id}, ${admin.id}, 'sla_reminder', 'Soon', now() - make_interval(days => ${days}))`;
   return id;
 };

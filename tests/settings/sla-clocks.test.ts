@@ -66,7 +66,7 @@ const open = async (recordId: string): Promise<string[]> =>
 const breaches = async (recordId: string): Promise<Json[]> =>
   (await leftBehind(recordId)).events.filter((event) => event.event === 'sla.breached');
 const notifications = async (recordId: string): Promise<Json[]> => [
-  ...(await database()`select user_id, kind, text from notifications where record_id = ${recordId} order by created_at, id`),
+  ...(await database()`select user_id, kind, title as text from notifications where record_id = ${recordId} order by created_at, id`),
 ];
 const all = { first_response_time: 60, every_response_time: 120, resolution_time: 240 };
 
@@ -549,6 +549,36 @@ function explaining(sql: Sql, plans: string[]): Sql {
   };
   return Object.assign(send, { json: sql.json }) as unknown as Sql;
 }
+
+test('notifies the owner of the record besides the recipients, once each', async () => {
+  const tenant = await newTenant();
+  const [owner, boss] = [await newUser(tenant), await newUser(tenant)];
+  await createPolicy(tenant, {
+    first_response_time: 60,
+    reminders: [{ type: 'first_response', minutes_before: 15, recipient_user_ids: [boss.id, owner.id] }],
+    escalations: [
+      {
+        level: 1,
+        type: 'first_response',
+        minutes_after: 0,
+        recipient_user_ids: [boss.id],
+        message_template: '{{record_name}} waits.',
+      },
+    ],
+  });
+  const lead = await createLead(tenant, { assigned_to: owner.id });
+  await roundAfter(50);
+  await roundAfter(61);
+  const sent = (await notifications(lead.id)).map(
+    ({ user_id, kind }) => `${kind} ${user_id === boss.id ? 'boss' : 'owner'}`,
+  );
+  expect(sent.toSorted()).toEqual([
+    'sla_escalation boss',
+    'sla_escalation owner',
+    'sla_reminder boss',
+    'sla_reminder owner',
+  ]);
+});
 
 describe('SLA clocks of records in reads', () => {
   const day = 1440;

@@ -2,6 +2,7 @@
 
 import { v7 as uuidv7 } from 'uuid';
 import { newGrant } from './access-tokens.ts';
+import { newBranch, newTeam } from './arranged-ids.ts';
 import { invoiced, subscribed } from './billing.ts';
 import { call, expectStatus } from './client.ts';
 import { newCampaign, newDraft } from './messaging.ts';
@@ -33,6 +34,8 @@ export interface Furnished {
   deal: string;
   /** A message that waits for approval. */
   draft: string;
+  branch: string;
+  team: string;
 }
 
 /** Returns the paths of all pages that a signed-in user may see, by content. */
@@ -74,6 +77,11 @@ export const listPages = (of: Omit<Furnished, 'tenant'>): Readonly<Record<string
   people: '/console/people',
   'a new person': '/console/people/new',
   'a person': `/console/people/${of.person}`,
+  organization: '/console/organization',
+  'a branch': `/console/organization/branches/${of.branch}`,
+  'a team': `/console/organization/teams/${of.team}`,
+  notifications: '/console/notifications',
+  'all notifications': '/console/notifications?show=all',
   plan: '/console/plan',
   'audit log': '/console/audit-log',
   'audit log of a request that does not exist': `/console/audit-log?request_id=${uuidv7()}`,
@@ -115,6 +123,12 @@ export async function furnishedTenant(): Promise<Furnished> {
   const { importWithFile, doneImport } = await makeImports(tenant.key);
   const person = await newPerson(tenant);
   const deal = await furnishLead(tenant.key, lead.id);
+  const team = await newTeam(tenant);
+  const branch = await newBranch(tenant);
+  await database()`
+    insert into notifications (company_id, id, user_id, kind, title, subject_id, created_at, read_at)
+    select ${tenant.companyId}, gen_random_uuid(), ${tenant.admin.id}, 'webhook_failing', 'It keeps failing.', ${webhook}, now(), read_at
+    from (values (null), (now())) given (read_at)`;
   return {
     tenant,
     apiKey: minted.body.data.api_key.id,
@@ -131,6 +145,8 @@ export async function furnishedTenant(): Promise<Furnished> {
     lead: lead.id,
     deal,
     draft,
+    branch,
+    team,
   };
 }
 

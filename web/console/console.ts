@@ -27,6 +27,8 @@ import { showHome } from './home.ts';
 import { changeSetup, importUpload, showNewImport, startFromDryRun, uploadImport } from './import-setup.ts';
 import { decideImport, downloadErrors, showImport, showImports, showUndo } from './imports.ts';
 import { decideDraft, decideMessages, showMessage, showMessages } from './messages.ts';
+import { readNotifications, showNotifications } from './notifications.ts';
+import { addNode, changeBranch, changeTeam, showBranch, showOrganization, showTeam } from './organization.ts';
 import { changePassword, showPassword } from './password.ts';
 import { changePerson, invitePerson, newPerson, showNewPersonPassword, showPeople, showPerson } from './people.ts';
 import { openPortal, showPlan, startCheckout } from './plan.ts';
@@ -113,6 +115,11 @@ const routes: readonly Route[] = [
   { path: `${importPath}/(?<action>cancel)`, send: decideImport },
   { path: '/console/records', show: showRecords },
   { path: `/console/records/(?<object>[a-z][a-z0-9:_-]{0,62})/(?<id>${uuid})`, show: showRecord },
+  { path: '/console/notifications', show: showNotifications },
+  { path: '/console/notifications/read', send: readNotifications },
+  { path: '/console/organization', show: showOrganization, send: addNode, recent: 'send' },
+  { path: `/console/organization/branches/(?<id>${uuid})`, show: showBranch, send: changeBranch, recent: 'send' },
+  { path: `/console/organization/teams/(?<id>${uuid})`, show: showTeam, send: changeTeam, recent: 'send' },
   { path: '/console/people', show: showPeople },
   { path: '/console/people/new', show: newPerson, send: invitePerson, recent: 'all' },
   { path: `/console/people/password/(?<once>${uuid})`, show: showNewPersonPassword },

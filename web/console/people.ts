@@ -23,6 +23,7 @@ import {
   toLiveMode,
 } from '../pages/requests.ts';
 import { formKey, makeOnce, showOnce } from '../pages/shown-once.ts';
+import { readPlaces, toPlace } from './organization.ts';
 
 type User = Data<'getUser'>['user'];
 
@@ -32,6 +33,7 @@ const doneMessages = {
   role: 'The role is changed. It applies from the next request of this person.',
   inactive: 'This person can no longer sign in. Their sessions are ended, and their seat is free.',
   active: 'This person can sign in again.',
+  place: 'The person is moved. Who sees which records changes with the next request.',
 };
 
 const mayChange = ({ person }: PersonalRequest): boolean => person.caller.grants.allows('users:configure');
@@ -198,18 +200,35 @@ ${form(request, change, html`<input type="hidden" name="status" value="inactive"
       : html`<h2>Access</h2>
 <p>This person cannot sign in. With access, they take a seat again.</p>
 ${form(request, change, html`<input type="hidden" name="status" value="active"><button>Restore access</button>`)}`;
-  return html`${role}${access}`;
+  return html`${role}${await placeForm(parts, request, user, typed)}${access}`;
+}
+
+async function placeForm(parts: ConsoleParts, request: PersonalRequest, user: User, typed: Typed): Promise<Html> {
+  const places = await readPlaces(parts, request);
+  const current = user.team ? `team ${user.team.id}` : user.branch ? `branch ${user.branch.id}` : '';
+  const choices = Object.hasOwn(places, current) ? places : { '': 'Choose a branch or team', ...places };
+  return html`<h2>Branch and team</h2>
+${form(
+  request,
+  `${home}/${user.id}`,
+  html`${field('place', 'Branch or team', typed, { choices, value: current, required: true })}<button>Move</button>`,
+)}`;
 }
 
 export const changePerson: Show = (parts, request) => {
   const given = request.form as URLSearchParams;
   const { id = '' } = request.path;
-  const status = given.get('status');
+  const [status, place] = [given.get('status'), given.get('place')];
   return submitOrShowAgain(
     async () => {
-      const body = status === null ? { role: given.get('role') ?? '' } : { status };
+      const change = place === null ? { role: given.get('role') ?? '' } : toPlace(place);
+      const body = status === null ? change : { status };
       await ask(parts, toLiveMode(request), 'updateUser', { path: { id }, body });
-      return { redirect: buildAddress(`${home}/${id}`, request.testMode, { done: status ?? 'role' }) };
+      return {
+        redirect: buildAddress(`${home}/${id}`, request.testMode, {
+          done: status ?? (place === null ? 'role' : 'place'),
+        }),
+      };
     },
     (refused) => personPage(parts, request, refused.status, { form: given, refused }),
   );

@@ -81,6 +81,7 @@ const places: readonly Place[] = [
     scopes: ['settings:view'],
   },
   { path: '/console/people', name: 'People', group: 'Workspace', scopes: ['users:view'] },
+  { path: '/console/organization', name: 'Organization', group: 'Workspace', scopes: ['users:view'] },
   {
     path: '/console/plan',
     name: 'Plan',
@@ -95,6 +96,7 @@ const places: readonly Place[] = [
     hasModes: true,
     scopes: ['settings:view'],
   },
+  { path: '/console/notifications', name: 'Notifications', group: 'Your account' },
   { path: '/console/sessions', name: 'Sessions', group: 'Your account' },
   { path: '/console/password', name: 'Password', group: 'Your account' },
 ];

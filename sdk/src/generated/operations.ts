@@ -3216,6 +3216,37 @@ export interface Operations {
    */
   rejectChangeSet: Method<'rejectChangeSet'>;
   /**
+   * List your notifications
+   *
+   * Returns the notifications of the user, newest first. They are kept for 90 days.
+   *
+   * | kind | Notifies about | Users |
+   * |---|---|---|
+   * | `sla_reminder` | the deadline of an SLA clock comes near | the recipients of the reminder, and the user to whom the record is assigned |
+   * | `sla_escalation` | the deadline has passed | the recipients of the escalation, and the user to whom the record is assigned |
+   * | `import_finished` | an import has ended | the user who created it |
+   * | `webhook_failing` | a webhook endpoint keeps failing, or was disabled | administrators |
+   * | `key_expiring` | an API key expires within seven days | administrators |
+   *
+   * `object` and `record_id` name the record of the notification, and `subject_id` the import, webhook endpoint or API key.
+   * A notification about a record is only returned while the user can see the record, and any other while the user has the
+   * view scope of what it is about. Nothing in test mode notifies people.
+   *
+   * Requires no scope, but a user: a session token, or the access token of an app, which sees only what its scopes allow.
+   * API keys have no user and cannot call it.
+   */
+  listNotifications: ListMethod<'listNotifications', 'notifications'>;
+  /**
+   * Mark notifications as read
+   *
+   * Marks notifications of the user as read: those with the `ids`, or with `all: true` all of them. Send one of the two.
+   * Notifications that were already read keep their `read_at`, so that the call can be repeated.
+   *
+   * Requires no scope, but a user: a session token, or the access token of an app. **400**: the body has both fields, or
+   * neither. **404**: an ID is not one of a notification of the user; then none is marked.
+   */
+  markNotifications: Method<'markNotifications'>;
+  /**
    * List reverts
    *
    * Returns the reverts of the workspace, newest first, also those of undone imports. Requires `reverts:view`, and a
@@ -3318,8 +3349,9 @@ export interface Operations {
    *
    * **Breaches and notifications.** Within 30 seconds after a deadline passes, `sla.breached` is emitted once for each
    * clock, even if a response arrived after the deadline in the meantime. `reminders` before the deadline and
-   * `escalations` after it notify users in the app until someone responds. Records of test keys have clocks and emit
-   * `sla.breached` to test webhook endpoints; nobody is notified about them.
+   * `escalations` after it notify their recipients and the user to whom the record is assigned until someone responds:
+   * [GET /v1/notifications](#operation/listNotifications). Records of test keys have clocks and emit `sla.breached` to test
+   * webhook endpoints; nobody is notified about them.
    *
    * Requires `settings:configure` and a live key, because live and test mode share the policies. Errors:
    *
@@ -4627,6 +4659,8 @@ export const descriptions: Readonly<Record<keyof Operations, Description>> = {
   withdrawChangeSet: { method: 'POST', path: '/v1/change-sets/{id}/withdraw', takesKey: true },
   approveChangeSet: { method: 'POST', path: '/v1/change-sets/{id}/approve' },
   rejectChangeSet: { method: 'POST', path: '/v1/change-sets/{id}/reject' },
+  listNotifications: { method: 'GET', path: '/v1/notifications', items: 'notifications' },
+  markNotifications: { method: 'POST', path: '/v1/notifications/read' },
   listReverts: { method: 'GET', path: '/v1/reverts', items: 'reverts' },
   createRevert: { method: 'POST', path: '/v1/reverts', takesKey: true },
   getRevert: { method: 'GET', path: '/v1/reverts/{id}' },
