@@ -3518,6 +3518,7 @@ create table user_working_hours (
   timezone text,
   weekly jsonb,
   days_off jsonb not null,
+  dates jsonb not null default '[]',
   created_at timestamptz(3) not null,
   updated_at timestamptz(3) not null,
   primary key (company_id, user_id),

@@ -5,6 +5,13 @@ type ChangelogEntry = components['schemas']['ChangelogEntry'];
 
 export const changelog: readonly ChangelogEntry[] = [
   {
+    id: '2026-11-29-single-dates',
+    date: '2026-11-29',
+    kind: 'changed',
+    text: 'Working hours can continue over midnight, and `dates` sets those of single dates.',
+    operations: ['updateWorkingHours', 'getWorkingHours', 'createSchedulingPolicy', 'updateSchedulingPolicy'],
+  },
+  {
     id: '2026-11-29-booking-details',
     date: '2026-11-29',
     kind: 'changed',

@@ -6813,7 +6813,7 @@ export interface paths {
          *     without hours of their own have the hours of the default policy. Users' days off always apply.
          *
          *     Requires `bookings:configure` with a live key, because live and test mode share policies. **400**: the time zone is
-         *     unknown, a working window ends before it begins, a question repeats another one, `meeting_url_template` is not a web address, or the hard cap is lower than the reservation time. **409**
+         *     unknown, a working window ends when it begins, a question repeats another one, `meeting_url_template` is not a web address, or the hard cap is lower than the reservation time. **409**
          *     ALREADY_EXISTS: the name is taken, ignoring case; `policy_limit_reached`: the workspace already has 500 policies.
          */
         post: operations["createSchedulingPolicy"];
@@ -6897,12 +6897,16 @@ export interface paths {
          * @description Each field that you send replaces its part; the others stay unchanged. The hours apply under every policy whose
          *     `working_hours` is null. Days off apply under every policy. Existing bookings stay.
          *
+         *     `dates` sets the hours of single dates, instead of those of their weekday, under the same policies: shorter hours, a
+         *     Saturday, or none with an empty list of windows. A window whose end is before its start continues on the next day.
+         *     It belongs to the day on which it begins: the hours of a date do not cut off the night before.
+         *
          *     A user without hours of their own gets them with `timezone` or `weekly`; the other one is then copied from the default
-         *     policy. `days_off` alone leaves the user on the hours of the default policy.
+         *     policy. `days_off` or `dates` alone leave the user on the hours of the default policy.
          *
          *     Requires `bookings:configure` with a live key, or the session token of the user or of a Company_Admin. **400**: the
-         *     time zone is unknown, a window or a day off ends before it begins, or the body has none of the three fields. **404**:
-         *     the user does not exist, or the key cannot see the user.
+         *     time zone is unknown, a window ends when it begins, a day off ends before it begins, a date is repeated, or the body
+         *     has none of the four fields. **404**: the user does not exist, or the key cannot see the user.
          */
         patch: operations["updateWorkingHours"];
         trace?: never;
@@ -15788,7 +15792,10 @@ export interface components {
             data: components["schemas"]["SchedulingAssignmentItem"];
             meta: components["schemas"]["Meta"];
         };
-        /** @description A time window on one day of the week. On the night on which the clocks change, its length follows local clock time. */
+        /**
+         * @description A time window that begins on one day of the week. If its end is before its start, it continues on the next day: 22:00 to
+         *     06:00 is a night shift. On the night on which the clocks change, its length follows local clock time.
+         */
         WorkingWindow: {
             /**
              * @description 0 is Sunday and 6 is Saturday.
@@ -15801,7 +15808,7 @@ export interface components {
              */
             start: string;
             /**
-             * @description HH:MM, after start; 24:00 is midnight.
+             * @description HH:MM; before start: on the next day; 24:00 is midnight.
              * @example 17:00
              */
             end: string;
@@ -16021,12 +16028,35 @@ export interface components {
             /** @default time_off */
             reason?: components["schemas"]["DayOffReason"];
         };
+        DateWindow: {
+            /**
+             * @description HH:MM
+             * @example 10:00
+             */
+            start: string;
+            /**
+             * @description HH:MM; before start: on the next day; 24:00 is midnight.
+             * @example 14:00
+             */
+            end: string;
+        };
+        /** @description The hours of one date. */
+        DateHours: {
+            /**
+             * Format: date
+             * @example 2026-12-28
+             */
+            date: string;
+            /** @description An empty list means that the user does not work on this date. */
+            windows: components["schemas"]["DateWindow"][];
+        };
         WorkingHours: {
             user_id: components["schemas"]["Uuid"];
             /** @example Europe/Berlin */
             timezone: string;
             weekly: components["schemas"]["WorkingWindow"][];
             days_off: components["schemas"]["DayOff"][];
+            dates: components["schemas"]["DateHours"][];
             /** @description Whether the user has hours of their own; false if `timezone` and `weekly` are those of the default policy. */
             is_own: boolean;
             /** Format: date-time */
@@ -16050,6 +16080,8 @@ export interface components {
             weekly?: components["schemas"]["WorkingWindow"][];
             /** @description Days on which the user cannot be booked. */
             days_off?: components["schemas"]["DayOff"][];
+            /** @description Hours of single dates, instead of those of their weekday. */
+            dates?: components["schemas"]["DateHours"][];
             readonly user_id?: unknown;
             readonly is_own?: unknown;
             readonly updated_at?: unknown;
@@ -39376,6 +39408,17 @@ export interface operations {
                      *               "reason": "holiday"
                      *             }
                      *           ],
+                     *           "dates": [
+                     *             {
+                     *               "date": "2026-12-28",
+                     *               "windows": [
+                     *                 {
+                     *                   "start": "10:00",
+                     *                   "end": "14:00"
+                     *                 }
+                     *               ]
+                     *             }
+                     *           ],
                      *           "is_own": true,
                      *           "updated_at": "2026-11-20T23:55:00.000Z"
                      *         }
@@ -39459,6 +39502,17 @@ export interface operations {
                      *               "from": "2026-12-24",
                      *               "to": "2026-12-26",
                      *               "reason": "holiday"
+                     *             }
+                     *           ],
+                     *           "dates": [
+                     *             {
+                     *               "date": "2026-12-28",
+                     *               "windows": [
+                     *                 {
+                     *                   "start": "10:00",
+                     *                   "end": "14:00"
+                     *                 }
+                     *               ]
                      *             }
                      *           ],
                      *           "is_own": true,

@@ -3829,7 +3829,7 @@ export interface Operations {
    * without hours of their own have the hours of the default policy. Users' days off always apply.
    *
    * Requires `bookings:configure` with a live key, because live and test mode share policies. **400**: the time zone is
-   * unknown, a working window ends before it begins, a question repeats another one, `meeting_url_template` is not a web address, or the hard cap is lower than the reservation time. **409**
+   * unknown, a working window ends when it begins, a question repeats another one, `meeting_url_template` is not a web address, or the hard cap is lower than the reservation time. **409**
    * ALREADY_EXISTS: the name is taken, ignoring case; `policy_limit_reached`: the workspace already has 500 policies.
    */
   createSchedulingPolicy: Method<'createSchedulingPolicy'>;
@@ -3875,12 +3875,16 @@ export interface Operations {
    * Each field that you send replaces its part; the others stay unchanged. The hours apply under every policy whose
    * `working_hours` is null. Days off apply under every policy. Existing bookings stay.
    *
+   * `dates` sets the hours of single dates, instead of those of their weekday, under the same policies: shorter hours, a
+   * Saturday, or none with an empty list of windows. A window whose end is before its start continues on the next day.
+   * It belongs to the day on which it begins: the hours of a date do not cut off the night before.
+   *
    * A user without hours of their own gets them with `timezone` or `weekly`; the other one is then copied from the default
-   * policy. `days_off` alone leaves the user on the hours of the default policy.
+   * policy. `days_off` or `dates` alone leave the user on the hours of the default policy.
    *
    * Requires `bookings:configure` with a live key, or the session token of the user or of a Company_Admin. **400**: the
-   * time zone is unknown, a window or a day off ends before it begins, or the body has none of the three fields. **404**:
-   * the user does not exist, or the key cannot see the user.
+   * time zone is unknown, a window ends when it begins, a day off ends before it begins, a date is repeated, or the body
+   * has none of the four fields. **404**: the user does not exist, or the key cannot see the user.
    */
   updateWorkingHours: DryRunMethod<'updateWorkingHours'>;
   /**
