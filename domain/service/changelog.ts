@@ -5,6 +5,13 @@ type ChangelogEntry = components['schemas']['ChangelogEntry'];
 
 export const changelog: readonly ChangelogEntry[] = [
   {
+    id: '2026-11-29-missed-bookings',
+    date: '2026-11-29',
+    kind: 'added',
+    text: '`POST /v1/bookings/{id}/no-show` marks a booking whose attendee did not come.',
+    operations: ['markBookingNoShow'],
+  },
+  {
     id: '2026-11-29-single-dates',
     date: '2026-11-29',
     kind: 'changed',

@@ -6649,6 +6649,36 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/bookings/{id}/no-show": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The ID of the booking.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9c0b
+                 */
+                id: components["parameters"]["MissedBookingId"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Mark a booking as missed
+         * @description Sets the status `no_show`: the attendee did not come. This is possible from the start of the meeting on, for confirmed
+         *     and completed bookings. Nobody is notified. Marking it again returns the same response and changes nothing.
+         *
+         *     Requires `bookings:edit`. **404**: no booking with this ID exists, or the key cannot see it. **409**: `not_started`:
+         *     the meeting has not begun; `not_confirmed`: the booking was cancelled or rescheduled.
+         */
+        post: operations["markBookingNoShow"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/scheduling/pools": {
         parameters: {
             query?: never;
@@ -11944,7 +11974,7 @@ export interface components {
          */
         TimelineKind: "note" | "activity" | "task" | "message" | "booking" | "stage_change" | "attachment" | "link";
         /**
-         * @description Confirmed bookings become `completed` 15 minutes after they end. `no_show` is set by a person.
+         * @description Confirmed bookings become `completed` 15 minutes after they end. `no_show` is set by [marking it](#operation/markBookingNoShow).
          * @example confirmed
          * @enum {string}
          */
@@ -18202,6 +18232,11 @@ export interface components {
          * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9c05
          */
         BookingToCancelId: string;
+        /**
+         * @description The ID of the booking.
+         * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9c0b
+         */
+        MissedBookingId: string;
         /**
          * @description The ID of the pool.
          * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9c02
@@ -38362,6 +38397,108 @@ export interface operations {
                      *           "rescheduled_from": null,
                      *           "rescheduled_to": null,
                      *           "cancelled_at": "2026-11-20T23:55:00.000Z",
+                     *           "cancellation_reason": null,
+                     *           "created_by": {
+                     *             "kind": "api_key",
+                     *             "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10",
+                     *             "name": "Website"
+                     *           },
+                     *           "test_mode": false,
+                     *           "created_at": "2026-11-20T23:55:00.000Z",
+                     *           "updated_at": "2026-11-20T23:55:00.000Z"
+                     *         }
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["BookingAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            422: components["responses"]["Unprocessable"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    markBookingNoShow: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description Makes retries safe. If you send the same key with the same body again, you get the first response again, byte for byte, with
+                 *     `Idempotent-Replay: true`. Nothing runs twice. Use a new random key for each new operation. 8 to 255 characters from
+                 *     `A-Z a-z 0-9 _ . : @ + -`. Responses are stored for 24 hours.
+                 * @example 7d1c0f5e-import-row-17
+                 */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path: {
+                /**
+                 * @description The ID of the booking.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9c0b
+                 */
+                id: components["parameters"]["MissedBookingId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The missed booking. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    "Idempotent-Replay": components["headers"]["Idempotent-Replay"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "booking": {
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9c04",
+                     *           "status": "no_show",
+                     *           "user_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d12",
+                     *           "user_name": "Omar Nasser",
+                     *           "pool_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9c02",
+                     *           "policy_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9c01",
+                     *           "start_at": "2026-11-23T09:00:00.000Z",
+                     *           "end_at": "2026-11-23T09:30:00.000Z",
+                     *           "timezone": "Europe/Berlin",
+                     *           "attendee": {
+                     *             "name": "Sara Ali",
+                     *             "email": "sara@example.com",
+                     *             "phone": null,
+                     *             "timezone": "Asia/Dubai",
+                     *             "locale": null
+                     *           },
+                     *           "guests": [],
+                     *           "answers": [],
+                     *           "metadata": {},
+                     *           "meeting_title": "First call",
+                     *           "meeting_description": null,
+                     *           "location_kind": "video",
+                     *           "location": "https://meet.example.com/sara",
+                     *           "meeting_url": "https://meet.example.com/sara",
+                     *           "calendar_event_link": null,
+                     *           "provider": "internal",
+                     *           "object": "leads",
+                     *           "record_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e10",
+                     *           "rescheduled_from": null,
+                     *           "rescheduled_to": null,
+                     *           "cancelled_at": null,
                      *           "cancellation_reason": null,
                      *           "created_by": {
                      *             "kind": "api_key",

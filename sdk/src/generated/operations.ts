@@ -3740,6 +3740,16 @@ export interface Operations {
    */
   cancelBooking: Method<'cancelBooking'>;
   /**
+   * Mark a booking as missed
+   *
+   * Sets the status `no_show`: the attendee did not come. This is possible from the start of the meeting on, for confirmed
+   * and completed bookings. Nobody is notified. Marking it again returns the same response and changes nothing.
+   *
+   * Requires `bookings:edit`. **404**: no booking with this ID exists, or the key cannot see it. **409**: `not_started`:
+   * the meeting has not begun; `not_confirmed`: the booking was cancelled or rescheduled.
+   */
+  markBookingNoShow: Method<'markBookingNoShow'>;
+  /**
    * List pools
    *
    * Returns all pools, sorted by name, with their members in order. A key limited to a branch or team sees only pools with
@@ -4526,6 +4536,7 @@ export const descriptions: Readonly<Record<keyof Operations, Description>> = {
   getBooking: { method: 'GET', path: '/v1/bookings/{id}' },
   rescheduleBooking: { method: 'POST', path: '/v1/bookings/{id}/reschedule', takesKey: true },
   cancelBooking: { method: 'POST', path: '/v1/bookings/{id}/cancel', takesKey: true },
+  markBookingNoShow: { method: 'POST', path: '/v1/bookings/{id}/no-show', takesKey: true },
   listSchedulingPools: { method: 'GET', path: '/v1/scheduling/pools', items: 'pools' },
   createSchedulingPool: { method: 'POST', path: '/v1/scheduling/pools' },
   getSchedulingPool: { method: 'GET', path: '/v1/scheduling/pools/{id}' },
