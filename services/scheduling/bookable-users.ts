@@ -14,7 +14,12 @@ import { ApiError, buildProblem, conflict, orNotFound, validationFailed } from '
 import type { Call } from '../../runtime/handler.ts';
 import type { LiveTimes } from './outside-calendars.ts';
 
-type SchedulingCall = Pick<Call, 'db' | 'caller' | 'now'>;
+/** The parts of a call that reading availability needs. */
+export interface SchedulingCall {
+  db: Pick<Call['db'], 'sql'>;
+  caller: Pick<Call['caller'], 'companyId' | 'testMode'>;
+  now: Date;
+}
 
 const minute = 60_000;
 const day = 24 * 60 * minute;
