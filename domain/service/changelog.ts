@@ -5,6 +5,13 @@ type ChangelogEntry = components['schemas']['ChangelogEntry'];
 
 export const changelog: readonly ChangelogEntry[] = [
   {
+    id: '2026-11-29-attendee-pages',
+    date: '2026-11-29',
+    kind: 'changed',
+    text: 'Emails to attendees have a link to a page that cancels or moves the meeting, without an account.',
+    operations: ['createBooking', 'rescheduleBooking'],
+  },
+  {
     id: '2026-11-29-missed-bookings',
     date: '2026-11-29',
     kind: 'added',

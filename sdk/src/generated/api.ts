@@ -6529,7 +6529,8 @@ export interface paths {
          *     If the booking names a lead or a deal, the record's `next_followup_at` becomes the earliest of its future follow-ups
          *     and confirmed meetings. Rescheduling and cancelling the booking compute it again.
          *
-         *     If the attendee has an email address and you use a live key, the attendee receives a calendar invitation. Live
+         *     If the attendee has an email address and you use a live key, the attendee receives a calendar invitation. Its email has
+         *     a link to a page on which the attendee can cancel the meeting, or move it to another free slot, until it begins. Live
          *     bookings emit `appointment.scheduled`. `guests` receive the invitation too, and every later change. If
          *     `meeting.location` is a web address, it becomes the `meeting_url` of a video call. Without a location, a video call has
          *     the address of the policy's `meeting_url_template`, and keeps it if it is rescheduled.
