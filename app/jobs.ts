@@ -22,6 +22,7 @@ import { OutgoingClient } from '../runtime/outbound/client.ts';
 import type { Log } from '../runtime/telemetry/log.ts';
 import type { MetricValues } from '../runtime/telemetry/metrics.ts';
 import { buildClickPath, openPath } from '../web/recipients/engagement.ts';
+import { buildMeetingPath } from '../web/recipients/meetings.ts';
 import { buildUnsubscribePath } from '../web/recipients/unsubscribe.ts';
 import { createCalendarClient, openCalendars } from './calendar-provider.ts';
 import { openImports } from './imports.ts';
@@ -82,7 +83,7 @@ export function requireJobNames({ pausedJobs }: Config): void {
 
 /** Starts the background jobs of a server. */
 export async function startBackgroundJobs(surroundings: JobSurroundings): Promise<BackgroundJobs> {
-  const { config, settings, background, storage, secrets, serving, log } = surroundings;
+  const { config, settings, background, storage, secrets, serving, baseUrl, log } = surroundings;
   const { platform } = background;
   const { mailServer, mailFrom: from, dashboardUrl } = config;
   const payments = openPaymentsPool(settings);
@@ -155,7 +156,14 @@ export async function startBackgroundJobs(surroundings: JobSurroundings): Promis
       loadShedder: new LoadShedder(waitedMs),
       onEvents: () => jobs.wake('dispatcher'),
     }),
-    mails: { transport: mailTransport && createSmtpMails(mailTransport, from), from, dashboardUrl, decrypt },
+    mails: {
+      transport: mailTransport && createSmtpMails(mailTransport, from),
+      from,
+      dashboardUrl,
+      decrypt,
+      buildMeetingLink: (companyId, bookingId) =>
+        baseUrl + buildMeetingPath(new SignedTokens(secrets), companyId, bookingId),
+    },
     messages: {
       ...messageAddresses(surroundings),
       senders: openSenders({

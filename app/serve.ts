@@ -41,7 +41,7 @@ import { OutgoingClient } from '../runtime/outbound/client.ts';
 import { pageStyle } from '../runtime/pages/style.ts';
 import { Cursors } from '../runtime/paging.ts';
 import { FeedNotifier, type FeedPosition } from '../runtime/pipeline/feed-notifier.ts';
-import type { Perform } from '../runtime/pipeline/in-process.ts';
+import { buildSystemCaller, type Perform } from '../runtime/pipeline/in-process.ts';
 import { RequestDatabase } from '../runtime/pipeline/request-database.ts';
 import { WorkspaceCache } from '../runtime/pipeline/workspace-cache.ts';
 import type { Log, OpenLog } from '../runtime/telemetry/log.ts';
@@ -54,6 +54,7 @@ import { newPasswordPolicy } from '../web/console/forgotten-password.ts';
 import { consoleScript } from '../web/pages/script.ts';
 import { consoleStyle } from '../web/pages/style.ts';
 import { createEngagementRoutes, engagementPolicy } from '../web/recipients/engagement.ts';
+import { createMeetingPage, meetingPolicy } from '../web/recipients/meetings.ts';
 import { createUnsubscribePage, unsubscribePolicy } from '../web/recipients/unsubscribe.ts';
 import { createCalendarClient, openCalendars } from './calendar-provider.ts';
 import { credentialQueries } from './credentials.ts';
@@ -182,6 +183,7 @@ async function createServices(
     ...policies,
     ...eventPolicy,
     ...unsubscribePolicy,
+    ...meetingPolicy,
     ...engagementPolicy,
     ...twilioPolicy,
     ...consolePolicy,
@@ -304,6 +306,16 @@ function createRoutes(
         ? [createStripeWebhookHandler({ ...config.stripe, stripe, platform: pools.platform, tenants: paymentsPool })]
         : []),
       createUnsubscribePage(pools.tenants, signedTokens),
+      createMeetingPage({
+        tenants: pools.tenants,
+        tokens: signedTokens,
+        async change(companyId, { operationId, path, body }) {
+          const company = await services.parts.credentials.findCompany(companyId);
+          if (company?.subscription.access !== 'open') return undefined;
+          const by = buildSystemCaller(company, { id: 'attendee', name: 'Attendee' }, ['bookings:edit']);
+          return perform({ operationId, path, body, by });
+        },
+      }),
       ...createEngagementRoutes({ tenants: pools.tenants, tokens: signedTokens, onEvents }),
       ...createConsoleRoutes({
         people,

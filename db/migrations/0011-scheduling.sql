@@ -138,6 +138,8 @@ create table user_working_hours (
   weekly jsonb,
   -- [{from, to, reason}]
   days_off jsonb not null,
+  -- [{date, windows: [{start, end}]}], instead of the hours of the weekday.
+  dates jsonb not null default '[]',
   created_at timestamptz(3) not null,
   updated_at timestamptz(3) not null,
   primary key (company_id, user_id),

@@ -1,5 +1,5 @@
 // Users as scheduling sees them: whether they exist and are active, and when they work.
-import type { DayOff, WorkingWindow } from '../../domain/scheduling/working-time.ts';
+import type { DateHours, DayOff, WorkingWindow } from '../../domain/scheduling/working-time.ts';
 import type { Sql } from '../client/pool.ts';
 import { isUserVisible, type Reach } from '../client/visibility.ts';
 
@@ -11,6 +11,7 @@ export interface MemberRow {
   timezone: string | null;
   weekly: WorkingWindow[] | null;
   daysOff: DayOff[] | null;
+  dates: DateHours[] | null;
   updatedAt: Date | null;
 }
 
@@ -21,7 +22,7 @@ export async function findMembers(
   ids: readonly string[],
 ): Promise<MemberRow[]> {
   return await sql<MemberRow[]>`
-    select u.id, u.full_name, u.status = 'active' as is_active, h.timezone, h.weekly, h.days_off, h.updated_at
+    select u.id, u.full_name, u.status = 'active' as is_active, h.timezone, h.weekly, h.days_off, h.dates, h.updated_at
     from users u
     left join user_working_hours h on h.company_id = ${companyId} and h.user_id = u.id
     where u.company_id = ${companyId} and u.id = any(${[...ids]}::uuid[]) and ${isUserVisible(sql, reach, 'u')}`;
@@ -37,19 +38,22 @@ export interface NewHours {
   timezone: string | null;
   weekly: readonly WorkingWindow[] | null;
   daysOff: readonly DayOff[];
+  dates: readonly DateHours[];
 }
 
-/** Replaces the hours and days off of the user. */
+/** Replaces the hours, single dates and days off of the user. */
 export async function saveHours(
   sql: Sql,
   companyId: string,
   userId: string,
-  { timezone, weekly, daysOff }: NewHours,
+  { timezone, weekly, daysOff, dates }: NewHours,
   now: Date,
 ): Promise<void> {
   await sql`
-    insert into user_working_hours (company_id, user_id, timezone, weekly, days_off, created_at, updated_at)
-    values (${companyId}, ${userId}, ${timezone}, ${weekly && sql.json(weekly as never)}, ${sql.json(daysOff as never)}, ${now}, ${now})
+    insert into user_working_hours (company_id, user_id, timezone, weekly, days_off, dates, created_at, updated_at)
+    values (${companyId}, ${userId}, ${timezone}, ${weekly && sql.json(weekly as never)}, ${sql.json(daysOff as never)},
+      ${sql.json(dates as never)}, ${now}, ${now})
     on conflict (company_id, user_id) do update
-    set timezone = excluded.timezone, weekly = excluded.weekly, days_off = excluded.days_off, updated_at = excluded.updated_at`;
+    set timezone = excluded.timezone, weekly = excluded.weekly, days_off = excluded.days_off,
+      dates = excluded.dates, updated_at = excluded.updated_at`;
 }

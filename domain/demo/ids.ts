@@ -59,6 +59,7 @@ export const exampleIds = {
   reservation: buildId('9c03'),
   booking: buildId('9c04'),
   bookingToCancel: buildId('9c05'),
+  missedBooking: buildId('9c0b'),
   messageDraft: buildId('9a01'),
   dncEntry: buildId('9a02'),
   suppression: buildId('9a03'),

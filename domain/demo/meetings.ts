@@ -59,6 +59,15 @@ export function buildDemoMeetings(seed: number, { users, leads }: DemoData, now:
   const examples = [exampleIds.booking, exampleIds.bookingToCancel].map((id, index) =>
     inventBooking(random, exampleIds.user, first + (18 + index) * hour, random.pick(known), now, id),
   );
+  // A day on which the user had no other meetings, because nobody works at night.
+  const missed = inventBooking(
+    random,
+    exampleIds.user,
+    addDays(now, -1).getTime(),
+    random.pick(known),
+    now,
+    exampleIds.missedBooking,
+  );
   const heldAt = second + 18 * hour;
   return {
     policy: {
@@ -82,7 +91,7 @@ export function buildDemoMeetings(seed: number, { users, leads }: DemoData, now:
         members: experts.map((user_id, index) => ({ user_id, weight: index + 1 })),
       },
     ],
-    bookings: [...bookings, ...examples],
+    bookings: [...bookings, ...examples, { ...missed, status: 'completed' as const }],
     reservation: {
       id: exampleIds.reservation,
       userId: exampleIds.user,

@@ -142,6 +142,7 @@ function buildBookingMail(subject: string, text: () => string[]): Template {
         `When: ${formatTime(data)}`,
         `With: ${user}, ${company}`,
         ...(where === '' ? [] : [`Where: ${where}`]),
+        ...(data.link === undefined ? [] : ['', 'To cancel the meeting or choose another time, open:', data.link]),
         '',
       ].join('\n'),
     };

@@ -20,6 +20,8 @@ export interface InvitationFacts {
   companyName: string;
   /** When the booking was changed. */
   changedAt: Date;
+  /** The booking that the recipient can change by a link in the mail; null: no link. */
+  bookingId: string | null;
 }
 
 const templates = {
@@ -55,6 +57,7 @@ export function buildInvitation(facts: InvitationFacts): {
       user_name: facts.userName,
       company_name: facts.companyName,
       changed_at: facts.changedAt.toISOString(),
+      ...(facts.bookingId === null ? {} : { booking_id: facts.bookingId }),
     },
   };
 }

@@ -1,7 +1,7 @@
 // Scheduling policies: their settings, defaults and validation.
 import { isTimezone } from '../service/zones-and-currencies.ts';
 import type { AssignmentStrategy } from './assignment.ts';
-import type { DayOff, WorkingWindow } from './working-time.ts';
+import type { DateHours, DateWindow, DayOff, WorkingWindow } from './working-time.ts';
 
 export type Exposure = 'individual' | 'merged' | 'shared';
 export type LocationKind = 'video' | 'phone' | 'in_person';
@@ -105,18 +105,30 @@ export function findTimezoneProblems(field: string, timezone: string): SettingPr
 }
 
 /** @param field the field that contains the windows */
-export function findWindowProblems(field: string, windows: readonly WorkingWindow[]): SettingProblem[] {
+export function findWindowProblems(field: string, windows: readonly DateWindow[]): SettingProblem[] {
   return windows.flatMap(({ start, end }, index) =>
-    start < end
+    start !== end
       ? []
       : [
           {
             field: `${field}[${index}].end`,
             code: 'OUT_OF_RANGE',
-            message: `${field}[${index}].end must be after start.`,
+            message: `${field}[${index}].end must differ from start. Use 00:00 to 24:00 for a whole day.`,
           },
         ],
   );
+}
+
+/** Problems of hours for single dates. */
+export function findDateProblems(dates: readonly DateHours[]): SettingProblem[] {
+  return dates.flatMap(({ date, windows }, index) => {
+    const isTwin = dates.findIndex((other) => other.date === date) < index;
+    const message = `dates[${index}].date must not repeat an earlier date.`;
+    return [
+      ...(isTwin ? [{ field: `dates[${index}].date`, code: 'INVALID_FORMAT' as const, message }] : []),
+      ...findWindowProblems(`dates[${index}].windows`, windows),
+    ];
+  });
 }
 
 export function findDayOffProblems(days: readonly DayOff[]): SettingProblem[] {

@@ -6,8 +6,8 @@ import {
   computeWorkingTime,
   type DayOff,
   type DayOffReason,
-  groupByWeekday,
-  type WindowOfDay,
+  type FindWindows,
+  prepareWindows,
   type WorkingHours,
 } from './working-time.ts';
 
@@ -105,8 +105,8 @@ export function findSlots(
   for (let from = within.start; from < within.end && slots.length <= limit; from += day) {
     const part = { start: from, end: Math.min(from + day, within.end) };
     const starts = new Set<number>();
-    for (const { timezone, windows } of shifts.values())
-      for (const start of findGridStarts(clocks.days(timezone, part), windows, intervalMinutes * minute))
+    for (const { timezone, findWindows } of shifts.values())
+      for (const start of findGridStarts(clocks.days(timezone, part), findWindows, intervalMinutes * minute))
         starts.add(start);
     const offered = [...starts]
       .sort((a, b) => a - b)
@@ -144,7 +144,7 @@ export function canTake(
 /** Working hours, shared by all members who have the same. */
 interface Shift {
   timezone: string;
-  windows: readonly (readonly WindowOfDay[])[];
+  findWindows: FindWindows;
   working: Occupied<Interval>;
 }
 
@@ -154,7 +154,7 @@ function findShift(hours: WorkingHours, shifts: Map<string, Shift>, within: Inte
   const known = shifts.get(key);
   if (known) return known;
   const working = new Occupied(computeWorkingTime(hours, within, clocks));
-  const shift = { timezone: hours.timezone, windows: groupByWeekday(hours), working };
+  const shift = { timezone: hours.timezone, findWindows: prepareWindows(hours), working };
   shifts.set(key, shift);
   return shift;
 }
@@ -212,17 +212,13 @@ function findRejection(calendar: Calendar, start: number): SlotRejection | undef
  * Returns the times at which a window starts in local time, or a whole number of intervals later
  * within that window.
  */
-function findGridStarts(
-  days: readonly WallDay[],
-  windows: readonly (readonly WindowOfDay[])[],
-  interval: number,
-): number[] {
+function findGridStarts(days: readonly WallDay[], findWindows: FindWindows, interval: number): number[] {
   const starts: number[] = [];
-  for (const { start, end, midnight, weekday } of days) {
-    for (const window of windows[weekday] ?? []) {
-      const opening = midnight + window.start;
+  for (const { start, end, midnight, date, weekday } of days) {
+    for (const window of findWindows({ date, weekday })) {
+      const opening = midnight + window.opening;
       const closing = Math.min(midnight + window.end, end);
-      const skipped = Math.max(0, Math.ceil((start - opening) / interval));
+      const skipped = Math.max(0, Math.ceil((Math.max(start, midnight + window.start) - opening) / interval));
       for (let moment = opening + skipped * interval; moment < closing; moment += interval) starts.push(moment);
     }
   }

@@ -3,20 +3,33 @@ import { type Interval, unite } from '../service/intervals.ts';
 import { day, ZoneClocks } from '../service/zone-clocks.ts';
 import { parseTimeOfDay } from '../settings/sla-clock.ts';
 
-/** Working hours on one weekday. Windows of the same day may touch or overlap. */
-export interface WorkingWindow {
-  /** 0 for Sunday. */
-  weekday: number;
+/** A window of working hours. Windows of the same day may touch or overlap. */
+export interface DateWindow {
   /** HH:MM */
   start: string;
-  /** HH:MM after the start, up to 24:00. */
+  /** HH:MM, up to 24:00. Before the start: on the next day. */
   end: string;
+}
+
+/** Working hours on one weekday. */
+export interface WorkingWindow extends DateWindow {
+  /** 0 for Sunday. */
+  weekday: number;
+}
+
+/** Working hours on one date, instead of those of its weekday. */
+export interface DateHours {
+  /** YYYY-MM-DD */
+  date: string;
+  windows: readonly DateWindow[];
 }
 
 export interface WorkingHours {
   /** IANA name. */
   timezone: string;
   weekly: readonly WorkingWindow[];
+  /** One entry for each date at most. */
+  dates?: readonly DateHours[];
 }
 
 export type DayOffReason = 'time_off' | 'holiday';
@@ -30,19 +43,48 @@ export interface DayOff {
   reason: DayOffReason;
 }
 
-/** A window in milliseconds since midnight. */
+/** The part of a window on one day, in milliseconds since midnight. */
 export interface WindowOfDay {
   start: number;
   end: number;
+  /** Where the window starts; before midnight if that was on the day before. */
+  opening: number;
 }
 
-/** Returns the windows of each weekday, starting with Sunday. */
-export function groupByWeekday({ weekly }: WorkingHours): readonly (readonly WindowOfDay[])[] {
-  return Array.from({ length: 7 }, (_, weekday) =>
-    weekly
-      .filter((window) => window.weekday === weekday)
-      .map(({ start, end }) => ({ start: parseTimeOfDay(start), end: parseTimeOfDay(end) })),
+/** Returns the windows of a day, those that began on the day before included. */
+export type FindWindows = (day: { date: number; weekday: number }) => readonly WindowOfDay[];
+
+/** The windows that begin on a day, and their parts on the next day. */
+interface Windows {
+  own: readonly WindowOfDay[];
+  next: readonly WindowOfDay[];
+}
+
+/**
+ * Prepares the windows of working hours. A window belongs to the day on which it begins: the hours of
+ * a date replace the windows that begin on it, and not the rest of a window from the day before.
+ */
+export function prepareWindows({ weekly, dates = [] }: WorkingHours): FindWindows {
+  const days = Array.from({ length: 7 }, (_, weekday) =>
+    splitAtMidnight(weekly.filter((window) => window.weekday === weekday)),
   );
+  const usual = days.map(({ own }, weekday) => [...own, ...(days[(weekday + 6) % 7]?.next ?? [])]);
+  if (dates.length === 0) return ({ weekday }) => usual[weekday] ?? [];
+  const single = new Map(dates.map(({ date, windows }) => [Date.parse(date) / day, splitAtMidnight(windows)]));
+  return ({ date, weekday }) => {
+    const [today, yesterday] = [single.get(date), single.get(date - 1)];
+    if (!today && !yesterday) return usual[weekday] ?? [];
+    const own = (today ?? days[weekday])?.own ?? [];
+    return [...own, ...((yesterday ?? days[(weekday + 6) % 7])?.next ?? [])];
+  };
+}
+
+function splitAtMidnight(windows: readonly DateWindow[]): Windows {
+  const parsed = windows.map(({ start, end }) => ({ start: parseTimeOfDay(start), end: parseTimeOfDay(end) }));
+  return {
+    own: parsed.map(({ start, end }) => ({ start, end: end > start ? end : day, opening: start })),
+    next: parsed.flatMap(({ start, end }) => (end > start ? [] : [{ start: 0, end, opening: start - day }])),
+  };
 }
 
 /**
@@ -53,10 +95,10 @@ export function groupByWeekday({ weekly }: WorkingHours): readonly (readonly Win
  * @returns ordered, disjoint intervals
  */
 export function computeWorkingTime(hours: WorkingHours, within: Interval, clocks = new ZoneClocks()): Interval[] {
-  const windows = groupByWeekday(hours);
+  const findWindows = prepareWindows(hours);
   const found: Interval[] = [];
-  for (const { start, end, midnight, weekday } of clocks.days(hours.timezone, within)) {
-    for (const window of windows[weekday] ?? [])
+  for (const { start, end, midnight, date, weekday } of clocks.days(hours.timezone, within)) {
+    for (const window of findWindows({ date, weekday }))
       found.push({ start: Math.max(midnight + window.start, start), end: Math.min(midnight + window.end, end) });
   }
   return unite(found);

@@ -33,6 +33,27 @@ export const changelog: readonly ChangelogEntry[] = [
     operations: ['updateUser'],
   },
   {
+    id: '2026-11-29-attendee-pages',
+    date: '2026-11-29',
+    kind: 'changed',
+    text: 'Emails to attendees have a link to a page that cancels or moves the meeting, without an account.',
+    operations: ['createBooking', 'rescheduleBooking'],
+  },
+  {
+    id: '2026-11-29-missed-bookings',
+    date: '2026-11-29',
+    kind: 'added',
+    text: '`POST /v1/bookings/{id}/no-show` marks a booking whose attendee did not come.',
+    operations: ['markBookingNoShow'],
+  },
+  {
+    id: '2026-11-29-single-dates',
+    date: '2026-11-29',
+    kind: 'changed',
+    text: 'Working hours can continue over midnight, and `dates` sets those of single dates.',
+    operations: ['updateWorkingHours', 'getWorkingHours', 'createSchedulingPolicy', 'updateSchedulingPolicy'],
+  },
+  {
     id: '2026-11-29-booking-details',
     date: '2026-11-29',
     kind: 'changed',

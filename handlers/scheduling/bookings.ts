@@ -215,8 +215,34 @@ export const cancelBooking: Handler<'cancelBooking'> = async (call) => {
   return { status: 200, data: { booking: toResponse(cancelled, caller.testMode) } };
 };
 
+export const markBookingNoShow: Handler<'markBookingNoShow'> = async (call) => {
+  const { caller, now } = call;
+  const { sql } = call.db;
+  const row = await lockBooking(call, orNotFound(await db.findBooking(sql, caller, call.request.path.id)));
+  if (row.status === 'no_show') return { status: 200, data: { booking: toResponse(row, caller.testMode) } };
+  if (row.status !== 'completed') assertConfirmed(row);
+  if (row.startAt > now)
+    throw conflict(
+      'not_started',
+      `This booking begins at ${row.startAt.toISOString()}. Until then, cancel it instead.`,
+      {
+        start_at: row.startAt.toISOString(),
+      },
+    );
+  const { rescheduledTo, cancelledAt, cancellationReason, invitationSequence } = row;
+  const end = { rescheduledTo, cancelledAt, cancellationReason, invitationSequence, status: 'no_show' } as const;
+  await db.endBooking(sql, caller, row.id, end, now);
+  const metadata = { user_id: row.userId, start_at: row.startAt.toISOString() };
+  const changes = { status: { from: row.status, to: end.status } };
+  call.db.record({ action: 'booking.no_show', object: 'bookings', recordId: row.id, changes, metadata });
+  return { status: 200, data: { booking: toResponse({ ...row, ...end, updatedAt: now }, caller.testMode) } };
+};
+
 /** Locks a booking, and its record before it. @throws ApiError 404 if it no longer exists */
-async function lockBooking({ caller, db: { sql } }: BookingCall, found: db.BookingRow): Promise<db.BookingRow> {
+async function lockBooking(
+  { caller, db: { sql } }: Pick<Call, 'caller' | 'db'>,
+  found: db.BookingRow,
+): Promise<db.BookingRow> {
   await lockFollowedRecord(sql, caller, found);
   return orNotFound(await db.lockBooking(sql, caller, found.id));
 }

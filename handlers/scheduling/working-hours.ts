@@ -1,7 +1,12 @@
 // Working hours and days off of users.
 import { findMembers, lockMember, type MemberRow, saveHours } from '../../db/scheduling/members.ts';
 import { findDefaultPolicy } from '../../db/scheduling/policies.ts';
-import { findDayOffProblems, findTimezoneProblems, findWindowProblems } from '../../domain/scheduling/policies.ts';
+import {
+  findDateProblems,
+  findDayOffProblems,
+  findTimezoneProblems,
+  findWindowProblems,
+} from '../../domain/scheduling/policies.ts';
 import { diffSettings } from '../../domain/settings/setting-changes.ts';
 import type { components } from '../../generated/api.ts';
 import { orNotFound, validationFailed } from '../../runtime/errors.ts';
@@ -24,18 +29,20 @@ export const updateWorkingHours: Handler<'updateWorkingHours'> = async (call) =>
     ...(body.timezone === undefined ? [] : findTimezoneProblems('timezone', body.timezone)),
     ...findWindowProblems('weekly', body.weekly ?? []),
     ...findDayOffProblems(daysOff ?? []),
+    ...findDateProblems(body.dates ?? []),
   ];
   if (problems.length > 0) throw validationFailed(problems, 400);
   const { id } = await findMember(call);
   await lockMember(sql, caller.companyId, id);
   const member = await findMember(call);
   const before = await toWorkingHoursResponse(call, member);
-  // If only days off are set, the user keeps the hours of the default policy.
+  // If only days off or single dates are set, the user keeps the hours of the default policy.
   const getsOwnHours = before.is_own || body.timezone !== undefined || body.weekly !== undefined;
   const hours = {
     timezone: getsOwnHours ? (body.timezone ?? before.timezone) : null,
     weekly: getsOwnHours ? (body.weekly ?? before.weekly) : null,
     daysOff: daysOff ?? member.daysOff ?? [],
+    dates: body.dates ?? member.dates ?? [],
   };
   await saveHours(sql, caller.companyId, id, hours, now);
   const after = await toWorkingHoursResponse(call, await findMember(call));
@@ -65,6 +72,7 @@ async function toWorkingHoursResponse(
     timezone,
     weekly: [...weekly],
     days_off: member.daysOff ?? [],
+    dates: (member.dates ?? []).map(({ date, windows }) => ({ date, windows: [...windows] })),
     is_own: member.timezone !== null,
     updated_at: member.updatedAt?.toISOString() ?? null,
   };

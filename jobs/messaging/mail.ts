@@ -15,6 +15,8 @@ export interface MailServices {
   dashboardUrl: string;
   /** Decrypts sealed values of the table. */
   decrypt: (sealed: string) => string;
+  /** Returns the link by which the attendee of a booking can change it. */
+  buildMeetingLink: (companyId: string, bookingId: string) => string;
 }
 
 const minuteMs = 60_000;
@@ -47,11 +49,12 @@ async function deliverBatch({ platform, batchSize, log, now }: JobContext, servi
 async function deliver(
   platform: Pool,
   transport: MailTransport,
-  { from, dashboardUrl, decrypt }: MailServices,
+  services: MailServices,
   mail: MailRow,
   log: Log,
 ): Promise<void> {
-  const content = composeMail(mail.template, withLink(mail.data, decrypt), dashboardUrl);
+  const { from, dashboardUrl } = services;
+  const content = composeMail(mail.template, withLink(mail, services), dashboardUrl);
   if (!content) {
     await platform.use((sql) => closeMail(sql, mail, 'failed'));
     log.error('gave up on a mail: unknown template');
@@ -76,12 +79,13 @@ async function deliver(
   log.info({ attempts: mail.attempts }, 'sent a mail');
 }
 
-/** Adds the decrypted link. The table stores links encrypted. */
+/** Adds the link of the mail. The table stores no link that grants access, or stores it encrypted. */
 function withLink(
-  { sealed_link: sealed, ...data }: MailRow['data'],
-  decrypt: MailServices['decrypt'],
+  { companyId, data: { sealed_link: sealed, ...data } }: MailRow,
+  { decrypt, buildMeetingLink }: MailServices,
 ): MailRow['data'] {
-  return sealed === undefined ? data : { ...data, link: decrypt(sealed) };
+  if (sealed !== undefined) return { ...data, link: decrypt(sealed) };
+  return data.booking_id === undefined ? data : { ...data, link: buildMeetingLink(companyId, data.booking_id) };
 }
 
 /** Returns the calendar attachment of an invitation; undefined for other mails. */

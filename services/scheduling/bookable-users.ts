@@ -14,7 +14,12 @@ import { ApiError, buildProblem, conflict, orNotFound, validationFailed } from '
 import type { Call } from '../../runtime/handler.ts';
 import type { LiveTimes } from './outside-calendars.ts';
 
-type SchedulingCall = Pick<Call, 'db' | 'caller' | 'now'>;
+/** The parts of a call that reading availability needs. */
+export interface SchedulingCall {
+  db: Pick<Call['db'], 'sql'>;
+  caller: Pick<Call['caller'], 'companyId' | 'testMode'>;
+  now: Date;
+}
 
 const minute = 60_000;
 const day = 24 * 60 * minute;
@@ -193,7 +198,7 @@ export async function findPeople(
       userId: user.id,
       fullName: user.fullName,
       isActive: user.isActive,
-      hours: findHours(user, policy, standard),
+      hours: selectDates(findHours(user, policy, standard), days),
       daysOff: user.daysOff ?? [],
       daysOffTimezone: user.timezone ?? standard?.timezone ?? 'UTC',
       busy,
@@ -234,15 +239,29 @@ function outsideTimes(
 
 const asEvent = ({ start, end }: Interval): Busy => ({ start, end, reason: 'external_event' });
 
-/** Returns the policy's hours, or else the user's own, or else those of the default policy. */
+/** Returns working hours with only the single dates around an interval. */
+function selectDates(
+  { timezone, weekly, dates = [] }: WorkingHours,
+  { from, to }: { from: Date; to: Date },
+): WorkingHours {
+  const [first, last] = [from, to].map((time) => time.toISOString().slice(0, 10)) as [string, string];
+  const near = dates.filter(({ date }) => first <= date && date <= last);
+  return near.length === 0 ? { timezone, weekly } : { timezone, weekly, dates: near };
+}
+
+/**
+ * Returns the policy's hours, or else the user's own, or else those of the default policy. Single
+ * dates of the user apply unless the policy has hours.
+ */
 export function findHours(
-  user: Pick<MemberRow, 'timezone' | 'weekly'>,
+  user: Pick<MemberRow, 'timezone' | 'weekly' | 'dates'>,
   policy: PolicyRow | undefined,
   standard: PolicyRow | undefined,
 ): WorkingHours {
   if (policy?.workingHours) return { timezone: policy.timezone, weekly: policy.workingHours };
-  if (user.timezone !== null && user.weekly) return { timezone: user.timezone, weekly: user.weekly };
-  return { timezone: standard?.timezone ?? 'UTC', weekly: standard?.workingHours ?? [] };
+  const dates = user.dates ?? [];
+  if (user.timezone !== null && user.weekly) return { timezone: user.timezone, weekly: user.weekly, dates };
+  return { timezone: standard?.timezone ?? 'UTC', weekly: standard?.workingHours ?? [], dates };
 }
 
 /** Returns the members of a pool for the assignment, in the pool's order. */

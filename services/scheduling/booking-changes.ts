@@ -67,6 +67,8 @@ async function invite(call: BookingCall, what: 'scheduled' | 'rescheduled' | 'ca
       userName: booking.userName,
       companyName: caller.companyName,
       changedAt: now,
+      // Guests cannot change the meeting.
+      bookingId: attendee.email === email && what !== 'cancelled' ? booking.id : null,
     });
     await insertMail(sql, { companyId: caller.companyId, ...mail }, now);
   }

@@ -18,6 +18,7 @@ import {
   type Person,
   type Policies,
   type ReadingOptions,
+  type SchedulingCall,
   toSlotRules,
 } from './bookable-users.ts';
 import type { LiveTimes } from './outside-calendars.ts';
@@ -189,7 +190,7 @@ export async function findAlternatives(
  * @param users in the order in which slots name them
  */
 export async function findNextSlots(
-  call: SlotCall,
+  call: SchedulingCall,
   policies: Policies,
   users: readonly MemberRow[],
   from: number,
@@ -223,8 +224,6 @@ export function findSlot(
   const able = isOffered ? people.filter((person) => canTake(person, rules, within.start) === undefined) : [];
   return { ...within, userIds: able.map(({ userId }) => userId) };
 }
-
-type SlotCall = Pick<Call, 'db' | 'caller' | 'now'>;
 
 /**
  * Milliseconds that are searched in one step. The first step is short, because most searches end in
@@ -260,7 +259,7 @@ export function getFirstStretch({ start, end }: Interval): Interval {
  * @param known the availability in the first step, and intervals of calendars just read
  */
 export async function findSlotsWithin(
-  call: SlotCall,
+  call: SchedulingCall,
   policies: Policies,
   users: readonly MemberRow[],
   within: Interval,

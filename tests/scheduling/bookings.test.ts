@@ -276,6 +276,40 @@ describe('a booking', () => {
   });
 });
 
+describe('a missed booking', () => {
+  test('can be marked from its start on, once it is confirmed or completed', async () => {
+    const { id, policy_id } = await somebody();
+    const booking = await book(tenant.key, [id], { policy_id });
+    const path = `/v1/bookings/${booking.id}/no-show`;
+    const refused = { status: 409, reason: 'not_started', start_at: booking.start_at };
+    expect(await refusal(path, {})).toMatchObject(refused);
+    await database()`
+      update bookings set start_at = now() - interval '1 second', end_at = now() + interval '30 minutes' where id = ${booking.id}`;
+    const answers = await Promise.all(Array.from({ length: 4 }, () => post(path, {})));
+    expect(answers.map(({ body }) => body.data.booking.status)).toEqual(Array(4).fill('no_show'));
+    const audit = await database()`
+      select changes from audit_logs where record_id = ${booking.id} and action = 'booking.no_show'`;
+    expect(audit).toMatchObject([{ changes: { status: { from: 'confirmed', to: 'no_show' } } }]);
+    expect(await refusal(`/v1/bookings/${booking.id}/cancel`, {})).toMatchObject({ reason: 'not_confirmed' });
+    await database()`update bookings set status = 'completed' where id = ${booking.id}`;
+    expect((await post(path, {})).body.data.booking.status).toBe('no_show');
+    await database()`update bookings set status = 'cancelled' where id = ${booking.id}`;
+    expect(await refusal(path, {})).toMatchObject({ status: 409, reason: 'not_confirmed' });
+  });
+
+  test('follows the clock of test mode', async () => {
+    const own = await newTenant();
+    const user = await newUser(own);
+    const { id: policy_id } = await newPolicy(own);
+    const booking = await book(own.testKey, [user.id], { policy_id, from: halfHour(4).toISOString() });
+    const path = `/v1/bookings/${booking.id}/no-show`;
+    expect(await refusal(path, {}, own.testKey)).toMatchObject({ reason: 'not_started' });
+    const to = new Date(Date.parse(booking.start_at) + 60_000).toISOString();
+    await expectStatus(200, 'POST', '/v1/test-mode/clock', { key: own.testKey, body: { set_to: to } });
+    expect((await post(path, {}, own.testKey)).body.data.booking.status).toBe('no_show');
+  });
+});
+
 describe('the details of a booking', () => {
   test('keeps guests, answers and metadata through a move, and invites each guest once', async () => {
     const { id } = await somebody();

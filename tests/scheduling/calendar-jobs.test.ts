@@ -294,6 +294,8 @@ describe('an invitation', () => {
       from,
       dashboardUrl: 'https://app.example',
       decrypt: (sealed: string) => secrets.decrypt(sealed),
+      buildMeetingLink: (companyId: string, bookingId: string) =>
+        `https://crm.example/meeting/${companyId}-${bookingId}`,
     };
     jobs = startNamedJobs(['mails'], server.pools, { mails });
   });
@@ -314,6 +316,7 @@ describe('an invitation', () => {
     companyName: 'Blue Lake',
     title: 'First call',
     changedAt: new Date('2026-11-20T06:00Z'),
+    bookingId: null,
   };
   async function received(
     invitation: ReturnType<typeof buildInvitation>,
@@ -374,6 +377,18 @@ describe('an invitation', () => {
       expect(event?.getFirstProperty('organizer')?.getParameter('cn')).toBe('Omar Nasser');
     },
   );
+
+  test.each([
+    ['the link of the attendee', '019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9c04', true],
+    ['no link for guests', null, false],
+  ])('contains %s to cancel or move the meeting', async (_, bookingId, isLinked) => {
+    const { parts } = await received(buildInvitation({ ...facts, what: 'scheduled', sequence: 0, bookingId }));
+    const text = decoded(parts.find((part) => /^Content-Type: text\/plain/im.test(part)) ?? '');
+    expect(text.includes(`https://crm.example/meeting/${tenant.companyId}-${bookingId}`)).toBe(isLinked);
+    const [stored] =
+      await database()`select data from mails where company_id = ${tenant.companyId} order by id desc limit 1`;
+    expect(JSON.stringify(stored)).not.toContain('/meeting/');
+  });
 
   test('removes links and text that users put into names', async () => {
     const hostile = 'x\r\nATTENDEE:mailto:eve@evil.example\nEND:VEVENT\rBEGIN:VEVENT\u2028"; https://evil.example';

@@ -66,7 +66,11 @@ const steps = fc.constantFrom(1, 5, 15, 30);
 const span = fc
   .tuple(steps, fc.nat({ max: 1439 }), fc.nat({ max: 1439 }))
   .map(([step, a, b]) => [a, b].map((minutes) => minutes - (minutes % step)).sort((x, y) => x - y))
-  .map(([from = 0, to = 0]) => ({ start: clock(from), end: to === from || to >= 1425 ? '24:00' : clock(to) }));
+  .map(([from = 0, to = 0]) => ({ start: clock(from), end: to === from || to >= 1425 ? '24:00' : clock(to) }))
+  // Every third window continues over midnight.
+  .chain(({ start, end }) =>
+    fc.nat({ max: 2 }).map((which) => (which === 0 && end !== '24:00' ? { start: end, end: start } : { start, end })),
+  );
 /** Windows that are the same every day, and windows of single days. */
 const weekly = fc
   .tuple(fc.array(span, { maxLength: 2 }), fc.array(fc.tuple(fc.integer({ min: 0, max: 6 }), span), { maxLength: 6 }))
@@ -87,7 +91,14 @@ const generateMember = (zone: string, moment: number): fc.Arbitrary<Omit<Member,
   const itsZone = fc.oneof({ weight: 4, arbitrary: fc.constant(zone) }, { weight: 1, arbitrary: fc.constant('UTC') });
   const date = fc.integer({ min: -2, max: 2 }).map((days) => new Date(moment + days * day).toISOString().slice(0, 10));
   return fc.record({
-    hours: fc.record({ timezone: itsZone, weekly }),
+    hours: fc.record({
+      timezone: itsZone,
+      weekly,
+      dates: fc.uniqueArray(fc.record({ date, windows: fc.array(span, { maxLength: 2 }) }), {
+        maxLength: 2,
+        selector: (each) => each.date,
+      }),
+    }),
     daysOff: fc.array(
       fc
         .tuple(date, date, fc.constantFrom('time_off' as const, 'holiday' as const))

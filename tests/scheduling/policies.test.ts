@@ -66,8 +66,8 @@ describe('a policy', () => {
   test.each([
     ['an unknown time zone', { timezone: 'Mars/Base' }, 'timezone'],
     [
-      'hours that end before they begin',
-      { working_hours: [{ weekday: 0, start: '17:00', end: '09:00' }] },
+      'hours that end when they begin',
+      { working_hours: [{ weekday: 0, start: '17:00', end: '17:00' }] },
       'working_hours[0].end',
     ],
     [

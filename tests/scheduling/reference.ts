@@ -9,7 +9,7 @@ export const day = 24 * 60 * minute;
 interface Wall {
   /** YYYY-MM-DD */
   date: string;
-  /** 0 for Monday. */
+  /** 0 for Sunday. */
   weekday: number;
   /** HH:MM */
   time: string;
@@ -33,22 +33,25 @@ function wall(timezone: string, moment: number): Wall {
 
 const parseMinutes = (time: string): number => Number(time.slice(0, 2)) * 60 + Number(time.slice(3));
 
-/** Returns true if the local time is within the hours of its day. */
-function isWorking({ timezone, weekly }: Member['hours'], moment: number): boolean {
-  const { weekday, time } = wall(timezone, moment);
-  return weekly.some((window) => window.weekday === weekday && window.start <= time && time < window.end);
+/** Returns the windows that contain a local time, as minutes since they began by local clocks. */
+function findElapsed({ timezone, weekly, dates = [] }: Member['hours'], moment: number): number[] {
+  const { date, weekday, time } = wall(timezone, moment);
+  const beginningOn = (itsDate: string, itsWeekday: number) =>
+    dates.find((each) => each.date === itsDate)?.windows ?? weekly.filter((window) => window.weekday === itsWeekday);
+  const yesterday = new Date(Date.parse(date) - day).toISOString().slice(0, 10);
+  const ofToday = beginningOn(date, weekday).filter(({ start, end }) => start <= time && (end < start || time < end));
+  const ofYesterday = beginningOn(yesterday, (weekday + 6) % 7).filter(({ start, end }) => end < start && time < end);
+  return [
+    ...ofToday.map(({ start }) => parseMinutes(time) - parseMinutes(start)),
+    ...ofYesterday.map(({ start }) => parseMinutes(time) + 24 * 60 - parseMinutes(start)),
+  ];
 }
 
-function isOnGrid({ timezone, weekly }: Member['hours'], moment: number, intervalMinutes: number): boolean {
-  const { weekday, time } = wall(timezone, moment);
-  return weekly.some(
-    ({ weekday: itsDay, start, end }) =>
-      itsDay === weekday &&
-      start <= time &&
-      time < end &&
-      (parseMinutes(time) - parseMinutes(start)) % intervalMinutes === 0,
-  );
-}
+/** Returns true if the local time is within the hours of its day, or of the night before. */
+const isWorking = (hours: Member['hours'], moment: number): boolean => findElapsed(hours, moment).length > 0;
+
+const isOnGrid = (hours: Member['hours'], moment: number, intervalMinutes: number): boolean =>
+  findElapsed(hours, moment).some((minutes) => minutes % intervalMinutes === 0);
 
 const meets = (a: Interval, b: Interval): boolean => a.start < b.end && b.start < a.end;
 

@@ -1,6 +1,7 @@
 // Working hours and days off of users.
 import { beforeAll, describe, expect, test } from 'vitest';
 import { call, expectStatus, type Json } from '../support/client.ts';
+import { newPolicy } from '../support/scheduling.ts';
 import { signIn } from '../support/sign-in.ts';
 import { database, newTenant, newUser, type Tenant } from '../support/tenants.ts';
 
@@ -15,6 +16,7 @@ const good = {
   timezone: 'Asia/Tokyo',
   weekly: [{ weekday: 2, start: '10:00', end: '24:00' }],
   days_off: [{ from: '2030-01-01', to: '2030-01-03', reason: 'holiday' }],
+  dates: [{ date: '2030-01-05', windows: [{ start: '22:00', end: '02:00' }] }],
 };
 
 describe('the hours of a user', () => {
@@ -44,6 +46,54 @@ describe('the hours of a user', () => {
     expect(await change({ days_off: [] })).toMatchObject({ timezone: 'Asia/Kolkata', weekly, days_off: [] });
     const { error } = (await expectStatus(400, 'PATCH', buildPath(id), { key: tenant.key, body: {} })).body;
     expect(error.code).toBe('VALIDATION_ERROR');
+  });
+
+  test('offers the hours of single dates instead of those of the weekday, and nights until their end', async () => {
+    const { id } = await newUser(tenant);
+    const { id: policy_id } = await newPolicy(tenant, { working_hours: null, duration_minutes: 60, horizon_days: 30 });
+    const toDate = (days: number): string => new Date(Date.now() + days * 86_400_000).toISOString().slice(0, 10);
+    const [before, on, after] = [toDate(4), toDate(5), toDate(6)];
+    const weekly = [0, 1, 2, 3, 4, 5, 6].map((weekday) => ({ weekday, start: '22:30', end: '00:30' }));
+    const change = async (body: object) =>
+      (await expectStatus(200, 'PATCH', buildPath(id), { key: tenant.key, body })).body.data.working_hours;
+    const listStarts = async (): Promise<string[]> => {
+      const query = { member_ids: id, policy_id, from: before, to: after };
+      const { slots } = (await expectStatus(200, 'GET', '/v1/scheduling/slots', { key: tenant.key, query })).body.data;
+      return slots.map(({ start_at }: Json) => start_at.slice(0, 16));
+    };
+    await change({ timezone: 'UTC', weekly });
+    const usual = [before, on, after].flatMap((date) => [`${date}T22:30`, `${date}T23:00`, `${date}T23:30`]);
+    expect(await listStarts()).toEqual(usual.slice(0, -2));
+    const dates = [{ date: on, windows: [{ start: '06:00', end: '07:00' }] }];
+    expect(await change({ dates })).toMatchObject({ dates, weekly });
+    // The night before ends at 00:30 on the date, and the one after the date begins as usual.
+    expect(await listStarts()).toEqual([
+      `${before}T22:30`,
+      `${before}T23:00`,
+      `${before}T23:30`,
+      `${on}T06:00`,
+      `${after}T22:30`,
+    ]);
+    await change({ dates: [{ date: on, windows: [] }] });
+    expect(await listStarts()).not.toContain(`${on}T06:00`);
+    const under = await newPolicy(tenant, { duration_minutes: 60 });
+    const query = { member_ids: id, policy_id: under.id, from: on, to: on };
+    const { slots } = (await expectStatus(200, 'GET', '/v1/scheduling/slots', { key: tenant.key, query })).body.data;
+    expect(slots.length).toBeGreaterThan(20);
+  });
+
+  test.each([
+    ['a repeated date', [1, 2].map(() => ({ date: '2030-01-05', windows: [] })), 'dates[1].date'],
+    [
+      'a window that ends when it begins',
+      [{ date: '2030-01-05', windows: [{ start: '09:00', end: '09:00' }] }],
+      'dates[0].windows[0].end',
+    ],
+    ['a date that does not exist', [{ date: '2030-02-30', windows: [] }], 'dates[0].date'],
+  ])('rejects %s', async (_, dates, field) => {
+    const { id } = await newUser(tenant);
+    const { error } = (await expectStatus(400, 'PATCH', buildPath(id), { key: tenant.key, body: { dates } })).body;
+    expect(error.details.fields).toMatchObject([{ field }]);
   });
 
   test('keeps the changes of all concurrent callers', async () => {

@@ -127,6 +127,15 @@ const aBooking: ArrangedPath = {
     return { id: await newBooking(tenant, getKey(tenant, mode), member) };
   },
 };
+const aStartedBooking: ArrangedPath = {
+  exists: async (tenant, mode) => {
+    const id = await newBooking(tenant, getKey(tenant, mode));
+    await database()`
+      update bookings set start_at = now() - interval '1 minute', end_at = now() + interval '1 hour'
+      where company_id = ${tenant.companyId} and id = ${id}`;
+    return { id };
+  },
+};
 const aReservation: ArrangedPath = {
   exists: async (tenant, mode) => ({ id: await newReservation(tenant, getKey(tenant, mode)) }),
 };
@@ -366,6 +375,7 @@ export const arrangedPaths: Record<string, ArrangedPath> = {
   '/v1/bookings/{id}': aBooking,
   '/v1/bookings/{id}/reschedule': aBooking,
   '/v1/bookings/{id}/cancel': aBooking,
+  '/v1/bookings/{id}/no-show': aStartedBooking,
   '/v1/messages/drafts/{id}': aDraft,
   '/v1/messages/drafts/{id}/withdraw': aDraft,
   '/v1/campaigns/{id}': anOpenedCampaign,
