@@ -3642,6 +3642,10 @@ create index webhook_deliveries_leased on webhook_deliveries (company_id, test_m
   where leased_until is not null;
 create index webhook_deliveries_listed on webhook_deliveries (company_id, test_mode, subscription_id, created_at desc,
   id desc);
+create index webhook_deliveries_newest on webhook_deliveries (company_id, test_mode, created_at desc, id desc);
+create index webhook_deliveries_of_event on webhook_deliveries (company_id, test_mode, event, created_at desc, id desc);
+create index webhook_deliveries_of_status on webhook_deliveries (company_id, test_mode, status, created_at desc,
+  id desc);
 create index webhook_deliveries_open on webhook_deliveries (company_id, test_mode, subscription_id, next_attempt_at, id)
   where status in ('pending', 'retrying');
 alter table webhook_deliveries enable row level security, force row level security;
@@ -3666,6 +3670,8 @@ create table webhook_subscriptions (
   filter jsonb,
   include text[] not null default '{}',
   skip_own boolean not null,
+  header_names text[] not null default '{}',
+  sealed_headers text,
   sealed_secret text not null,
   secret_last4 text not null,
   secret_rotated_at timestamptz(3),
@@ -3677,6 +3683,7 @@ create table webhook_subscriptions (
   due_at timestamptz(3),
   is_held boolean not null default false,
   recent_attempts bigint[] not null default '{}'::bigint[],
+  attempt_counts integer[] not null default '{}'::integer[],
   last_delivery_at timestamptz(3),
   last_success_at timestamptz(3),
   failing_since timestamptz(3),
@@ -3690,7 +3697,8 @@ create table webhook_subscriptions (
   created_at timestamptz(3) not null,
   updated_at timestamptz(3) not null,
   primary key (company_id, test_mode, id),
-  check ((disabled_reason is null) = (disabled_at is null))
+  check ((disabled_reason is null) = (disabled_at is null)),
+  check ((sealed_headers is null) = (header_names = '{}'))
 );
 create index webhook_subscriptions_due on webhook_subscriptions (due_at) where due_at is not null;
 create index webhook_subscriptions_listed on webhook_subscriptions (company_id, test_mode, created_at desc, id desc)

@@ -5988,6 +5988,32 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/webhook-deliveries": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List the deliveries of all webhook endpoints
+         * @description Returns the deliveries of all webhook endpoints in the mode of the key, newest first, for 30 days: what was sent or is to be
+         *     sent, and what failed. Deliveries of deleted webhook endpoints and test deliveries are included. If you send several
+         *     filters, a delivery must match all of them; with an ID that no webhook endpoint has, the list is empty. The statuses are
+         *     explained at [List the deliveries of a webhook endpoint](#operation/listWebhookDeliveries).
+         *
+         *     Requires `webhooks:view` or `settings:view`, and a credential that can see the whole workspace (403,
+         *     `company_reach_required`). **400**: a cursor of another list.
+         */
+        get: operations["listAllWebhookDeliveries"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/webhooks": {
         parameters: {
             query?: never;
@@ -6020,6 +6046,13 @@ export interface paths {
          *       `origin` `{"kind": "import", "id": …}`; without it, only `import.completed`, `import.failed` and `import.undone` are sent. Events of records that a revert puts back, with the `origin` `{"kind": "revert", "id": …}`, are always sent. `changes` adds the old and new values of the fields to `record.updated`. A body stays below 64 KB: if it
          *       would be longer, the values are left out and `changes_truncated` is true.
          *     - **skip_own**: leaves out events caused by this same credential, so that two systems do not trigger each other endlessly.
+         *     - **secret**: your own signing secret, if your receiver already has one: `whsec_` and 24 to 64 random bytes in standard
+         *       base64, with padding. Without it, one is generated.
+         *     - **headers**: up to 10 headers of your own, for example `{"Authorization": "Bearer …"}` for a gateway in front of your
+         *       receiver. Names have at most 100 characters, values at most 1,000 printable ASCII characters, and all together at most
+         *       4,096. Values are stored encrypted and never returned; `header_names` shows the names. These names are rejected: headers
+         *       of the connection (`Connection`, `Keep-Alive`, `Proxy-*`, `TE`, `Trailer`, `Transfer-Encoding`, `Upgrade`), `Host`,
+         *       `Content-*`, `Expect`, `User-Agent`, and the names of signatures, `webhook-*` and `Service-*`.
          *     - **url**: an https URL with a public address, without user or password, on port 443, 8443 or 1024 and above. The address
          *       is checked again for each request, and redirects are not followed. For development, a server can be configured to let
          *       *test* keys use http and private addresses (`WEBHOOK_ALLOW_PRIVATE=1`).
@@ -6029,8 +6062,9 @@ export interface paths {
          *     Requires `webhooks:configure` or `settings:configure`, and a credential that can see the whole workspace, because events
          *     are sent for records of every branch and team (403, `details.reason` `company_reach_required`). **409**
          *     `subscription_limit`: a workspace can have 50 webhook endpoints in each mode. **422**: an unknown event (with a
-         *     suggestion), a filter over a field that no subscribed event has, an unknown field or a wrong JSON type. **400**: any other
-         *     invalid value, such as an address that is not public.
+         *     suggestion), a filter over a field that no subscribed event has, a header that you cannot set, an unknown field or a wrong
+         *     JSON type. **400**: any other invalid value, such as an address that is not public, a secret of the wrong length, or a
+         *     header with a line break.
          */
         post: operations["createWebhookSubscription"];
         delete?: never;
@@ -6075,7 +6109,9 @@ export interface paths {
         head?: never;
         /**
          * Update a webhook endpoint
-         * @description Updates the fields that you send and leaves the others unchanged. The changes apply to events from now on.
+         * @description Updates the fields that you send and leaves the others unchanged. The changes apply to events from now on. `headers`
+         *     replaces all your own headers, also for deliveries that wait; `{}` removes them.
+         *
          *     `is_active: false` disables the webhook endpoint; events that happen meanwhile are stored as deliveries with the status
          *     `skipped`. `is_active: true` enables it again, whatever the reason it was disabled, resets its failure count and sends the
          *     deliveries that were waiting. To send the skipped ones, call [recover](#operation/recoverWebhookDeliveries).
@@ -6098,12 +6134,12 @@ export interface paths {
         put?: never;
         /**
          * Rotate the secret of a webhook endpoint
-         * @description Creates a new secret and returns it, **once**. For `overlap_hours`, every request has two signatures, the one of the new
+         * @description Creates a new secret, or takes over yours (`secret`), and returns it, **once**. For `overlap_hours`, every request has two signatures, the one of the new
          *     secret first. A receiver that still has the old secret keeps working: accept a request if any signature matches. With 0
          *     the old secret stops immediately. Another rotation within the overlap ends the oldest secret.
          *
          *     Requires `webhooks:configure` or `settings:configure`, and a credential that can see the whole workspace. **404**: no
-         *     webhook endpoint has this ID in this mode.
+         *     webhook endpoint has this ID in this mode. **400**: your secret is not base64, or has fewer than 24 or more than 64 bytes.
          */
         post: operations["rotateWebhookSecret"];
         delete?: never;
@@ -14745,6 +14781,66 @@ export interface components {
             meta: components["schemas"]["Meta"];
         };
         /**
+         * @example succeeded
+         * @enum {string}
+         */
+        WebhookDeliveryStatus: "pending" | "retrying" | "succeeded" | "failed" | "cancelled" | "skipped";
+        /**
+         * @description Why the last attempt failed: no response within 15 seconds, no connection within 3, or a server of ours stopped before it could record the outcome; no DNS address; TLS or its certificate; connection refused or unreachable; not a public address; a response other than 2xx, or one that was not HTTP.
+         * @example http_error
+         * @enum {string}
+         */
+        WebhookDeliveryFault: "timeout" | "dns" | "tls" | "connect" | "blocked_address" | "http_error";
+        WebhookDelivery: {
+            id: components["schemas"]["Uuid"];
+            subscription_id: components["schemas"]["Uuid"];
+            /**
+             * @description The `id` in the body. It is the same each time the event is sent.
+             * @example evt_019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f21
+             */
+            event_id: string;
+            event: string;
+            status: components["schemas"]["WebhookDeliveryStatus"];
+            attempts: number;
+            /** @description 10, or 3 in test mode. */
+            max_attempts: number;
+            /**
+             * Format: date-time
+             * @description When the next attempt is due. Null while an attempt is in progress, or if no attempt follows.
+             * @example 2026-11-20T23:55:00.000Z
+             */
+            next_attempt_at: string | null;
+            last_response_code: number | null;
+            /** @description The beginning of the last response, up to 1,024 characters. */
+            last_response_snippet: string | null;
+            last_error: components["schemas"]["WebhookDeliveryFault"] | null;
+            /** @description The duration of the last attempt. */
+            duration_ms: number | null;
+            /**
+             * Format: uuid
+             * @description The delivery that this one is a copy of.
+             */
+            replay_of: string | null;
+            is_test: boolean;
+            created_at: components["schemas"]["Timestamp"];
+            /**
+             * Format: date-time
+             * @description When the delivery ended. Null while another attempt is possible.
+             * @example 2026-11-20T23:55:00.000Z
+             */
+            completed_at: string | null;
+        };
+        WebhookDeliveryList: {
+            deliveries: components["schemas"]["WebhookDelivery"][];
+            next_cursor: components["schemas"]["NextCursor"];
+            has_more: components["schemas"]["HasMore"];
+        };
+        WebhookDeliveryListAnswer: {
+            success: components["schemas"]["Success"];
+            data: components["schemas"]["WebhookDeliveryList"];
+            meta: components["schemas"]["Meta"];
+        };
+        /**
          * @example active
          * @enum {string}
          */
@@ -14767,6 +14863,13 @@ export interface components {
             } | null;
             include: string[];
             skip_own: boolean;
+            /**
+             * @description The names of your own `headers`. Their values are never returned.
+             * @example [
+             *       "Authorization"
+             *     ]
+             */
+            header_names: string[];
             status: components["schemas"]["WebhookStatus"];
             disabled_reason: components["schemas"]["WebhookDisabledReason"] | null;
             /**
@@ -14777,6 +14880,11 @@ export interface components {
             disabled_at: string | null;
             /** @description Failed attempts since the last success. */
             consecutive_failures: number;
+            /**
+             * @description The share of attempts that the receiver accepted, from 0 to 1: attempts of the current hour and the 23 hours before it. Null without attempts. Tests do not count, nor do attempts whose outcome could not be recorded.
+             * @example 1
+             */
+            success_rate_24h: number | null;
             /**
              * Format: date-time
              * @description When the last attempt ended.
@@ -14822,6 +14930,20 @@ export interface components {
          * @enum {string}
          */
         WebhookInclude: "changes" | "imports";
+        /**
+         * @description Your own headers, sent with each request, by name. Values are stored encrypted and never returned.
+         * @example {
+         *       "Authorization": "Bearer 7b1d4f"
+         *     }
+         */
+        WebhookHeaders: {
+            [key: string]: string;
+        };
+        /**
+         * @description Your own secret instead of a generated one: `whsec_` and 24 to 64 random bytes in standard base64, with padding.
+         * @example whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oDtest1234567=
+         */
+        WebhookOwnSecret: string;
         WebhookSubscriptionCreate: {
             /**
              * @description The URL that events are sent to.
@@ -14856,11 +14978,15 @@ export interface components {
              * @default false
              */
             skip_own: boolean;
+            headers?: components["schemas"]["WebhookHeaders"];
+            secret?: components["schemas"]["WebhookOwnSecret"];
             readonly id?: unknown;
             readonly status?: unknown;
             readonly disabled_reason?: unknown;
             readonly disabled_at?: unknown;
             readonly consecutive_failures?: unknown;
+            readonly header_names?: unknown;
+            readonly success_rate_24h?: unknown;
             readonly last_delivery_at?: unknown;
             readonly last_success_at?: unknown;
             readonly secret_last4?: unknown;
@@ -14929,11 +15055,15 @@ export interface components {
             include?: components["schemas"]["WebhookInclude"][];
             /** @description Leaves out events caused by the credential that created the webhook endpoint. */
             skip_own?: boolean;
+            /** @description Replaces all your own headers; `{}` removes them. */
+            headers?: components["schemas"]["WebhookHeaders"];
             readonly id?: unknown;
             readonly status?: unknown;
             readonly disabled_reason?: unknown;
             readonly disabled_at?: unknown;
             readonly consecutive_failures?: unknown;
+            readonly header_names?: unknown;
+            readonly success_rate_24h?: unknown;
             readonly last_delivery_at?: unknown;
             readonly last_success_at?: unknown;
             readonly secret_last4?: unknown;
@@ -14950,6 +15080,7 @@ export interface components {
              * @default 24
              */
             overlap_hours: number;
+            secret?: components["schemas"]["WebhookOwnSecret"];
         };
         RotatedWebhookSecret: {
             subscription: components["schemas"]["WebhookSubscription"];
@@ -14970,72 +15101,12 @@ export interface components {
             /** @description The name of an event. The default is the first subscribed one. */
             event?: string;
         };
-        /**
-         * @example succeeded
-         * @enum {string}
-         */
-        WebhookDeliveryStatus: "pending" | "retrying" | "succeeded" | "failed" | "cancelled" | "skipped";
-        /**
-         * @description Why the last attempt failed: no response within 15 seconds, no connection within 3, or a server of ours stopped before it could record the outcome; no DNS address; TLS or its certificate; connection refused or unreachable; not a public address; a response other than 2xx, or one that was not HTTP.
-         * @example http_error
-         * @enum {string}
-         */
-        WebhookDeliveryFault: "timeout" | "dns" | "tls" | "connect" | "blocked_address" | "http_error";
-        WebhookDelivery: {
-            id: components["schemas"]["Uuid"];
-            subscription_id: components["schemas"]["Uuid"];
-            /**
-             * @description The `id` in the body. It is the same each time the event is sent.
-             * @example evt_019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f21
-             */
-            event_id: string;
-            event: string;
-            status: components["schemas"]["WebhookDeliveryStatus"];
-            attempts: number;
-            /** @description 10, or 3 in test mode. */
-            max_attempts: number;
-            /**
-             * Format: date-time
-             * @description When the next attempt is due. Null while an attempt is in progress, or if no attempt follows.
-             * @example 2026-11-20T23:55:00.000Z
-             */
-            next_attempt_at: string | null;
-            last_response_code: number | null;
-            /** @description The beginning of the last response, up to 1,024 characters. */
-            last_response_snippet: string | null;
-            last_error: components["schemas"]["WebhookDeliveryFault"] | null;
-            /** @description The duration of the last attempt. */
-            duration_ms: number | null;
-            /**
-             * Format: uuid
-             * @description The delivery that this one is a copy of.
-             */
-            replay_of: string | null;
-            is_test: boolean;
-            created_at: components["schemas"]["Timestamp"];
-            /**
-             * Format: date-time
-             * @description When the delivery ended. Null while another attempt is possible.
-             * @example 2026-11-20T23:55:00.000Z
-             */
-            completed_at: string | null;
-        };
         WebhookTestData: {
             delivery: components["schemas"]["WebhookDelivery"];
         };
         WebhookTestAnswer: {
             success: components["schemas"]["Success"];
             data: components["schemas"]["WebhookTestData"];
-            meta: components["schemas"]["Meta"];
-        };
-        WebhookDeliveryList: {
-            deliveries: components["schemas"]["WebhookDelivery"][];
-            next_cursor: components["schemas"]["NextCursor"];
-            has_more: components["schemas"]["HasMore"];
-        };
-        WebhookDeliveryListAnswer: {
-            success: components["schemas"]["Success"];
-            data: components["schemas"]["WebhookDeliveryList"];
             meta: components["schemas"]["Meta"];
         };
         WebhookRecovery: {
@@ -36097,6 +36168,106 @@ export interface operations {
             503: components["responses"]["Unavailable"];
         };
     };
+    listAllWebhookDeliveries: {
+        parameters: {
+            query?: {
+                /**
+                 * @description Items per page, 1 to 100. A value outside this range is set to the nearest bound, not rejected.
+                 * @example 50
+                 */
+                limit?: components["parameters"]["LimitOf50"];
+                /**
+                 * @description The start of the page: the `next_cursor` of the previous page, unchanged. A cursor is opaque and valid only for the query
+                 *     that created it. With another sort, filter or object it is rejected with 400.
+                 */
+                cursor?: components["parameters"]["Cursor"];
+                /**
+                 * @description Returns only deliveries of this webhook endpoint.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f01
+                 */
+                subscription_id?: components["schemas"]["Uuid"];
+                /**
+                 * @description Returns only deliveries with this status.
+                 * @example failed
+                 */
+                status?: components["schemas"]["WebhookDeliveryStatus"];
+                /**
+                 * @description Returns only deliveries of this event.
+                 * @example record.created
+                 */
+                event?: string;
+                /**
+                 * @description Returns only deliveries created at or after this time.
+                 * @example 2026-11-20T00:00:00.000Z
+                 */
+                from?: string;
+                /**
+                 * @description Returns only deliveries created at or before this time. A bare date means the end of that day.
+                 * @example 2030-11-20T00:00:00.000Z
+                 */
+                to?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A page of deliveries. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "deliveries": [
+                     *           {
+                     *             "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f11",
+                     *             "subscription_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f01",
+                     *             "event_id": "evt_019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f21",
+                     *             "event": "record.created",
+                     *             "status": "succeeded",
+                     *             "attempts": 1,
+                     *             "max_attempts": 10,
+                     *             "next_attempt_at": null,
+                     *             "last_response_code": 200,
+                     *             "last_response_snippet": "ok",
+                     *             "last_error": null,
+                     *             "duration_ms": 84,
+                     *             "replay_of": null,
+                     *             "is_test": false,
+                     *             "created_at": "2026-11-20T23:54:00.000Z",
+                     *             "completed_at": "2026-11-20T23:54:01.000Z"
+                     *           }
+                     *         ],
+                     *         "next_cursor": null,
+                     *         "has_more": false
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["WebhookDeliveryListAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
     listWebhookSubscriptions: {
         parameters: {
             query?: {
@@ -36147,10 +36318,12 @@ export interface operations {
                      *             },
                      *             "include": [],
                      *             "skip_own": false,
+                     *             "header_names": [],
                      *             "status": "active",
                      *             "disabled_reason": null,
                      *             "disabled_at": null,
                      *             "consecutive_failures": 0,
+                     *             "success_rate_24h": 1,
                      *             "last_delivery_at": "2026-11-20T23:54:00.000Z",
                      *             "last_success_at": "2026-11-20T23:54:00.000Z",
                      *             "secret_last4": "xW8=",
@@ -36229,10 +36402,12 @@ export interface operations {
                      *           },
                      *           "include": [],
                      *           "skip_own": false,
+                     *           "header_names": [],
                      *           "status": "active",
                      *           "disabled_reason": null,
                      *           "disabled_at": null,
                      *           "consecutive_failures": 0,
+                     *           "success_rate_24h": 1,
                      *           "last_delivery_at": "2026-11-20T23:54:00.000Z",
                      *           "last_success_at": "2026-11-20T23:54:00.000Z",
                      *           "secret_last4": "xW8=",
@@ -36313,10 +36488,12 @@ export interface operations {
                      *           },
                      *           "include": [],
                      *           "skip_own": false,
+                     *           "header_names": [],
                      *           "status": "active",
                      *           "disabled_reason": null,
                      *           "disabled_at": null,
                      *           "consecutive_failures": 0,
+                     *           "success_rate_24h": 1,
                      *           "last_delivery_at": "2026-11-20T23:54:00.000Z",
                      *           "last_success_at": "2026-11-20T23:54:00.000Z",
                      *           "secret_last4": "xW8=",
@@ -36450,10 +36627,12 @@ export interface operations {
                      *           },
                      *           "include": [],
                      *           "skip_own": false,
+                     *           "header_names": [],
                      *           "status": "active",
                      *           "disabled_reason": null,
                      *           "disabled_at": null,
                      *           "consecutive_failures": 0,
+                     *           "success_rate_24h": 1,
                      *           "last_delivery_at": "2026-11-20T23:54:00.000Z",
                      *           "last_success_at": "2026-11-20T23:54:00.000Z",
                      *           "secret_last4": "xW8=",
@@ -36542,10 +36721,12 @@ export interface operations {
                      *           },
                      *           "include": [],
                      *           "skip_own": false,
+                     *           "header_names": [],
                      *           "status": "active",
                      *           "disabled_reason": null,
                      *           "disabled_at": null,
                      *           "consecutive_failures": 0,
+                     *           "success_rate_24h": 1,
                      *           "last_delivery_at": "2026-11-20T23:54:00.000Z",
                      *           "last_success_at": "2026-11-20T23:54:00.000Z",
                      *           "secret_last4": "xW8=",

@@ -24,25 +24,27 @@ const columns = [
 ] as const;
 
 export interface DeliveryFilter {
+  /** undefined: of all subscriptions, deleted ones included. */
+  subscriptionId?: string | undefined;
   status: DeliveryStatus | undefined;
   event: string | undefined;
   from: Date | undefined;
   to: Date | undefined;
 }
 
-/** Returns a page of a subscription's deliveries, newest first. */
+/** Returns a page of deliveries, newest first. */
 export async function listDeliveries(
   sql: Sql,
   { companyId, testMode }: TenantScope,
-  subscriptionId: string,
-  { status, event, from, to }: DeliveryFilter,
+  { subscriptionId, status, event, from, to }: DeliveryFilter,
   after: readonly [createdAt: string, id: string] | undefined,
   limit: number,
 ): Promise<StoredDelivery[]> {
   return await sql<StoredDelivery[]>`
     select ${sql(columns)}
     from webhook_deliveries
-    where company_id = ${companyId} and test_mode = ${testMode} and subscription_id = ${subscriptionId}
+    where company_id = ${companyId} and test_mode = ${testMode}
+      ${subscriptionId ? sql`and subscription_id = ${subscriptionId}` : sql``}
       ${status ? sql`and status = ${status}` : sql``}
       ${event ? sql`and event = ${event}` : sql``}
       ${from ? sql`and created_at >= ${from}` : sql``}

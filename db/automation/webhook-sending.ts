@@ -33,6 +33,7 @@ export interface SendingWebhook {
   url: string;
   sealedSecret: string;
   sealedPreviousSecret: string | null;
+  sealedHeaders: string | null;
   previousSecretExpiresAt: Date | null;
   isDisabled: boolean;
   isDeleted: boolean;
@@ -57,7 +58,7 @@ export async function lockDueWebhook(
   realNow: Date,
 ): Promise<SendingWebhook | undefined> {
   const locked = sql<Omit<SendingWebhook, 'inFlight' | 'firstLeaseEnds'>[]>`
-    select url, sealed_secret, sealed_previous_secret,
+    select url, sealed_secret, sealed_previous_secret, sealed_headers,
       previous_secret_expires_at, disabled_at is not null as is_disabled,
       deleted_at is not null as is_deleted, recent_attempts, consecutive_failures
     from webhook_subscriptions
@@ -205,13 +206,20 @@ export async function noteOutcomes(
       and d.status in ('pending', 'retrying')`;
 }
 
+/** A receiver before the outcomes of attempts are recorded. */
+export interface ReceiverBefore extends Health {
+  isDisabled: boolean;
+  url: string;
+  attemptCounts: number[];
+}
+
 /** Returns the health of a receiver and locks it until the transaction ends. */
 export async function lockHealth(
   sql: Sql,
   { companyId, testMode, id }: DueWebhook,
-): Promise<(Health & { isDisabled: boolean; url: string }) | undefined> {
-  const [row] = await sql<(Health & { isDisabled: boolean; url: string })[]>`
-    select failing_since, consecutive_failures,
+): Promise<ReceiverBefore | undefined> {
+  const [row] = await sql<ReceiverBefore[]>`
+    select failing_since, consecutive_failures, attempt_counts,
       exhausted_deliveries, warned_at, probing_since,
       disabled_at is not null as is_disabled, url
     from webhook_subscriptions
@@ -224,6 +232,7 @@ export async function lockHealth(
 export interface AttemptEffect {
   health: Health;
   succeeded: boolean;
+  attemptCounts: readonly number[];
   /** When the first of the deliveries is tried again; null: none is. */
   nextAttemptAt: Date | null;
   disabledReason: 'failures' | 'gone' | null;
@@ -236,12 +245,13 @@ export interface AttemptEffect {
 export async function noteAttempt(
   sql: Sql,
   { companyId, testMode, id }: DueWebhook,
-  { health, succeeded, nextAttemptAt, disabledReason }: AttemptEffect,
+  { health, succeeded, attemptCounts, nextAttemptAt, disabledReason }: AttemptEffect,
   now: Date,
 ): Promise<void> {
   await sql`
     update webhook_subscriptions
     set last_delivery_at = ${now}, last_success_at = ${succeeded ? now : sql`last_success_at`},
+      attempt_counts = ${`{${attemptCounts.join(',')}}`}::text::int[],
       failing_since = ${health.failingSince}, consecutive_failures = ${health.consecutiveFailures},
       exhausted_deliveries = ${health.exhaustedDeliveries}, warned_at = ${health.warnedAt}, probing_since = ${health.probingSince},
       due_at = least(due_at, ${nextAttemptAt}::timestamptz, case when is_held then ${now}::timestamptz end)

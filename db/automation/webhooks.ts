@@ -13,6 +13,10 @@ export interface WebhookSettings {
   filter: unknown;
   include: string[];
   skipOwn: boolean;
+  /** The names of the tenant's own headers, which are sealed as a JSON object. */
+  headerNames: string[];
+  /** null: there are none. */
+  sealedHeaders: string | null;
   disabledReason: 'manual' | 'failures' | 'gone' | null;
   disabledAt: Date | null;
 }
@@ -27,6 +31,8 @@ export interface WebhookRow extends WebhookSettings, CreatedByRow {
   lastDeliveryAt: Date | null;
   lastSuccessAt: Date | null;
   consecutiveFailures: number;
+  /** As in domain/automation/success-rates.ts. */
+  attemptCounts: number[];
   createdAt: Date;
   updatedAt: Date;
 }
@@ -39,6 +45,8 @@ const columns = [
   'filter',
   'include',
   'skip_own',
+  'header_names',
+  'sealed_headers',
   'disabled_reason',
   'disabled_at',
   'sealed_secret',
@@ -49,6 +57,7 @@ const columns = [
   'last_delivery_at',
   'last_success_at',
   'consecutive_failures',
+  'attempt_counts',
   'created_by_kind',
   'created_by_id',
   'created_by_name',
@@ -246,11 +255,12 @@ export async function wakeWebhooks(
  * The connection that creates the demo does not know array types, so lists are passed as literals.
  */
 function toRow(sql: Sql, settings: WebhookSettings) {
-  const { events, include, filter } = settings;
+  const { events, include, headerNames, filter } = settings;
   return {
     ...settings,
     events: toListLiteral(events),
     include: toListLiteral(include),
+    headerNames: toListLiteral(headerNames),
     filter: filter === null ? null : sql.json(filter as never),
   };
 }

@@ -12,6 +12,9 @@ create table webhook_subscriptions (
   filter jsonb,
   include text[] not null default '{}',
   skip_own boolean not null,
+  -- The tenant's own headers: their names as sent, and all of them encrypted; null: none.
+  header_names text[] not null default '{}',
+  sealed_headers text,
   -- Encrypted with SECRET_KEY; shown once.
   sealed_secret text not null,
   secret_last4 text not null,
@@ -30,6 +33,8 @@ create table webhook_subscriptions (
   is_held boolean not null default false,
   -- Attempts of the last second, in milliseconds since 1970, for the rate limit.
   recent_attempts bigint[] not null default '{}'::bigint[],
+  -- Attempts of the last 24 hours, three numbers for each hour with attempts: hours since 1970, attempts, successes.
+  attempt_counts int[] not null default '{}',
   last_delivery_at timestamptz(3),
   last_success_at timestamptz(3),
   -- Since the last success: when the first attempt failed, how many failed, and how many deliveries were given up.
@@ -45,7 +50,8 @@ create table webhook_subscriptions (
   created_at timestamptz(3) not null,
   updated_at timestamptz(3) not null,
   primary key (company_id, test_mode, id),
-  check ((disabled_reason is null) = (disabled_at is null))
+  check ((disabled_reason is null) = (disabled_at is null)),
+  check ((sealed_headers is null) = (header_names = '{}'))
 );
 -- Subscriptions that a sender must process.
 create index webhook_subscriptions_due on webhook_subscriptions (due_at) where due_at is not null;
@@ -94,6 +100,10 @@ create index webhook_deliveries_leased on webhook_deliveries (company_id, test_m
   where leased_until is not null;
 create index webhook_deliveries_listed on webhook_deliveries (company_id, test_mode, subscription_id, created_at desc,
   id desc);
+-- The list over all subscriptions: as it is, and by each filter.
+create index webhook_deliveries_newest on webhook_deliveries (company_id, test_mode, created_at desc, id desc);
+create index webhook_deliveries_of_status on webhook_deliveries (company_id, test_mode, status, created_at desc, id desc);
+create index webhook_deliveries_of_event on webhook_deliveries (company_id, test_mode, event, created_at desc, id desc);
 -- Deliveries that wait for an attempt.
 create index webhook_deliveries_open on webhook_deliveries (company_id, test_mode, subscription_id, next_attempt_at, id)
   where status in ('pending', 'retrying');

@@ -123,6 +123,8 @@ export const exampleWebhook = {
   filter: null,
   include: [] as string[],
   skipOwn: false,
+  headerNames: [] as string[],
+  sealedHeaders: null,
   disabledReason: null,
   disabledAt: null,
 };

@@ -17,11 +17,11 @@ export const listWebhookDeliveries: Handler<'listWebhookDeliveries'> = async (ca
   const { path, query } = call.request;
   const { sql } = call.db;
   const { status, event, from, to } = query;
-  const filter = { status, event, from: parseTime(from), to: parseTime(to) };
+  const filter = { subscriptionId: path.id, status, event, from: parseTime(from), to: parseTime(to) };
   const { rows, ...rest } = await readPage(
     call,
     ['webhook deliveries', path.id, status, event, from, to],
-    (after, limit) => db.listDeliveries(sql, caller, path.id, filter, after, limit),
+    (after, limit) => db.listDeliveries(sql, caller, filter, after, limit),
     (last: StoredDelivery) => [last.createdAt.toISOString(), last.id],
   );
   // Deliveries are listed even if their subscription is deleted.
@@ -31,6 +31,19 @@ export const listWebhookDeliveries: Handler<'listWebhookDeliveries'> = async (ca
     !(await db.hasDeliveries(sql, caller, path.id))
   )
     throw notFound();
+  return { status: 200, data: { deliveries: rows.map((row) => toDeliveryResponse(row, call.arrivedAt)), ...rest } };
+};
+
+export const listAllWebhookDeliveries: Handler<'listAllWebhookDeliveries'> = async (call) => {
+  const { caller } = call;
+  const { subscription_id: subscriptionId, status, event, from, to } = call.request.query;
+  const filter = { subscriptionId, status, event, from: parseTime(from), to: parseTime(to) };
+  const { rows, ...rest } = await readPage(
+    call,
+    ['all webhook deliveries', subscriptionId, status, event, from, to],
+    (after, limit) => db.listDeliveries(call.db.sql, caller, filter, after, limit),
+    (last: StoredDelivery) => [last.createdAt.toISOString(), last.id],
+  );
   return { status: 200, data: { deliveries: rows.map((row) => toDeliveryResponse(row, call.arrivedAt)), ...rest } };
 };
 

@@ -7,6 +7,7 @@ import type { Sql } from '../../db/client/pool.ts';
 import { holdClock } from '../../db/client/test-clocks.ts';
 import { insertMail } from '../../db/messaging/mails.ts';
 import { findAdmins } from '../../db/people/users.ts';
+import { countAttempts } from '../../domain/automation/success-rates.ts';
 import {
   addAttempts,
   applyFailure,
@@ -218,11 +219,17 @@ export class WebhookSender {
   ): Promise<void> {
     const { client, decrypt, onAttempt } = this.#services;
     const startedAt = context.now();
-    const { sealedSecret, sealedPreviousSecret: previous, previousSecretExpiresAt: until } = subscription;
+    const {
+      sealedSecret,
+      sealedPreviousSecret: previous,
+      previousSecretExpiresAt: until,
+      sealedHeaders,
+    } = subscription;
     const sealed = [sealedSecret, ...(previous && until && until > startedAt ? [previous] : [])];
     const outcome = await postSigned(client, {
       url: subscription.url,
       secrets: sealed.map(decrypt),
+      ownHeaders: sealedHeaders === null ? {} : JSON.parse(decrypt(sealedHeaders)),
       messageId: toEventId(delivery.eventId),
       headers: {
         'service-event': delivery.event,
@@ -289,10 +296,12 @@ export class WebhookSender {
     const { health, decisive } = judgeAll(before, ended, results, now);
     const disabledReason = decisive?.disabledReason ?? null;
     const tried = results.flatMap(({ nextAttemptAt: at }) => (at ? [at.getTime()] : []));
+    const succeeded = results.filter(({ status }) => status === 'succeeded').length;
     const trace = {
       health,
       disabledReason,
-      succeeded: results.some(({ status }) => status === 'succeeded'),
+      succeeded: succeeded > 0,
+      attemptCounts: countAttempts(before.attemptCounts, { attempts: results.length, succeeded }, now),
       nextAttemptAt: tried.length > 0 ? new Date(Math.min(...tried)) : null,
     };
     await Promise.all([noted, db.noteAttempt(sql, webhook, trace, now)]);

@@ -82,6 +82,38 @@ describe('deliveries', () => {
   });
 });
 
+describe('the list over all subscriptions', () => {
+  test('lists the deliveries of all subscriptions of a mode by each filter, newest first', async () => {
+    const own = await newTenant();
+    const [first, second] = [await newWebhook(own, 'test'), await newWebhook(own, 'test')];
+    const made = [
+      await newDelivery(own, 'test', first.id, { created_at: at(1) }),
+      await newDelivery(own, 'test', second.id, { created_at: at(2), status: 'succeeded' }),
+      await newDelivery(own, 'test', first.id, { created_at: at(3), event: 'record.deleted' }),
+      await newDelivery(own, 'test', second.id, { created_at: at(4), status: 'succeeded', event: 'record.deleted' }),
+    ];
+    await newDelivery(own, 'live', (await newWebhook(own, 'live')).id, { created_at: at(2) });
+    const ask = async (query: Record<string, string>): Promise<Json> =>
+      (await expectStatus(200, 'GET', '/v1/webhook-deliveries', { key: own.testKey, query })).body.data;
+    const found = async (query: Record<string, string>): Promise<number[]> =>
+      (await ask(query)).deliveries.map((each: Json) => made.indexOf(each.id));
+    expect(await found({})).toEqual([3, 2, 1, 0]);
+    expect(await found({ subscription_id: first.id })).toEqual([2, 0]);
+    expect(await found({ status: 'succeeded' })).toEqual([3, 1]);
+    expect(await found({ event: 'record.deleted' })).toEqual([3, 2]);
+    expect(await found({ event: 'record.deleted', status: 'failed', subscription_id: first.id })).toEqual([2]);
+    expect(await found({ from: '2026-11-02', to: '2026-11-03' })).toEqual([2, 1]);
+    const page = await ask({ limit: '3' });
+    expect([page.deliveries.length, page.has_more]).toEqual([3, true]);
+    expect(await found({ limit: '3', cursor: page.next_cursor })).toEqual([0]);
+    const [listed] = (await ask({ limit: '1' })).deliveries;
+    const path = `/v1/webhooks/${second.id}/deliveries`;
+    const { deliveries } = (await expectStatus(200, 'GET', path, { key: own.testKey })).body.data;
+    expect(listed).toEqual(deliveries[0]);
+    expect(await found({ subscription_id: (await newWebhook(tenant, 'test')).id })).toEqual([]);
+  });
+});
+
 describe('a replay', () => {
   test('replays one delivery as a new copy with the same event id', async () => {
     const { id } = await newWebhook(tenant, 'test', { url: receiver.url });

@@ -4,7 +4,8 @@ import { Webhook } from 'standardwebhooks';
 import Stripe from 'stripe';
 import { afterAll, afterEach, beforeAll, describe, expect, inject, test, vi } from 'vitest';
 import { type Claim, sweepDeliveries, takeDeliveries } from '../../db/automation/webhook-sending.ts';
-import { hideWebhook, restartWebhook } from '../../db/automation/webhooks.ts';
+import { findWebhook, hideWebhook, restartWebhook } from '../../db/automation/webhooks.ts';
+import { computeSuccessRate } from '../../domain/automation/success-rates.ts';
 import { computeRetriesAfterLoss } from '../../domain/automation/webhook-attempts.ts';
 import { Secrets } from '../../runtime/credentials/secrets.ts';
 import { OutgoingClient } from '../../runtime/outbound/client.ts';
@@ -210,6 +211,65 @@ describe('a delivery', () => {
     await sender.settled();
     expect(receiver.requests).toEqual([]);
     expect(await readDeliveries(id)).toMatchObject([{ status: 'retrying', last_error: 'blocked_address' }]);
+  });
+});
+
+describe('own headers', () => {
+  test('sends own headers with each attempt, and a change also for deliveries that wait', async () => {
+    const sealed = (headers: object): string => new Secrets(inject('secretKey')).encrypt(JSON.stringify(headers));
+    const own = { header_names: ['X-Token'], sealed_headers: sealed({ 'X-Token': 'first' }) };
+    const { tenant, receiver, id } = await subscribed('live', answering(500), own);
+    await world.addEvents(tenant, 'live');
+    await world.send();
+    await database()`
+      update webhook_subscriptions set sealed_headers = ${sealed({ 'X-Token': 'second' })} where id = ${id}`;
+    await world.sendUntil(new Date(world.now.getTime() + minute));
+    expect(receiver.requests.map(({ headers }) => headers['x-token'])).toEqual(['first', 'second']);
+  });
+});
+
+describe('the success rate', () => {
+  const readRate = async (tenant: Tenant, id: string): Promise<number | null> => {
+    const row = await findWebhook(rowDatabase(), { companyId: tenant.companyId, testMode: false }, id);
+    return computeSuccessRate(row?.attemptCounts ?? [], world.now);
+  };
+
+  test('computes the share of accepted attempts of the last 24 hours, null without attempts', async () => {
+    const { tenant, receiver, id } = await subscribed('live', answering(500));
+    world.now = new Date(Math.ceil(world.now.getTime() / hour) * hour);
+    expect(await readRate(tenant, id)).toBeNull();
+    await world.addEvents(tenant, 'live', 3);
+    await world.send();
+    expect(await readRate(tenant, id)).toBe(0);
+    receiver.behave = answering(200);
+    await world.sendUntil(new Date(world.now.getTime() + minute));
+    expect(await readRate(tenant, id)).toBe(0.5);
+    world.later(12 * hour);
+    await world.addEvents(tenant, 'live', 4);
+    await world.send();
+    expect(await readRate(tenant, id)).toBe(0.7);
+    world.now = new Date(world.now.getTime() + 12 * hour - 2 * minute);
+    expect(await readRate(tenant, id)).toBe(0.7);
+    world.later(2 * minute);
+    expect(await readRate(tenant, id)).toBe(1);
+    world.later(12 * hour);
+    expect(await readRate(tenant, id)).toBeNull();
+  });
+
+  test('keeps at most 24 hours of counts, and none of the future', async () => {
+    const { tenant, id } = await subscribed();
+    for (let hours = 0; hours < 30; hours += 1) {
+      await world.addEvents(tenant, 'live');
+      await world.send();
+      world.later(hour);
+    }
+    expect((await readWebhook(id)).attempt_counts).toHaveLength(24 * 3);
+    // As after the removal of a test clock.
+    world.later(-10 * day);
+    await database()`update webhook_subscriptions set created_at = ${world.now} where id = ${id}`;
+    await world.addEvents(tenant, 'live');
+    await world.send();
+    expect((await readWebhook(id)).attempt_counts).toHaveLength(3);
   });
 });
 

@@ -3385,6 +3385,18 @@ export interface Operations {
    */
   listWebhookEvents: ListMethod<'listWebhookEvents', 'events'>;
   /**
+   * List the deliveries of all webhook endpoints
+   *
+   * Returns the deliveries of all webhook endpoints in the mode of the key, newest first, for 30 days: what was sent or is to be
+   * sent, and what failed. Deliveries of deleted webhook endpoints and test deliveries are included. If you send several
+   * filters, a delivery must match all of them; with an ID that no webhook endpoint has, the list is empty. The statuses are
+   * explained at [List the deliveries of a webhook endpoint](#operation/listWebhookDeliveries).
+   *
+   * Requires `webhooks:view` or `settings:view`, and a credential that can see the whole workspace (403,
+   * `company_reach_required`). **400**: a cursor of another list.
+   */
+  listAllWebhookDeliveries: ListMethod<'listAllWebhookDeliveries', 'deliveries'>;
+  /**
    * List webhook endpoints
    *
    * Returns all webhook endpoints in the mode of the key, newest first. Test keys see the webhook endpoints created with test
@@ -3410,6 +3422,13 @@ export interface Operations {
    *   `origin` `{"kind": "import", "id": …}`; without it, only `import.completed`, `import.failed` and `import.undone` are sent. Events of records that a revert puts back, with the `origin` `{"kind": "revert", "id": …}`, are always sent. `changes` adds the old and new values of the fields to `record.updated`. A body stays below 64 KB: if it
    *   would be longer, the values are left out and `changes_truncated` is true.
    * - **skip_own**: leaves out events caused by this same credential, so that two systems do not trigger each other endlessly.
+   * - **secret**: your own signing secret, if your receiver already has one: `whsec_` and 24 to 64 random bytes in standard
+   *   base64, with padding. Without it, one is generated.
+   * - **headers**: up to 10 headers of your own, for example `{"Authorization": "Bearer …"}` for a gateway in front of your
+   *   receiver. Names have at most 100 characters, values at most 1,000 printable ASCII characters, and all together at most
+   *   4,096. Values are stored encrypted and never returned; `header_names` shows the names. These names are rejected: headers
+   *   of the connection (`Connection`, `Keep-Alive`, `Proxy-*`, `TE`, `Trailer`, `Transfer-Encoding`, `Upgrade`), `Host`,
+   *   `Content-*`, `Expect`, `User-Agent`, and the names of signatures, `webhook-*` and `Service-*`.
    * - **url**: an https URL with a public address, without user or password, on port 443, 8443 or 1024 and above. The address
    *   is checked again for each request, and redirects are not followed. For development, a server can be configured to let
    *   *test* keys use http and private addresses (`WEBHOOK_ALLOW_PRIVATE=1`).
@@ -3419,8 +3438,9 @@ export interface Operations {
    * Requires `webhooks:configure` or `settings:configure`, and a credential that can see the whole workspace, because events
    * are sent for records of every branch and team (403, `details.reason` `company_reach_required`). **409**
    * `subscription_limit`: a workspace can have 50 webhook endpoints in each mode. **422**: an unknown event (with a
-   * suggestion), a filter over a field that no subscribed event has, an unknown field or a wrong JSON type. **400**: any other
-   * invalid value, such as an address that is not public.
+   * suggestion), a filter over a field that no subscribed event has, a header that you cannot set, an unknown field or a wrong
+   * JSON type. **400**: any other invalid value, such as an address that is not public, a secret of the wrong length, or a
+   * header with a line break.
    */
   createWebhookSubscription: Method<'createWebhookSubscription'>;
   /**
@@ -3435,7 +3455,9 @@ export interface Operations {
   /**
    * Update a webhook endpoint
    *
-   * Updates the fields that you send and leaves the others unchanged. The changes apply to events from now on.
+   * Updates the fields that you send and leaves the others unchanged. The changes apply to events from now on. `headers`
+   * replaces all your own headers, also for deliveries that wait; `{}` removes them.
+   *
    * `is_active: false` disables the webhook endpoint; events that happen meanwhile are stored as deliveries with the status
    * `skipped`. `is_active: true` enables it again, whatever the reason it was disabled, resets its failure count and sends the
    * deliveries that were waiting. To send the skipped ones, call [recover](#operation/recoverWebhookDeliveries).
@@ -3458,12 +3480,12 @@ export interface Operations {
   /**
    * Rotate the secret of a webhook endpoint
    *
-   * Creates a new secret and returns it, **once**. For `overlap_hours`, every request has two signatures, the one of the new
+   * Creates a new secret, or takes over yours (`secret`), and returns it, **once**. For `overlap_hours`, every request has two signatures, the one of the new
    * secret first. A receiver that still has the old secret keeps working: accept a request if any signature matches. With 0
    * the old secret stops immediately. Another rotation within the overlap ends the oldest secret.
    *
    * Requires `webhooks:configure` or `settings:configure`, and a credential that can see the whole workspace. **404**: no
-   * webhook endpoint has this ID in this mode.
+   * webhook endpoint has this ID in this mode. **400**: your secret is not base64, or has fewer than 24 or more than 64 bytes.
    */
   rotateWebhookSecret: Method<'rotateWebhookSecret'>;
   /**
@@ -4471,6 +4493,7 @@ export const descriptions: Readonly<Record<keyof Operations, Description>> = {
   getWorkforceRun: { method: 'GET', path: '/v1/workforces/{id}/runs/{run_id}' },
   cancelWorkforceRun: { method: 'POST', path: '/v1/workforces/{id}/runs/{run_id}/cancel', takesKey: true },
   listWebhookEvents: { method: 'GET', path: '/v1/webhook-events', items: 'events' },
+  listAllWebhookDeliveries: { method: 'GET', path: '/v1/webhook-deliveries', items: 'deliveries' },
   listWebhookSubscriptions: { method: 'GET', path: '/v1/webhooks', items: 'subscriptions' },
   createWebhookSubscription: { method: 'POST', path: '/v1/webhooks' },
   getWebhookSubscription: { method: 'GET', path: '/v1/webhooks/{id}' },
