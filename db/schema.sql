@@ -3631,13 +3631,20 @@ create table webhook_deliveries (
   duration_ms int,
   replay_of uuid,
   is_test boolean not null default false,
+  record_id uuid,
+  position bigint not null default 0,
+  is_ordered boolean not null default false,
   body text not null,
   created_at timestamptz(3) not null,
   completed_at timestamptz(3),
-  primary key (company_id, test_mode, id)
+  primary key (company_id, test_mode, id),
+  check (not is_ordered or record_id is not null)
 );
 alter table webhook_deliveries alter column company_id set (n_distinct = 100);
-create index webhook_deliveries_age on webhook_deliveries (created_at);
+create unique index webhook_deliveries_active on webhook_deliveries (company_id, test_mode, subscription_id, record_id)
+  where is_ordered and status in ('pending', 'retrying') and next_attempt_at is not null;
+create index webhook_deliveries_age on webhook_deliveries (created_at)
+  where not (is_ordered and status in ('pending', 'retrying'));
 create index webhook_deliveries_leased on webhook_deliveries (company_id, test_mode, subscription_id, leased_until)
   where leased_until is not null;
 create index webhook_deliveries_listed on webhook_deliveries (company_id, test_mode, subscription_id, created_at desc,
@@ -3648,6 +3655,9 @@ create index webhook_deliveries_of_status on webhook_deliveries (company_id, tes
   id desc);
 create index webhook_deliveries_open on webhook_deliveries (company_id, test_mode, subscription_id, next_attempt_at, id)
   where status in ('pending', 'retrying');
+create index webhook_deliveries_queue on webhook_deliveries (company_id, test_mode, subscription_id, record_id,
+  "position", id)
+  where is_ordered and status in ('pending', 'retrying');
 alter table webhook_deliveries enable row level security, force row level security;
 create policy tenant on webhook_deliveries to crm_app
   using (company_id = current_company() and test_mode = current_test_mode())
@@ -3657,7 +3667,7 @@ create policy purge on webhook_deliveries to crm_purge
   using (company_id = current_company())
   with check (company_id = current_company());
 grant select, insert, update, delete on webhook_deliveries to crm_app;
-grant select (company_id, test_mode, id, status, created_at), delete on webhook_deliveries to crm_platform;
+grant select (company_id, test_mode, id, status, is_ordered, created_at), delete on webhook_deliveries to crm_platform;
 grant select, insert, update, delete on webhook_deliveries to crm_purge;
 
 create table webhook_subscriptions (
@@ -3672,6 +3682,8 @@ create table webhook_subscriptions (
   skip_own boolean not null,
   header_names text[] not null default '{}',
   sealed_headers text,
+  max_per_second int not null default 25 check (max_per_second >= 1 and max_per_second <= 100),
+  is_ordered boolean not null default false,
   sealed_secret text not null,
   secret_last4 text not null,
   secret_rotated_at timestamptz(3),

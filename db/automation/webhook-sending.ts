@@ -5,6 +5,7 @@ import type { Sql } from '../client/pool.ts';
 import { type DueRow, removeByCompany } from '../client/sweeping.ts';
 import type { TenantScope } from '../client/tenant.ts';
 import { belongsToRun, type DueTime } from '../client/test-clocks.ts';
+import { activateNext } from './webhook-order.ts';
 
 export interface DueWebhook extends TenantScope {
   id: string;
@@ -34,6 +35,7 @@ export interface SendingWebhook {
   sealedSecret: string;
   sealedPreviousSecret: string | null;
   sealedHeaders: string | null;
+  maxPerSecond: number;
   previousSecretExpiresAt: Date | null;
   isDisabled: boolean;
   isDeleted: boolean;
@@ -58,7 +60,7 @@ export async function lockDueWebhook(
   realNow: Date,
 ): Promise<SendingWebhook | undefined> {
   const locked = sql<Omit<SendingWebhook, 'inFlight' | 'firstLeaseEnds'>[]>`
-    select url, sealed_secret, sealed_previous_secret, sealed_headers,
+    select url, sealed_secret, sealed_previous_secret, sealed_headers, max_per_second,
       previous_secret_expires_at, disabled_at is not null as is_disabled,
       deleted_at is not null as is_deleted, recent_attempts, consecutive_failures
     from webhook_subscriptions
@@ -80,6 +82,8 @@ export interface TakenDelivery {
   attempts: number;
   maxAttempts: number;
   body: string;
+  /** The record in whose queue it is; null: it is in none. */
+  queuedFor: string | null;
 }
 
 // Deliveries are passed as an array: with a join, a plan for few of them reads all rows of the
@@ -99,7 +103,8 @@ export interface Claim {
 /**
  * Takes due deliveries, and counts the attempt before it begins. If the sender dies, the attempt
  * counts as failed: the next one follows the schedule, and after the last one the delivery has
- * failed. So a delivery that kills its sender does so at most as often as it has attempts.
+ * failed. So a delivery that kills its sender does so at most as often as it has attempts. If it was
+ * in the queue of a record, the next one follows.
  *
  * @param realNow the real time, for leases
  * @returns the deliveries to send
@@ -130,7 +135,9 @@ export async function takeDeliveries(
       last_error = case when attempts < max_attempts then last_error else 'timeout' end,
       completed_at = case when attempts < max_attempts then completed_at else ${now}::timestamptz end
     where company_id = ${companyId} and test_mode = ${testMode} and id = any(array(select id from due))
-    returning id, event_id, event, attempts, max_attempts, body, status`;
+    returning id, event_id, event, attempts, max_attempts, body, status, case when is_ordered then record_id end as queued_for`;
+  const lost = rows.flatMap(({ status, queuedFor }) => (status === 'failed' ? (queuedFor ?? []) : []));
+  await activateNext(sql, { companyId, testMode }, id, lost, now);
   return rows.filter(({ status }) => status !== 'failed');
 }
 
@@ -271,18 +278,19 @@ export async function countPending(sql: Sql, most: number): Promise<number> {
 const keptDays = 30;
 
 /**
- * Removes expired deliveries.
+ * Removes expired deliveries. Those that wait in the queue of a record stay until they end.
  * @returns how many, at most the limit
  */
 export async function sweepDeliveries(sql: Sql, limit: number, now: Date): Promise<number> {
   const before = new Date(now.getTime() - keptDays * 86_400_000);
   const due = await sql<DueRow[]>`
     select company_id, id from webhook_deliveries
-    where created_at < ${before} order by created_at limit ${limit}`;
+    where created_at < ${before} and not (is_ordered and status in ('pending', 'retrying')) order by created_at limit ${limit}`;
   return removeByCompany(due, async (companyId, rows) => {
     const removed = await sql`
       delete from webhook_deliveries
-      where company_id = ${companyId} and created_at < ${before} and id = any(${rows.map(({ id }) => id)}::uuid[])`;
+      where company_id = ${companyId} and created_at < ${before} and not (is_ordered and status in ('pending', 'retrying'))
+        and id = any(${rows.map(({ id }) => id)}::uuid[])`;
     return removed.count;
   });
 }

@@ -17,6 +17,8 @@ export interface WebhookSettings {
   headerNames: string[];
   /** null: there are none. */
   sealedHeaders: string | null;
+  maxPerSecond: number;
+  isOrdered: boolean;
   disabledReason: 'manual' | 'failures' | 'gone' | null;
   disabledAt: Date | null;
 }
@@ -47,6 +49,8 @@ const columns = [
   'skip_own',
   'header_names',
   'sealed_headers',
+  'max_per_second',
+  'is_ordered',
   'disabled_reason',
   'disabled_at',
   'sealed_secret',
@@ -217,6 +221,7 @@ export interface SubscribedRow {
   filter: unknown;
   include: string[];
   skipOwn: boolean;
+  isOrdered: boolean;
   createdByKind: string;
   createdById: string;
   isDisabled: boolean;
@@ -226,7 +231,7 @@ export interface SubscribedRow {
 /** Returns all subscriptions of a mode that may match events. */
 export async function findSubscribed(sql: Sql, { companyId, testMode }: TenantScope): Promise<SubscribedRow[]> {
   return await sql<SubscribedRow[]>`
-    select id, events, filter, include, skip_own, created_by_kind, created_by_id,
+    select id, events, filter, include, skip_own, is_ordered, created_by_kind, created_by_id,
       disabled_at is not null as is_disabled, created_at
     from webhook_subscriptions
     where company_id = ${companyId} and test_mode = ${testMode} and deleted_at is null`;

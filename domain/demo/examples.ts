@@ -125,6 +125,8 @@ export const exampleWebhook = {
   skipOwn: false,
   headerNames: [] as string[],
   sealedHeaders: null,
+  maxPerSecond: 25,
+  isOrdered: false,
   disabledReason: null,
   disabledAt: null,
 };
@@ -146,6 +148,9 @@ export function buildExampleDelivery(event: Readonly<Record<string, unknown>>, a
     durationMs: 12,
     replayOf: null,
     isTest: false,
+    recordId: null,
+    position: 0,
+    isOrdered: false,
     createdAt: at,
     completedAt: at,
     body: JSON.stringify({ ...event, id: `evt_${exampleIds.webhookEvent}`, test_mode: true }),

@@ -56,6 +56,8 @@ export const createWebhookSubscription: Handler<'createWebhookSubscription'> = a
     include: [...body.include],
     skipOwn: body.skip_own,
     ...sealHeaders(body.headers ?? {}, call),
+    maxPerSecond: body.max_per_second,
+    isOrdered: body.ordered,
     ...toState(body.is_active, now),
   };
   const sealed = { sealedSecret: call.services.secrets.encrypt(secret), secretLast4: secret.slice(-4) };
@@ -78,6 +80,8 @@ export const updateWebhookSubscription: Handler<'updateWebhookSubscription'> = a
     include: body.include ? [...body.include] : before.include,
     skipOwn: body.skip_own ?? before.skipOwn,
     ...changeHeaders(body.headers, before, call),
+    maxPerSecond: body.max_per_second ?? before.maxPerSecond,
+    isOrdered: body.ordered ?? before.isOrdered,
     disabledReason: before.disabledReason,
     disabledAt: before.disabledAt,
   };
@@ -174,6 +178,9 @@ export const testWebhookSubscription: Handler<'testWebhookSubscription'> = async
     durationMs: outcome.durationMs,
     replayOf: null,
     isTest: true,
+    recordId: null,
+    position: 0,
+    isOrdered: false,
     body: sent,
     createdAt: now,
     completedAt: new Date(now.getTime() + outcome.durationMs),
@@ -294,6 +301,8 @@ function toWebhookResponse(row: db.WebhookRow, { caller, now }: Pick<Call, 'call
     include: row.include,
     skip_own: row.skipOwn,
     header_names: row.headerNames,
+    max_per_second: row.maxPerSecond,
+    ordered: row.isOrdered,
     status: row.disabledAt ? 'disabled' : 'active',
     disabled_reason: row.disabledReason,
     disabled_at: row.disabledAt?.toISOString() ?? null,

@@ -1,5 +1,6 @@
 // Sends webhook deliveries. An attempt is committed first, then made outside of transactions.
 import { cancelDeliveries } from '../../db/automation/webhook-deliveries.ts';
+import { activateNext } from '../../db/automation/webhook-order.ts';
 import * as db from '../../db/automation/webhook-sending.ts';
 import { removeWebhook } from '../../db/automation/webhooks.ts';
 import { type AuditRow, buildSystemAuditRow, type EventRow } from '../../db/client/change-log.ts';
@@ -171,8 +172,8 @@ export class WebhookSender {
       await db.pauseDeliveries(sql, webhook);
       return { deliveries: [], subscription, isProgress: false };
     }
-    const { recentAttempts, inFlight, firstLeaseEnds, consecutiveFailures } = subscription;
-    const limit = selectRate(consecutiveFailures);
+    const { recentAttempts, inFlight, firstLeaseEnds, consecutiveFailures, maxPerSecond } = subscription;
+    const limit = selectRate(consecutiveFailures, maxPerSecond);
     const { free, until } = computeAllowance(limit, recentAttempts, inFlight, now);
     const count = Math.max(Math.min(free, most), 0);
     const leasedUntil = new Date(realNow.getTime() + leaseMs);
@@ -295,7 +296,14 @@ export class WebhookSender {
     if (!before) return noted;
     const { health, decisive } = judgeAll(before, ended, results, now);
     const disabledReason = decisive?.disabledReason ?? null;
+    const over = ended.flatMap(({ delivery }, index) =>
+      results[index]?.nextAttemptAt ? [] : (delivery.queuedFor ?? []),
+    );
     const tried = results.flatMap(({ nextAttemptAt: at }) => (at ? [at.getTime()] : []));
+    if (over.length > 0) {
+      await noted;
+      if ((await activateNext(sql, webhook, webhook.id, over, now)) > 0) tried.push(now.getTime());
+    }
     const succeeded = results.filter(({ status }) => status === 'succeeded').length;
     const trace = {
       health,

@@ -145,6 +145,37 @@ describe('a replay', () => {
     expect(body.error.details.fields).toMatchObject([{ field: 'to', code: 'OUT_OF_RANGE' }]);
   });
 
+  test('sends the copies of an ordered subscription one after the other, in the order of their events', async () => {
+    const { id } = await newWebhook(tenant, 'test', { url: receiver.url, is_ordered: true });
+    const record = uuidv7();
+    const originals: string[] = [];
+    for (const position of [2, 3, 1]) {
+      const of = { record_id: record, position, is_ordered: true, created_at: at(position) };
+      originals[position] = await newDelivery(tenant, 'test', id, of);
+    }
+    await post(202, `/v1/webhooks/${id}/replay`, { from: '2026-11-01', to: '2026-11-04' });
+    await vi.waitFor(async () => {
+      const copies = (await list(id)).deliveries.filter((each: Json) => each.replay_of !== null);
+      expect(copies.map((each: Json) => each.status)).toEqual(Array(3).fill('succeeded'));
+    });
+    const copies = await database()`
+      select id, replay_of from webhook_deliveries where subscription_id = ${id} and replay_of is not null`;
+    const sent = receiver.requests.flatMap(({ headers }) => {
+      const copy = copies.find((each) => each.id === headers['service-delivery-id']);
+      return copy ? [copy.replay_of] : [];
+    });
+    expect(sent).toEqual(originals.slice(1));
+    const { delivery } = (await post(201, `/v1/webhooks/deliveries/${originals[1]}/replay`)).body.data;
+    expect(delivery).toMatchObject({ status: 'pending', replay_of: originals[1] });
+    expect(delivery.next_attempt_at).not.toBeNull();
+    const { data } = (await post(202, `/v1/webhooks/${id}/recover`, { since: '2026-11-01' })).body;
+    expect(data.queued).toBe(3);
+    await vi.waitFor(async () => {
+      const all = (await list(id)).deliveries.map((each: Json) => each.status);
+      expect(all).toEqual(Array(7).fill('succeeded'));
+    });
+  });
+
   test('rejects replays and recoveries while the subscription is disabled', async () => {
     const { id } = await newWebhook(tenant, 'test', { disabled_at: new Date(), disabled_reason: 'failures' });
     const original = await newDelivery(tenant, 'test', id);

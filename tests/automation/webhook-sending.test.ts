@@ -419,6 +419,53 @@ describe('limits of a subscription', () => {
     expect(receiver.requests).toHaveLength(60);
   });
 
+  test.each([1, 3, 40, 100])(
+    'sends at most %i requests per second from two servers if the subscription says so',
+    async (most) => {
+      const { tenant, receiver, id } = await subscribed('live', undefined, { max_per_second: most });
+      const other = world.newSender();
+      await world.addEvents(tenant, 'live', 2 * most + 1);
+      for (let second = 1; second <= 3; second += 1) {
+        // Until nothing more may be sent within this second.
+        for (let rounds = 0; rounds < 6; rounds += 1) {
+          await Promise.all([world.sender.run(world.context), other.run(world.context)]);
+          await Promise.all([world.sender.settled(), other.settled()]);
+        }
+        expect(receiver.requests).toHaveLength(Math.min(second * most, 2 * most + 1));
+        world.later(999);
+        await Promise.all([world.sender.run(world.context), other.run(world.context)]);
+        await Promise.all([world.sender.settled(), other.settled()]);
+        expect(receiver.requests).toHaveLength(Math.min(second * most, 2 * most + 1));
+        world.later(1);
+      }
+      expect(receiver.mostAtOnce).toBeLessThanOrEqual(Math.max(10, 0.4 * most));
+      expect((await readWebhook(id)).recent_attempts.length).toBeLessThanOrEqual(most);
+    },
+  );
+
+  test('delays no other receiver while one with a limit of one per second has a thousand deliveries', async () => {
+    const slow = await subscribed('live', undefined, { max_per_second: 1 });
+    const { tenant, receiver } = await subscribed();
+    await world.addEvents(slow.tenant, 'live', 1000);
+    await world.addEvents(tenant, 'live', 20);
+    await world.send();
+    expect([slow.receiver.requests.length, receiver.requests.length]).toEqual([1, 20]);
+  });
+
+  test('applies a lower limit to a subscription that has just sent at a higher one', async () => {
+    const { tenant, receiver, id } = await subscribed();
+    await world.addEvents(tenant, 'live', 30);
+    await world.send();
+    expect(receiver.requests).toHaveLength(25);
+    await database()`update webhook_subscriptions set max_per_second = 2, due_at = ${world.now} where id = ${id}`;
+    world.later(999);
+    await world.send();
+    expect(receiver.requests).toHaveLength(25);
+    world.later(1);
+    await world.send();
+    expect(receiver.requests).toHaveLength(27);
+  });
+
   test('sends at most 10 concurrent requests to a subscription from two servers, each event once', async () => {
     const { tenant, receiver } = await subscribed();
     const held: (() => void)[] = [];
@@ -633,7 +680,7 @@ describe('a signature', () => {
 
   test('signs bodies so that standard libraries and the client verify them, and detect any change', async () => {
     const { tenant, receiver, secret } = await subscribed();
-    await world.addEvents(tenant, 'live', 3, { data: { object: 'leads', record_id: 'ü😀', occurred_at: 'x' } });
+    await world.addEvents(tenant, 'live', 3, { actor: { kind: 'api_key', id: 'k', name: 'ü😀' } });
     await world.send();
     expect(receiver.requests).toHaveLength(3);
     for (const { headers, body } of receiver.requests) {

@@ -303,6 +303,30 @@ describe('an own secret', () => {
   });
 });
 
+describe('rate and order', () => {
+  test('has a default of 25 requests per second without an order, and shows changes', async () => {
+    const { subscription } = await create();
+    expect(subscription).toMatchObject({ max_per_second: 25, ordered: false });
+    expect(await patch(subscription.id, { max_per_second: 100, ordered: true })).toMatchObject({
+      max_per_second: 100,
+      ordered: true,
+    });
+    expect(await patch(subscription.id, { description: 'D' })).toMatchObject({ max_per_second: 100, ordered: true });
+    expect((await create({ ...good, max_per_second: 1, ordered: true })).subscription).toMatchObject({
+      max_per_second: 1,
+      ordered: true,
+    });
+    const [, update] = await readAudit(subscription.id);
+    expect(update.changes).toEqual({ max_per_second: { from: 25, to: 100 }, ordered: { from: false, to: true } });
+  });
+
+  test.each([0, 101, -1])('rejects %i requests per second', async (most) => {
+    expect(await refused(400, { ...good, max_per_second: most })).toMatchObject([
+      { field: 'max_per_second', code: 'OUT_OF_RANGE' },
+    ]);
+  });
+});
+
 describe('own headers', () => {
   const headers = { Authorization: 'Bearer 7b1d4f', 'X-Gateway': 'crm' };
 

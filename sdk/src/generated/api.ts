@@ -6053,6 +6053,14 @@ export interface paths {
          *       4,096. Values are stored encrypted and never returned; `header_names` shows the names. These names are rejected: headers
          *       of the connection (`Connection`, `Keep-Alive`, `Proxy-*`, `TE`, `Trailer`, `Transfer-Encoding`, `Upgrade`), `Host`,
          *       `Content-*`, `Expect`, `User-Agent`, and the names of signatures, `webhook-*` and `Service-*`.
+         *     - **max_per_second**: your receiver gets at most this many requests per second, 1 to 100, over all servers of the service.
+         *       Above 25, up to 40 requests are in flight at the same time instead of 10. Waiting deliveries delay no other webhook
+         *       endpoint. Tests do not count.
+         *     - **ordered**: the next event of a record is sent after the one before it was accepted, or after all its attempts failed:
+         *       then it is `failed`, and the next one follows. Events of different records, and events without a `record_id`, do not
+         *       wait for each other. A receiver that fails delays each record for up to 75 hours, and a record gets at most about five
+         *       events per second. Replays and recovered deliveries join the queue of their record at the place of their event: before
+         *       later events that still wait, after the one that is being tried.
          *     - **url**: an https URL with a public address, without user or password, on port 443, 8443 or 1024 and above. The address
          *       is checked again for each request, and redirects are not followed. For development, a server can be configured to let
          *       *test* keys use http and private addresses (`WEBHOOK_ALLOW_PRIVATE=1`).
@@ -6110,7 +6118,8 @@ export interface paths {
         /**
          * Update a webhook endpoint
          * @description Updates the fields that you send and leaves the others unchanged. The changes apply to events from now on. `headers`
-         *     replaces all your own headers, also for deliveries that wait; `{}` removes them.
+         *     replaces all your own headers, also for deliveries that wait; `{}` removes them. `max_per_second` applies immediately. `ordered` applies to events from now
+         *     on: events that already wait keep the way in which they were created.
          *
          *     `is_active: false` disables the webhook endpoint; events that happen meanwhile are stored as deliveries with the status
          *     `skipped`. `is_active: true` enables it again, whatever the reason it was disabled, resets its failure count and sends the
@@ -6187,7 +6196,7 @@ export interface paths {
          *
          *     | `status` | Meaning | What to do |
          *     |---|---|---|
-         *     | `pending` | not attempted yet | nothing |
+         *     | `pending` | not attempted yet; if the webhook endpoint is `ordered`, an earlier event of the record may come first | nothing |
          *     | `retrying` | failed; the next attempt is at `next_attempt_at` | check `last_error` and `last_response_code` |
          *     | `succeeded` | the receiver responded with 2xx | nothing |
          *     | `failed` | abandoned after `max_attempts` | fix the receiver, then replay or recover |
@@ -6222,7 +6231,9 @@ export interface paths {
          *     receiver works again.
          *
          *     One call recovers the oldest 10,000. If `has_more` is true, there are more: call it again. Your receiver may get an event
-         *     twice; use the `id` in the body to detect duplicates.
+         *     twice; use the `id` in the body to detect duplicates. If the webhook endpoint is `ordered`, each delivery returns to the
+         *     queue of its record at the place of its event: it follows the one that is being tried, and precedes later events that wait.
+         *     Later events that have arrived already are not sent again.
          *
          *     Requires `webhooks:configure` or `settings:configure`, and a credential that can see the whole workspace. **404**: the
          *     webhook endpoint does not exist in this mode. **409** `subscription_disabled`: enable it first.
@@ -6247,7 +6258,9 @@ export interface paths {
          * Replay the deliveries of a time range
          * @description Creates a new copy of each delivery in a time range and sends it, whether or not the original arrived. Use it if your
          *     receiver lost events that it had accepted. Each copy has its own ID and names the original in `replay_of`; events keep
-         *     their IDs. One call replays at most 1,000 deliveries, oldest first. Test deliveries are left out.
+         *     their IDs. One call replays at most 1,000 deliveries, oldest first. Test deliveries are left out. If the webhook endpoint is
+         *     `ordered`, the copies of each record are sent one after the other, in the order of their events, and before later events
+         *     that wait.
          *
          *     Requires `webhooks:configure` or `settings:configure`, and a credential that can see the whole workspace. **404**: the
          *     webhook endpoint does not exist in this mode. **409** `subscription_disabled`: enable it first. **400**: `to` is before
@@ -6295,7 +6308,8 @@ export interface paths {
         /**
          * Replay a webhook delivery
          * @description Creates a new copy of a delivery, whatever its status, and sends it with a new signature. The copy has its own ID and
-         *     names the original in `replay_of`. The event keeps its ID, so a receiver can detect duplicates.
+         *     names the original in `replay_of`. The event keeps its ID, so a receiver can detect duplicates. If the webhook endpoint is
+         *     `ordered`, the copy waits until the record's delivery that is being tried has ended.
          *
          *     Requires `webhooks:configure` or `settings:configure`, and a credential that can see the whole workspace. **404**: no
          *     delivery has this ID in this mode. **409** `subscription_disabled`: enable the webhook endpoint first;
@@ -14806,7 +14820,7 @@ export interface components {
             max_attempts: number;
             /**
              * Format: date-time
-             * @description When the next attempt is due. Null while an attempt is in progress, or if no attempt follows.
+             * @description When the next attempt is due. Null while an attempt is in progress, while an earlier event of the record is tried (`ordered`), or if no attempt follows.
              * @example 2026-11-20T23:55:00.000Z
              */
             next_attempt_at: string | null;
@@ -14870,6 +14884,13 @@ export interface components {
              *     ]
              */
             header_names: string[];
+            /**
+             * @description Requests per second at most.
+             * @example 25
+             */
+            max_per_second: number;
+            /** @description True if events of the same record are sent one after the other. */
+            ordered: boolean;
             status: components["schemas"]["WebhookStatus"];
             disabled_reason: components["schemas"]["WebhookDisabledReason"] | null;
             /**
@@ -14941,7 +14962,7 @@ export interface components {
         };
         /**
          * @description Your own secret instead of a generated one: `whsec_` and 24 to 64 random bytes in standard base64, with padding.
-         * @example whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oDtest1234567=
+         * @example whsec_C2FVsBIIb3duLXNlY3JldC1vZi10aGUtcmVjZWl2ZXI=
          */
         WebhookOwnSecret: string;
         WebhookSubscriptionCreate: {
@@ -14979,6 +15000,16 @@ export interface components {
              */
             skip_own?: boolean;
             headers?: components["schemas"]["WebhookHeaders"];
+            /**
+             * @description Requests per second at most.
+             * @default 25
+             */
+            max_per_second?: number;
+            /**
+             * @description Sends the events of a record one after the other, in their order.
+             * @default false
+             */
+            ordered?: boolean;
             secret?: components["schemas"]["WebhookOwnSecret"];
             readonly id?: unknown;
             readonly status?: unknown;
@@ -15057,6 +15088,10 @@ export interface components {
             skip_own?: boolean;
             /** @description Replaces all your own headers; `{}` removes them. */
             headers?: components["schemas"]["WebhookHeaders"];
+            /** @description Requests per second at most, from now on. */
+            max_per_second?: number;
+            /** @description Sends the events of a record one after the other, from now on. */
+            ordered?: boolean;
             readonly id?: unknown;
             readonly status?: unknown;
             readonly disabled_reason?: unknown;
@@ -15168,7 +15203,7 @@ export interface components {
             max_attempts: number;
             /**
              * Format: date-time
-             * @description When the next attempt is due. Null while an attempt is in progress, or if no attempt follows.
+             * @description When the next attempt is due. Null while an attempt is in progress, while an earlier event of the record is tried (`ordered`), or if no attempt follows.
              * @example 2026-11-20T23:55:00.000Z
              */
             next_attempt_at: string | null;
@@ -36319,6 +36354,8 @@ export interface operations {
                      *             "include": [],
                      *             "skip_own": false,
                      *             "header_names": [],
+                     *             "max_per_second": 25,
+                     *             "ordered": false,
                      *             "status": "active",
                      *             "disabled_reason": null,
                      *             "disabled_at": null,
@@ -36403,6 +36440,8 @@ export interface operations {
                      *           "include": [],
                      *           "skip_own": false,
                      *           "header_names": [],
+                     *           "max_per_second": 25,
+                     *           "ordered": false,
                      *           "status": "active",
                      *           "disabled_reason": null,
                      *           "disabled_at": null,
@@ -36489,6 +36528,8 @@ export interface operations {
                      *           "include": [],
                      *           "skip_own": false,
                      *           "header_names": [],
+                     *           "max_per_second": 25,
+                     *           "ordered": false,
                      *           "status": "active",
                      *           "disabled_reason": null,
                      *           "disabled_at": null,
@@ -36628,6 +36669,8 @@ export interface operations {
                      *           "include": [],
                      *           "skip_own": false,
                      *           "header_names": [],
+                     *           "max_per_second": 25,
+                     *           "ordered": false,
                      *           "status": "active",
                      *           "disabled_reason": null,
                      *           "disabled_at": null,
@@ -36722,6 +36765,8 @@ export interface operations {
                      *           "include": [],
                      *           "skip_own": false,
                      *           "header_names": [],
+                     *           "max_per_second": 25,
+                     *           "ordered": false,
                      *           "status": "active",
                      *           "disabled_reason": null,
                      *           "disabled_at": null,
