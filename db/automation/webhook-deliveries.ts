@@ -2,6 +2,8 @@
 import type { DeliveryStatus, StoredDelivery } from '../../domain/automation/webhook-view.ts';
 import type { Sql } from '../client/pool.ts';
 import type { TenantScope } from '../client/tenant.ts';
+import { activateNext } from './webhook-order.ts';
+import { wakeWebhooks } from './webhooks.ts';
 
 const columns = [
   'id',
@@ -24,25 +26,27 @@ const columns = [
 ] as const;
 
 export interface DeliveryFilter {
+  /** undefined: of all subscriptions, deleted ones included. */
+  subscriptionId?: string | undefined;
   status: DeliveryStatus | undefined;
   event: string | undefined;
   from: Date | undefined;
   to: Date | undefined;
 }
 
-/** Returns a page of a subscription's deliveries, newest first. */
+/** Returns a page of deliveries, newest first. */
 export async function listDeliveries(
   sql: Sql,
   { companyId, testMode }: TenantScope,
-  subscriptionId: string,
-  { status, event, from, to }: DeliveryFilter,
+  { subscriptionId, status, event, from, to }: DeliveryFilter,
   after: readonly [createdAt: string, id: string] | undefined,
   limit: number,
 ): Promise<StoredDelivery[]> {
   return await sql<StoredDelivery[]>`
     select ${sql(columns)}
     from webhook_deliveries
-    where company_id = ${companyId} and test_mode = ${testMode} and subscription_id = ${subscriptionId}
+    where company_id = ${companyId} and test_mode = ${testMode}
+      ${subscriptionId ? sql`and subscription_id = ${subscriptionId}` : sql``}
       ${status ? sql`and status = ${status}` : sql``}
       ${event ? sql`and event = ${event}` : sql``}
       ${from ? sql`and created_at >= ${from}` : sql``}
@@ -65,19 +69,28 @@ export async function hasDeliveries(
   return rows.length > 0;
 }
 
+/** The event of a delivery. */
+export interface DeliveredEvent {
+  /** null: it is about no record. */
+  recordId: string | null;
+  /** In the feed; 0: it has none. */
+  position: number;
+  body: string;
+}
+
 export async function findDelivery(
   sql: Sql,
   { companyId, testMode }: TenantScope,
   id: string,
-): Promise<(StoredDelivery & { body: string }) | undefined> {
-  const [row] = await sql<(StoredDelivery & { body: string })[]>`
-    select ${sql([...columns, 'body'])}
+): Promise<(StoredDelivery & DeliveredEvent) | undefined> {
+  const [row] = await sql<(StoredDelivery & DeliveredEvent)[]>`
+    select ${sql([...columns, 'record_id', 'position', 'body'])}
     from webhook_deliveries
     where company_id = ${companyId} and test_mode = ${testMode} and id = ${id}`;
   return row;
 }
 
-export interface NewDelivery {
+export interface NewDelivery extends DeliveredEvent {
   id: string;
   subscriptionId: string;
   eventId: string;
@@ -92,7 +105,8 @@ export interface NewDelivery {
   durationMs: number | null;
   replayOf: string | null;
   isTest: boolean;
-  body: string;
+  /** It waits in the queue of its record, until activateNext is called. */
+  isOrdered: boolean;
   createdAt: Date;
   completedAt: Date | null;
 }
@@ -118,6 +132,8 @@ export async function insertDeliveries(
 export interface DeliveryMessage {
   event_id: string;
   event: string;
+  record_id: string | null;
+  position: number;
   body: string;
 }
 
@@ -129,6 +145,8 @@ export interface DeliveryOfEvent {
   message: number;
   /** Stored, but not sent. */
   skipped: boolean;
+  /** It waits in the queue of its record, until activateNext is called. */
+  ordered: boolean;
 }
 
 /**
@@ -149,11 +167,12 @@ export async function insertDeliveriesOfEvents(
     const used = [...new Set(rows.map(({ message }) => message))].map((number) => ({ number, ...messages[number] }));
     await sql`
       insert into webhook_deliveries (company_id, test_mode, id, subscription_id, event_id, event, status, max_attempts, next_attempt_at, body,
-        created_at, completed_at)
+        record_id, position, is_ordered, created_at, completed_at)
       select ${companyId}, ${testMode}, d.id, d.subscription_id, m.event_id, m.event, case when d.skipped then 'skipped' else 'pending' end,
-        ${most}, case when not d.skipped then ${now}::timestamptz end, m.body, ${now}, case when d.skipped then ${now}::timestamptz end
-      from jsonb_to_recordset(${sql.json(rows as never)}) as d (id uuid, subscription_id uuid, message int, skipped boolean)
-      join jsonb_to_recordset(${sql.json(used as never)}) as m (number int, event_id uuid, event text, body text) on m.number = d.message`;
+        ${most}, case when not d.skipped and not d.ordered then ${now}::timestamptz end, m.body, m.record_id, m.position, d.ordered,
+        ${now}, case when d.skipped then ${now}::timestamptz end
+      from jsonb_to_recordset(${sql.json(rows as never)}) as d (id uuid, subscription_id uuid, message int, skipped boolean, ordered boolean)
+      join jsonb_to_recordset(${sql.json(used as never)}) as m (number int, event_id uuid, event text, record_id uuid, position bigint, body text) on m.number = d.message`;
   }
 }
 
@@ -171,9 +190,9 @@ export async function findInWindow(
   subscriptionId: string,
   { from, to, status }: ReplayWindow,
   limit: number,
-): Promise<{ id: string; eventId: string; event: string; body: string }[]> {
-  return await sql<{ id: string; eventId: string; event: string; body: string }[]>`
-    select id, event_id, event, body
+): Promise<(DeliveredEvent & { id: string; eventId: string; event: string })[]> {
+  return await sql<(DeliveredEvent & { id: string; eventId: string; event: string })[]>`
+    select id, event_id, event, record_id, position, body
     from webhook_deliveries
     where company_id = ${companyId} and test_mode = ${testMode} and subscription_id = ${subscriptionId} and not is_test
       and created_at >= ${from} and created_at <= ${to}
@@ -187,18 +206,19 @@ export async function findInWindow(
 // deliveries reads all rows of the company.
 
 /**
- * Restarts undelivered deliveries with the full number of attempts, oldest first.
+ * Restarts undelivered deliveries with the full number of attempts, oldest first. In an ordered
+ * subscription, those of records go to their queues.
  * @returns how many
  */
 export async function reopenDeliveries(
   sql: Sql,
   { companyId, testMode }: TenantScope,
-  subscriptionId: string,
+  { id: subscriptionId, isOrdered }: { id: string; isOrdered: boolean },
   since: Date,
   limit: number,
   now: Date,
 ): Promise<number> {
-  const reopened = await sql`
+  const reopened = await sql<{ queued: string | null }[]>`
     with missed as materialized (
       select id from webhook_deliveries
       where company_id = ${companyId} and test_mode = ${testMode} and subscription_id = ${subscriptionId} and not is_test
@@ -208,8 +228,12 @@ export async function reopenDeliveries(
       for update
     )
     update webhook_deliveries
-    set status = 'pending', attempts = 0, next_attempt_at = ${now}, completed_at = null
-    where company_id = ${companyId} and test_mode = ${testMode} and id = any(array(select id from missed))`;
+    set status = 'pending', attempts = 0, is_ordered = ${isOrdered} and record_id is not null,
+      next_attempt_at = case when ${isOrdered} and record_id is not null then null else ${now}::timestamptz end, completed_at = null
+    where company_id = ${companyId} and test_mode = ${testMode} and id = any(array(select id from missed))
+    returning case when is_ordered then record_id end as queued`;
+  const queued = reopened.flatMap(({ queued: recordId }) => recordId ?? []);
+  await activateNext(sql, { companyId, testMode }, subscriptionId, queued, now);
   return reopened.count;
 }
 
@@ -240,22 +264,30 @@ export async function cancelDeliveries(
 }
 
 /**
- * Deletes some deliveries of a company and mode, the oldest first.
+ * Deletes some deliveries of a company and mode, the oldest first. Deliveries that are created
+ * meanwhile do not wait for them.
  * @returns how many
  */
 export async function deleteSomeDeliveries(
   sql: Sql,
   { companyId, testMode }: TenantScope,
   limit: number,
+  now: Date,
 ): Promise<number> {
-  const gone = await sql`
+  const gone = await sql<{ subscriptionId: string; queued: string | null }[]>`
     delete from webhook_deliveries
     where company_id = ${companyId} and test_mode = ${testMode} and id = any(array(
       select id from webhook_deliveries
       where company_id = ${companyId} and test_mode = ${testMode}
       order by id
       limit ${limit}
-    ))`;
+    ))
+    returning subscription_id, case when is_ordered and status in ('pending', 'retrying') then record_id end as queued`;
+  for (const [subscriptionId, rows] of Map.groupBy(gone, (row) => row.subscriptionId)) {
+    const recordIds = rows.flatMap(({ queued }) => queued ?? []);
+    const activated = await activateNext(sql, { companyId, testMode }, subscriptionId, recordIds, now);
+    if (activated > 0) await wakeWebhooks(sql, { companyId, testMode }, [subscriptionId], now);
+  }
   return gone.count;
 }
 

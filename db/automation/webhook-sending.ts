@@ -5,6 +5,7 @@ import type { Sql } from '../client/pool.ts';
 import { type DueRow, removeByCompany } from '../client/sweeping.ts';
 import type { TenantScope } from '../client/tenant.ts';
 import { belongsToRun, type DueTime } from '../client/test-clocks.ts';
+import { activateNext } from './webhook-order.ts';
 
 export interface DueWebhook extends TenantScope {
   id: string;
@@ -33,6 +34,8 @@ export interface SendingWebhook {
   url: string;
   sealedSecret: string;
   sealedPreviousSecret: string | null;
+  sealedHeaders: string | null;
+  maxPerSecond: number;
   previousSecretExpiresAt: Date | null;
   isDisabled: boolean;
   isDeleted: boolean;
@@ -57,7 +60,7 @@ export async function lockDueWebhook(
   realNow: Date,
 ): Promise<SendingWebhook | undefined> {
   const locked = sql<Omit<SendingWebhook, 'inFlight' | 'firstLeaseEnds'>[]>`
-    select url, sealed_secret, sealed_previous_secret,
+    select url, sealed_secret, sealed_previous_secret, sealed_headers, max_per_second,
       previous_secret_expires_at, disabled_at is not null as is_disabled,
       deleted_at is not null as is_deleted, recent_attempts, consecutive_failures
     from webhook_subscriptions
@@ -79,6 +82,8 @@ export interface TakenDelivery {
   attempts: number;
   maxAttempts: number;
   body: string;
+  /** The record in whose queue it is; null: it is in none. */
+  queuedFor: string | null;
 }
 
 // Deliveries are passed as an array: with a join, a plan for few of them reads all rows of the
@@ -98,7 +103,8 @@ export interface Claim {
 /**
  * Takes due deliveries, and counts the attempt before it begins. If the sender dies, the attempt
  * counts as failed: the next one follows the schedule, and after the last one the delivery has
- * failed. So a delivery that kills its sender does so at most as often as it has attempts.
+ * failed. So a delivery that kills its sender does so at most as often as it has attempts. If it was
+ * in the queue of a record, the next one follows.
  *
  * @param realNow the real time, for leases
  * @returns the deliveries to send
@@ -129,7 +135,9 @@ export async function takeDeliveries(
       last_error = case when attempts < max_attempts then last_error else 'timeout' end,
       completed_at = case when attempts < max_attempts then completed_at else ${now}::timestamptz end
     where company_id = ${companyId} and test_mode = ${testMode} and id = any(array(select id from due))
-    returning id, event_id, event, attempts, max_attempts, body, status`;
+    returning id, event_id, event, attempts, max_attempts, body, status, case when is_ordered then record_id end as queued_for`;
+  const lost = rows.flatMap(({ status, queuedFor }) => (status === 'failed' ? (queuedFor ?? []) : []));
+  await activateNext(sql, { companyId, testMode }, id, lost, now);
   return rows.filter(({ status }) => status !== 'failed');
 }
 
@@ -205,13 +213,20 @@ export async function noteOutcomes(
       and d.status in ('pending', 'retrying')`;
 }
 
+/** A receiver before the outcomes of attempts are recorded. */
+export interface ReceiverBefore extends Health {
+  isDisabled: boolean;
+  url: string;
+  attemptCounts: number[];
+}
+
 /** Returns the health of a receiver and locks it until the transaction ends. */
 export async function lockHealth(
   sql: Sql,
   { companyId, testMode, id }: DueWebhook,
-): Promise<(Health & { isDisabled: boolean; url: string }) | undefined> {
-  const [row] = await sql<(Health & { isDisabled: boolean; url: string })[]>`
-    select failing_since, consecutive_failures,
+): Promise<ReceiverBefore | undefined> {
+  const [row] = await sql<ReceiverBefore[]>`
+    select failing_since, consecutive_failures, attempt_counts,
       exhausted_deliveries, warned_at, probing_since,
       disabled_at is not null as is_disabled, url
     from webhook_subscriptions
@@ -224,6 +239,7 @@ export async function lockHealth(
 export interface AttemptEffect {
   health: Health;
   succeeded: boolean;
+  attemptCounts: readonly number[];
   /** When the first of the deliveries is tried again; null: none is. */
   nextAttemptAt: Date | null;
   disabledReason: 'failures' | 'gone' | null;
@@ -236,12 +252,13 @@ export interface AttemptEffect {
 export async function noteAttempt(
   sql: Sql,
   { companyId, testMode, id }: DueWebhook,
-  { health, succeeded, nextAttemptAt, disabledReason }: AttemptEffect,
+  { health, succeeded, attemptCounts, nextAttemptAt, disabledReason }: AttemptEffect,
   now: Date,
 ): Promise<void> {
   await sql`
     update webhook_subscriptions
     set last_delivery_at = ${now}, last_success_at = ${succeeded ? now : sql`last_success_at`},
+      attempt_counts = ${`{${attemptCounts.join(',')}}`}::text::int[],
       failing_since = ${health.failingSince}, consecutive_failures = ${health.consecutiveFailures},
       exhausted_deliveries = ${health.exhaustedDeliveries}, warned_at = ${health.warnedAt}, probing_since = ${health.probingSince},
       due_at = least(due_at, ${nextAttemptAt}::timestamptz, case when is_held then ${now}::timestamptz end)
@@ -261,18 +278,19 @@ export async function countPending(sql: Sql, most: number): Promise<number> {
 const keptDays = 30;
 
 /**
- * Removes expired deliveries.
+ * Removes expired deliveries. Those that wait in the queue of a record stay until they end.
  * @returns how many, at most the limit
  */
 export async function sweepDeliveries(sql: Sql, limit: number, now: Date): Promise<number> {
   const before = new Date(now.getTime() - keptDays * 86_400_000);
   const due = await sql<DueRow[]>`
     select company_id, id from webhook_deliveries
-    where created_at < ${before} order by created_at limit ${limit}`;
+    where created_at < ${before} and not (is_ordered and status in ('pending', 'retrying')) order by created_at limit ${limit}`;
   return removeByCompany(due, async (companyId, rows) => {
     const removed = await sql`
       delete from webhook_deliveries
-      where company_id = ${companyId} and created_at < ${before} and id = any(${rows.map(({ id }) => id)}::uuid[])`;
+      where company_id = ${companyId} and created_at < ${before} and not (is_ordered and status in ('pending', 'retrying'))
+        and id = any(${rows.map(({ id }) => id)}::uuid[])`;
     return removed.count;
   });
 }

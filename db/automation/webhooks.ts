@@ -13,6 +13,12 @@ export interface WebhookSettings {
   filter: unknown;
   include: string[];
   skipOwn: boolean;
+  /** The names of the tenant's own headers, which are sealed as a JSON object. */
+  headerNames: string[];
+  /** null: there are none. */
+  sealedHeaders: string | null;
+  maxPerSecond: number;
+  isOrdered: boolean;
   disabledReason: 'manual' | 'failures' | 'gone' | null;
   disabledAt: Date | null;
 }
@@ -27,6 +33,8 @@ export interface WebhookRow extends WebhookSettings, CreatedByRow {
   lastDeliveryAt: Date | null;
   lastSuccessAt: Date | null;
   consecutiveFailures: number;
+  /** As in domain/automation/success-rates.ts. */
+  attemptCounts: number[];
   createdAt: Date;
   updatedAt: Date;
 }
@@ -39,6 +47,10 @@ const columns = [
   'filter',
   'include',
   'skip_own',
+  'header_names',
+  'sealed_headers',
+  'max_per_second',
+  'is_ordered',
   'disabled_reason',
   'disabled_at',
   'sealed_secret',
@@ -49,6 +61,7 @@ const columns = [
   'last_delivery_at',
   'last_success_at',
   'consecutive_failures',
+  'attempt_counts',
   'created_by_kind',
   'created_by_id',
   'created_by_name',
@@ -208,6 +221,7 @@ export interface SubscribedRow {
   filter: unknown;
   include: string[];
   skipOwn: boolean;
+  isOrdered: boolean;
   createdByKind: string;
   createdById: string;
   isDisabled: boolean;
@@ -217,7 +231,7 @@ export interface SubscribedRow {
 /** Returns all subscriptions of a mode that may match events. */
 export async function findSubscribed(sql: Sql, { companyId, testMode }: TenantScope): Promise<SubscribedRow[]> {
   return await sql<SubscribedRow[]>`
-    select id, events, filter, include, skip_own, created_by_kind, created_by_id,
+    select id, events, filter, include, skip_own, is_ordered, created_by_kind, created_by_id,
       disabled_at is not null as is_disabled, created_at
     from webhook_subscriptions
     where company_id = ${companyId} and test_mode = ${testMode} and deleted_at is null`;
@@ -246,11 +260,12 @@ export async function wakeWebhooks(
  * The connection that creates the demo does not know array types, so lists are passed as literals.
  */
 function toRow(sql: Sql, settings: WebhookSettings) {
-  const { events, include, filter } = settings;
+  const { events, include, headerNames, filter } = settings;
   return {
     ...settings,
     events: toListLiteral(events),
     include: toListLiteral(include),
+    headerNames: toListLiteral(headerNames),
     filter: filter === null ? null : sql.json(filter as never),
   };
 }

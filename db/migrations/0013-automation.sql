@@ -12,6 +12,12 @@ create table webhook_subscriptions (
   filter jsonb,
   include text[] not null default '{}',
   skip_own boolean not null,
+  -- The tenant's own headers: their names as sent, and all of them encrypted; null: none.
+  header_names text[] not null default '{}',
+  sealed_headers text,
+  max_per_second int not null default 25 check (max_per_second between 1 and 100),
+  -- The events of each record are sent one after the other.
+  is_ordered boolean not null default false,
   -- Encrypted with SECRET_KEY; shown once.
   sealed_secret text not null,
   secret_last4 text not null,
@@ -30,6 +36,8 @@ create table webhook_subscriptions (
   is_held boolean not null default false,
   -- Attempts of the last second, in milliseconds since 1970, for the rate limit.
   recent_attempts bigint[] not null default '{}'::bigint[],
+  -- Attempts of the last 24 hours, three numbers for each hour with attempts: hours since 1970, attempts, successes.
+  attempt_counts int[] not null default '{}',
   last_delivery_at timestamptz(3),
   last_success_at timestamptz(3),
   -- Since the last success: when the first attempt failed, how many failed, and how many deliveries were given up.
@@ -45,7 +53,8 @@ create table webhook_subscriptions (
   created_at timestamptz(3) not null,
   updated_at timestamptz(3) not null,
   primary key (company_id, test_mode, id),
-  check ((disabled_reason is null) = (disabled_at is null))
+  check ((disabled_reason is null) = (disabled_at is null)),
+  check ((sealed_headers is null) = (header_names = '{}'))
 );
 -- Subscriptions that a sender must process.
 create index webhook_subscriptions_due on webhook_subscriptions (due_at) where due_at is not null;
@@ -80,20 +89,37 @@ create table webhook_deliveries (
   duration_ms int,
   replay_of uuid,
   is_test boolean not null default false,
+  -- The record and the position in the feed of the event; null and 0: it has none.
+  record_id uuid,
+  position bigint not null default 0,
+  -- It belongs to the queue of its record. In a queue, only the active delivery has a next_attempt_at.
+  is_ordered boolean not null default false,
   -- Byte for byte as it is sent.
   body text not null,
   created_at timestamptz(3) not null,
   completed_at timestamptz(3),
-  primary key (company_id, test_mode, id)
+  primary key (company_id, test_mode, id),
+  check (not is_ordered or record_id is not null)
 );
 alter table webhook_deliveries alter column company_id set (n_distinct = 100);
--- The sweep removes old rows.
-create index webhook_deliveries_age on webhook_deliveries (created_at);
+-- Each queue has one active delivery.
+create unique index webhook_deliveries_active on webhook_deliveries (company_id, test_mode, subscription_id, record_id)
+  where is_ordered and status in ('pending', 'retrying') and next_attempt_at is not null;
+-- The sweep removes old rows, except those in queues: the order would break.
+create index webhook_deliveries_age on webhook_deliveries (created_at)
+  where not (is_ordered and status in ('pending', 'retrying'));
 -- Deliveries in flight.
 create index webhook_deliveries_leased on webhook_deliveries (company_id, test_mode, subscription_id, leased_until)
   where leased_until is not null;
 create index webhook_deliveries_listed on webhook_deliveries (company_id, test_mode, subscription_id, created_at desc,
   id desc);
+-- The list over all subscriptions: as it is, and by each filter.
+create index webhook_deliveries_newest on webhook_deliveries (company_id, test_mode, created_at desc, id desc);
+create index webhook_deliveries_of_status on webhook_deliveries (company_id, test_mode, status, created_at desc, id desc);
+create index webhook_deliveries_of_event on webhook_deliveries (company_id, test_mode, event, created_at desc, id desc);
+-- The queue of a record.
+create index webhook_deliveries_queue on webhook_deliveries (company_id, test_mode, subscription_id, record_id,
+  "position", id) where is_ordered and status in ('pending', 'retrying');
 -- Deliveries that wait for an attempt.
 create index webhook_deliveries_open on webhook_deliveries (company_id, test_mode, subscription_id, next_attempt_at, id)
   where status in ('pending', 'retrying');
@@ -103,7 +129,7 @@ create policy tenant on webhook_deliveries to crm_app
   with check (company_id = current_company() and test_mode = current_test_mode());
 create policy platform on webhook_deliveries to crm_platform using (true) with check (true);
 grant select, insert, update, delete on webhook_deliveries to crm_app;
-grant select (company_id, test_mode, id, status, created_at), delete on webhook_deliveries to crm_platform;
+grant select (company_id, test_mode, id, status, is_ordered, created_at), delete on webhook_deliveries to crm_platform;
 
 -- Queue: ranges of feeds whose deliveries are not created yet. The dispatcher appends rows, the matcher deletes them,
 -- and neither waits for the other. Vacuumed like outbox_events.

@@ -151,17 +151,26 @@ export function applyFailure(
 }
 
 /** Limits per subscription across all servers: requests per second, and requests in flight. */
-export const pace = { perSecond: 25, inFlight: 10 };
+export interface RateLimit {
+  perSecond: number;
+  inFlight: number;
+}
+/** Requests in flight by default, and for each request per second of a subscription that allows more. */
+const inFlight = { min: 10, perRequest: 0.4 };
 /**
  * Limits while a receiver keeps failing, until its next success. Failing requests would take
  * capacity from others.
  */
-const failingRateLimit = { perSecond: 2, inFlight: 2 };
+const failingRateLimit: RateLimit = { perSecond: 2, inFlight: 2 };
 /** Consecutive failures after which a receiver counts as failing. */
 const failingAfter = 5;
 
-export const selectRate = (consecutiveFailures: number): typeof pace =>
-  consecutiveFailures >= failingAfter ? failingRateLimit : pace;
+/** @param maxPerSecond the limit of the subscription */
+export function selectRate(consecutiveFailures: number, maxPerSecond: number): RateLimit {
+  if (consecutiveFailures >= failingAfter)
+    return { ...failingRateLimit, perSecond: Math.min(failingRateLimit.perSecond, maxPerSecond) };
+  return { perSecond: maxPerSecond, inFlight: Math.max(inFlight.min, Math.ceil(maxPerSecond * inFlight.perRequest)) };
+}
 
 /**
  * Returns how many more attempts may start now.
@@ -172,7 +181,7 @@ export const selectRate = (consecutiveFailures: number): typeof pace =>
  * pass when they end
  */
 export function computeAllowance(
-  limit: typeof pace,
+  limit: RateLimit,
   recent: readonly number[],
   inFlight: number,
   now: Date,

@@ -5,6 +5,8 @@ import { eventCatalogue } from './event-catalogue.ts';
 export interface HappenedEvent {
   id: string;
   event: string;
+  /** In the feed. */
+  position: number;
   occurredAt: Date;
   actor: { kind: string; id: string; name: string | null };
   requestId: string | null;

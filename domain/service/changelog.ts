@@ -103,6 +103,26 @@ export const changelog: readonly ChangelogEntry[] = [
     operations: ['upgradeSubscription', 'updateSubscriptionSeats', 'createSubscriptionModule'],
   },
   {
+    id: '2026-11-29-webhook-deliveries',
+    date: '2026-11-29',
+    kind: 'added',
+    text: '`GET /v1/webhook-deliveries` lists the deliveries of all webhook endpoints, with filters.',
+    operations: ['listAllWebhookDeliveries'],
+  },
+  {
+    id: '2026-11-29-webhook-settings',
+    date: '2026-11-29',
+    kind: 'changed',
+    text: 'Webhook endpoints accept your own `secret`, on creation and rotation, and your own `headers`. They show `header_names` and `success_rate_24h`. `max_per_second` limits their requests, and `ordered` sends the events of a record one after the other.',
+    operations: [
+      'createWebhookSubscription',
+      'updateWebhookSubscription',
+      'rotateWebhookSecret',
+      'getWebhookSubscription',
+      'listWebhookSubscriptions',
+    ],
+  },
+  {
     id: '2026-11-29-change-sets-of-test-keys',
     date: '2026-11-29',
     kind: 'changed',

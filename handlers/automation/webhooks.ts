@@ -3,13 +3,15 @@ import { v7 as uuidv7 } from 'uuid';
 import { cancelDeliveries, insertDeliveries } from '../../db/automation/webhook-deliveries.ts';
 import * as db from '../../db/automation/webhooks.ts';
 import { toActor } from '../../db/client/created-by.ts';
+import { computeSuccessRate } from '../../domain/automation/success-rates.ts';
 import { composeTestBody, toEventId } from '../../domain/automation/webhook-bodies.ts';
+import { findHeaderProblems, findSecretProblem } from '../../domain/automation/webhook-headers.ts';
 import { findEventsNamed, findUnknownEvents, readEventFilter } from '../../domain/automation/webhook-matching.ts';
 import { toDeliveryResponse } from '../../domain/automation/webhook-view.ts';
 import { configurationLimits } from '../../domain/service/request-limits.ts';
 import { diffSettings } from '../../domain/settings/setting-changes.ts';
 import type { components } from '../../generated/api.ts';
-import { buildProblem, conflict, orNotFound, validationFailed } from '../../runtime/errors.ts';
+import { buildProblem, conflict, isValidSoFar, orNotFound, validationFailed } from '../../runtime/errors.ts';
 import type { Call, Handler } from '../../runtime/handler.ts';
 import { newSigningSecret, postSigned } from '../../runtime/outbound/signed-posts.ts';
 import { readPage } from '../../runtime/paging.ts';
@@ -44,7 +46,7 @@ export const createWebhookSubscription: Handler<'createWebhookSubscription'> = a
   const limit = configurationLimits.webhooks;
   if ((await db.lockWebhookCount(call.db.sql, caller)) >= limit)
     throw conflict('subscription_limit', `A workspace can have at most ${limit} webhook endpoints.`, { limit });
-  const secret = newSigningSecret();
+  const secret = body.secret ?? newSigningSecret();
   const id = uuidv7();
   const settings: db.WebhookSettings = {
     url: body.url,
@@ -53,6 +55,9 @@ export const createWebhookSubscription: Handler<'createWebhookSubscription'> = a
     filter: body.filter ?? null,
     include: [...body.include],
     skipOwn: body.skip_own,
+    ...sealHeaders(body.headers ?? {}, call),
+    maxPerSecond: body.max_per_second,
+    isOrdered: body.ordered,
     ...toState(body.is_active, now),
   };
   const sealed = { sealedSecret: call.services.secrets.encrypt(secret), secretLast4: secret.slice(-4) };
@@ -74,6 +79,9 @@ export const updateWebhookSubscription: Handler<'updateWebhookSubscription'> = a
     filter: body.filter === undefined ? before.filter : body.filter,
     include: body.include ? [...body.include] : before.include,
     skipOwn: body.skip_own ?? before.skipOwn,
+    ...changeHeaders(body.headers, before, call),
+    maxPerSecond: body.max_per_second ?? before.maxPerSecond,
+    isOrdered: body.ordered ?? before.isOrdered,
     disabledReason: before.disabledReason,
     disabledAt: before.disabledAt,
   };
@@ -103,8 +111,10 @@ export const rotateWebhookSecret: Handler<'rotateWebhookSecret'> = async (call) 
   const { caller, now } = call;
   const { body, path } = call.request;
   const { sql } = call.db;
+  const problem = body?.secret === undefined ? undefined : findSecretProblem(body.secret);
+  if (problem) throw validationFailed([problem], 400);
   const before = orNotFound(await db.lockWebhook(sql, caller, path.id));
-  const secret = newSigningSecret();
+  const secret = body?.secret ?? newSigningSecret();
   const overlap = (body?.overlap_hours ?? 24) * hourMilliseconds;
   const previousExpiresAt = overlap === 0 ? null : new Date(now.getTime() + overlap);
   const rotated: db.RotatedSecret = {
@@ -139,6 +149,7 @@ export const testWebhookSubscription: Handler<'testWebhookSubscription'> = async
     postSigned(call.services.outbound, {
       url: row.url,
       secrets: listSecrets(row, call),
+      ownHeaders: openHeaders(row, call),
       messageId: toEventId(eventId),
       headers: {
         'service-event': event,
@@ -167,6 +178,9 @@ export const testWebhookSubscription: Handler<'testWebhookSubscription'> = async
     durationMs: outcome.durationMs,
     replayOf: null,
     isTest: true,
+    recordId: null,
+    position: 0,
+    isOrdered: false,
     body: sent,
     createdAt: now,
     completedAt: new Date(now.getTime() + outcome.durationMs),
@@ -191,6 +205,34 @@ function listSecrets(row: db.WebhookRow, { now, services: { secrets } }: Pick<Ca
   return [sealed, ...(previous && until && until > now ? [previous] : [])].map((each) => secrets.decrypt(each));
 }
 
+type HeaderSettings = Pick<db.WebhookSettings, 'headerNames' | 'sealedHeaders'>;
+
+function sealHeaders(
+  headers: Readonly<Record<string, string>>,
+  { services: { secrets } }: Pick<Call, 'services'>,
+): HeaderSettings {
+  const headerNames = Object.keys(headers);
+  return { headerNames, sealedHeaders: headerNames.length === 0 ? null : secrets.encrypt(JSON.stringify(headers)) };
+}
+
+function openHeaders(
+  { sealedHeaders }: Pick<db.WebhookRow, 'sealedHeaders'>,
+  { services: { secrets } }: Pick<Call, 'services'>,
+): Record<string, string> {
+  return sealedHeaders === null ? {} : JSON.parse(secrets.decrypt(sealedHeaders));
+}
+
+/** Returns the stored headers if the new ones are equal, since each sealing differs. */
+function changeHeaders(
+  headers: Readonly<Record<string, string>> | undefined,
+  before: db.WebhookRow,
+  call: Pick<Call, 'services'>,
+): HeaderSettings {
+  const isSame = headers === undefined || JSON.stringify(headers) === JSON.stringify(openHeaders(before, call));
+  if (!isSame) return sealHeaders(headers, call);
+  return { headerNames: before.headerNames, sealedHeaders: before.sealedHeaders };
+}
+
 type WritingCall = Call<'createWebhookSubscription'> | Call<'updateWebhookSubscription'>;
 
 /**
@@ -200,8 +242,7 @@ type WritingCall = Call<'createWebhookSubscription'> | Call<'updateWebhookSubscr
  */
 async function validateSettings(call: WritingCall, before: { events: string[]; filter: unknown }): Promise<void> {
   const { body } = call.request;
-  const isUnreadable = (field: string): boolean =>
-    call.request.problems.some((each) => each.field === field || each.field.startsWith(`${field}[`)) || field === '';
+  const isUnreadable = (field: string): boolean => !isValidSoFar(call.request.problems, field);
   const events = body.events ?? before.events;
   const filter = body.filter === undefined ? before.filter : body.filter;
   const problems = [];
@@ -212,6 +253,9 @@ async function validateSettings(call: WritingCall, before: { events: string[]; f
       filter !== null && problems.length === 0 && !isUnreadable('filter') && (body.events || body.filter);
     if (isToRead) problems.push(...readEventFilter(filter, events).problems);
   }
+  if (body.headers && !isUnreadable('headers')) problems.push(...findHeaderProblems(body.headers));
+  const problem = 'secret' in body && body.secret && !isUnreadable('secret') && findSecretProblem(body.secret);
+  if (problem) problems.push(problem);
   if (typeof body.url === 'string' && !isUnreadable('url')) {
     const refusal = await call.db.withoutConnection(
       call.services.outbound.findUrlRejection(body.url, call.caller.testMode),
@@ -229,6 +273,9 @@ function recordChange(
   after: db.WebhookRow | undefined,
 ): boolean {
   const changes = diffSettings(before && toWebhookResponse(before, call), after && toWebhookResponse(after, call));
+  // The names are shown even if only values change.
+  if (before && after && before.sealedHeaders !== after.sealedHeaders)
+    changes.header_names = { from: before.headerNames, to: after.headerNames };
   if (before && after && Object.keys(changes).length === 0) return false;
   // The path often contains a secret of the receiver.
   if (changes.url) changes.url = { from: parseHost(changes.url.from), to: parseHost(changes.url.to) };
@@ -253,10 +300,14 @@ function toWebhookResponse(row: db.WebhookRow, { caller, now }: Pick<Call, 'call
     filter: row.filter as Webhook['filter'],
     include: row.include,
     skip_own: row.skipOwn,
+    header_names: row.headerNames,
+    max_per_second: row.maxPerSecond,
+    ordered: row.isOrdered,
     status: row.disabledAt ? 'disabled' : 'active',
     disabled_reason: row.disabledReason,
     disabled_at: row.disabledAt?.toISOString() ?? null,
     consecutive_failures: row.consecutiveFailures,
+    success_rate_24h: computeSuccessRate(row.attemptCounts, now),
     last_delivery_at: row.lastDeliveryAt?.toISOString() ?? null,
     last_success_at: row.lastSuccessAt?.toISOString() ?? null,
     secret_last4: row.secretLast4,

@@ -82,7 +82,7 @@ async function deleteAll(call: ResetCall, objects: readonly string[]): Promise<D
   }
   if (isWhole) {
     await untilNone((sql) => deleteSomeResponses(sql, caller, arrivedAt, steps.rows));
-    add({ deliveries: await untilNone((sql) => deleteSomeDeliveries(sql, caller, steps.rows)) });
+    add({ deliveries: await untilNone((sql) => deleteSomeDeliveries(sql, caller, steps.rows, arrivedAt)) });
   }
   const until = await call.db.inSeparateTransaction(async (sql) => {
     await dropBacklog(sql, caller);

@@ -6,6 +6,7 @@ import {
   type DeliveryOfEvent,
   insertDeliveriesOfEvents,
 } from '../../db/automation/webhook-deliveries.ts';
+import { activateNext, lockQueues } from '../../db/automation/webhook-order.ts';
 import { findSubscribed, type SubscribedRow, wakeWebhooks } from '../../db/automation/webhooks.ts';
 import type { Sql } from '../../db/client/pool.ts';
 import type { TenantScope } from '../../db/client/tenant.ts';
@@ -68,6 +69,7 @@ async function matchSome(
 
 /**
  * Creates the deliveries of events. Deliveries of disabled subscriptions are stored but not sent.
+ * In an ordered subscription, those of records wait in queues, whose first ones are activated.
  * @param sql in a transaction that is bound to the scope
  * @param subscriptions of this tenant
  * @param events of this tenant
@@ -82,9 +84,24 @@ export async function deliver(
   const messages = new Messages(scope.testMode);
   const deliveries = subscriptions.flatMap((subscription) => buildDeliveries(subscription, events, messages));
   if (deliveries.length === 0) return;
+  const queues = listQueues(deliveries, messages.all);
+  if (queues.size > 0) await lockQueues(sql, scope, [...queues.keys()]);
   await insertDeliveriesOfEvents(sql, scope, messages.all, deliveries, getMaxAttempts(scope.testMode), now);
+  for (const [id, recordIds] of queues) await activateNext(sql, scope, id, recordIds, now);
   const awake = new Set(deliveries.flatMap((each) => (each.skipped ? [] : [each.subscription_id])));
   if (awake.size > 0) await wakeWebhooks(sql, scope, [...awake], now);
+}
+
+/** Returns the records in whose queues there is something to send, by subscription. */
+function listQueues(
+  deliveries: readonly DeliveryOfEvent[],
+  messages: readonly DeliveryMessage[],
+): Map<string, string[]> {
+  const queued = deliveries.filter(({ ordered, skipped }) => ordered && !skipped);
+  const grouped = Map.groupBy(queued, (each) => each.subscription_id);
+  return new Map(
+    [...grouped].map(([id, own]) => [id, own.flatMap(({ message }) => messages[message]?.record_id ?? [])]),
+  );
 }
 
 function buildDeliveries(
@@ -93,7 +110,7 @@ function buildDeliveries(
   messages: Messages,
 ): DeliveryOfEvent[] {
   const isWanted = createMatcher(subscription);
-  const { id, include, isDisabled, createdAt } = subscription;
+  const { id, include, isDisabled, isOrdered, createdAt } = subscription;
   const since = createdAt.getTime() - clockTolerance;
   const withImports = include.includes('imports');
   const wanted = events.filter(
@@ -107,7 +124,13 @@ function buildDeliveries(
     subscription_id: id,
     message: messages.of(event, include),
     skipped: isDisabled,
+    ordered: isOrdered && readRecordId(event) !== null,
   }));
+}
+
+/** Returns the record that an event is about; null: none. */
+function readRecordId({ data }: HappenedEvent): string | null {
+  return typeof data.record_id === 'string' ? data.record_id : null;
 }
 
 /** Request bodies. Each one is composed once for all endpoints that receive the same. */
@@ -127,6 +150,7 @@ class Messages {
     if (known !== undefined) return known;
     const body = composeBody(event, this.#testMode, include);
     this.#places.set(key, this.all.length);
-    return this.all.push({ event_id: event.id, event: event.event, body }) - 1;
+    const { id, event: name, position } = event;
+    return this.all.push({ event_id: id, event: name, record_id: readRecordId(event), position, body }) - 1;
   }
 }

@@ -1,5 +1,6 @@
 // Sends webhook deliveries. An attempt is committed first, then made outside of transactions.
 import { cancelDeliveries } from '../../db/automation/webhook-deliveries.ts';
+import { activateNext } from '../../db/automation/webhook-order.ts';
 import * as db from '../../db/automation/webhook-sending.ts';
 import { removeWebhook } from '../../db/automation/webhooks.ts';
 import { type AuditRow, buildSystemAuditRow, type EventRow } from '../../db/client/change-log.ts';
@@ -8,6 +9,7 @@ import { holdClock } from '../../db/client/test-clocks.ts';
 import { insertMail } from '../../db/messaging/mails.ts';
 import { findAdmins } from '../../db/people/users.ts';
 import { insertNotifications } from '../../db/records/notifications.ts';
+import { countAttempts } from '../../domain/automation/success-rates.ts';
 import {
   addAttempts,
   applyFailure,
@@ -171,8 +173,8 @@ export class WebhookSender {
       await db.pauseDeliveries(sql, webhook);
       return { deliveries: [], subscription, isProgress: false };
     }
-    const { recentAttempts, inFlight, firstLeaseEnds, consecutiveFailures } = subscription;
-    const limit = selectRate(consecutiveFailures);
+    const { recentAttempts, inFlight, firstLeaseEnds, consecutiveFailures, maxPerSecond } = subscription;
+    const limit = selectRate(consecutiveFailures, maxPerSecond);
     const { free, until } = computeAllowance(limit, recentAttempts, inFlight, now);
     const count = Math.max(Math.min(free, most), 0);
     const leasedUntil = new Date(realNow.getTime() + leaseMs);
@@ -219,11 +221,17 @@ export class WebhookSender {
   ): Promise<void> {
     const { client, decrypt, onAttempt } = this.#services;
     const startedAt = context.now();
-    const { sealedSecret, sealedPreviousSecret: previous, previousSecretExpiresAt: until } = subscription;
+    const {
+      sealedSecret,
+      sealedPreviousSecret: previous,
+      previousSecretExpiresAt: until,
+      sealedHeaders,
+    } = subscription;
     const sealed = [sealedSecret, ...(previous && until && until > startedAt ? [previous] : [])];
     const outcome = await postSigned(client, {
       url: subscription.url,
       secrets: sealed.map(decrypt),
+      ownHeaders: sealedHeaders === null ? {} : JSON.parse(decrypt(sealedHeaders)),
       messageId: toEventId(delivery.eventId),
       headers: {
         'service-event': delivery.event,
@@ -289,11 +297,20 @@ export class WebhookSender {
     if (!before) return noted;
     const { health, decisive } = judgeAll(before, ended, results, now);
     const disabledReason = decisive?.disabledReason ?? null;
+    const over = ended.flatMap(({ delivery }, index) =>
+      results[index]?.nextAttemptAt ? [] : (delivery.queuedFor ?? []),
+    );
     const tried = results.flatMap(({ nextAttemptAt: at }) => (at ? [at.getTime()] : []));
+    if (over.length > 0) {
+      await noted;
+      if ((await activateNext(sql, webhook, webhook.id, over, now)) > 0) tried.push(now.getTime());
+    }
+    const succeeded = results.filter(({ status }) => status === 'succeeded').length;
     const trace = {
       health,
       disabledReason,
-      succeeded: results.some(({ status }) => status === 'succeeded'),
+      succeeded: succeeded > 0,
+      attemptCounts: countAttempts(before.attemptCounts, { attempts: results.length, succeeded }, now),
       nextAttemptAt: tried.length > 0 ? new Date(Math.min(...tried)) : null,
     };
     await Promise.all([noted, db.noteAttempt(sql, webhook, trace, now)]);

@@ -15,6 +15,8 @@ export interface SignedPost {
   /** Stays the same when a message is retried. */
   messageId: string;
   headers: Readonly<Record<string, string>>;
+  /** Headers of the tenant, whose names differ from those of the service. */
+  ownHeaders: Readonly<Record<string, string>>;
   body: string;
   testMode: boolean;
   sentAt: Date;
@@ -48,6 +50,7 @@ export async function postSigned(client: OutgoingClient, post: SignedPost): Prom
       method: 'POST',
       url,
       headers: {
+        ...post.ownHeaders,
         ...post.headers,
         ...buildSignatures(post),
         'content-type': 'application/json',

@@ -82,6 +82,38 @@ describe('deliveries', () => {
   });
 });
 
+describe('the list over all subscriptions', () => {
+  test('lists the deliveries of all subscriptions of a mode by each filter, newest first', async () => {
+    const own = await newTenant();
+    const [first, second] = [await newWebhook(own, 'test'), await newWebhook(own, 'test')];
+    const made = [
+      await newDelivery(own, 'test', first.id, { created_at: at(1) }),
+      await newDelivery(own, 'test', second.id, { created_at: at(2), status: 'succeeded' }),
+      await newDelivery(own, 'test', first.id, { created_at: at(3), event: 'record.deleted' }),
+      await newDelivery(own, 'test', second.id, { created_at: at(4), status: 'succeeded', event: 'record.deleted' }),
+    ];
+    await newDelivery(own, 'live', (await newWebhook(own, 'live')).id, { created_at: at(2) });
+    const ask = async (query: Record<string, string>): Promise<Json> =>
+      (await expectStatus(200, 'GET', '/v1/webhook-deliveries', { key: own.testKey, query })).body.data;
+    const found = async (query: Record<string, string>): Promise<number[]> =>
+      (await ask(query)).deliveries.map((each: Json) => made.indexOf(each.id));
+    expect(await found({})).toEqual([3, 2, 1, 0]);
+    expect(await found({ subscription_id: first.id })).toEqual([2, 0]);
+    expect(await found({ status: 'succeeded' })).toEqual([3, 1]);
+    expect(await found({ event: 'record.deleted' })).toEqual([3, 2]);
+    expect(await found({ event: 'record.deleted', status: 'failed', subscription_id: first.id })).toEqual([2]);
+    expect(await found({ from: '2026-11-02', to: '2026-11-03' })).toEqual([2, 1]);
+    const page = await ask({ limit: '3' });
+    expect([page.deliveries.length, page.has_more]).toEqual([3, true]);
+    expect(await found({ limit: '3', cursor: page.next_cursor })).toEqual([0]);
+    const [listed] = (await ask({ limit: '1' })).deliveries;
+    const path = `/v1/webhooks/${second.id}/deliveries`;
+    const { deliveries } = (await expectStatus(200, 'GET', path, { key: own.testKey })).body.data;
+    expect(listed).toEqual(deliveries[0]);
+    expect(await found({ subscription_id: (await newWebhook(tenant, 'test')).id })).toEqual([]);
+  });
+});
+
 describe('a replay', () => {
   test('replays one delivery as a new copy with the same event id', async () => {
     const { id } = await newWebhook(tenant, 'test', { url: receiver.url });
@@ -111,6 +143,37 @@ describe('a replay', () => {
     });
     const { body } = await post(400, path, { from: '2026-11-03', to: '2026-11-01' });
     expect(body.error.details.fields).toMatchObject([{ field: 'to', code: 'OUT_OF_RANGE' }]);
+  });
+
+  test('sends the copies of an ordered subscription one after the other, in the order of their events', async () => {
+    const { id } = await newWebhook(tenant, 'test', { url: receiver.url, is_ordered: true });
+    const record = uuidv7();
+    const originals: string[] = [];
+    for (const position of [2, 3, 1]) {
+      const of = { record_id: record, position, is_ordered: true, created_at: at(position) };
+      originals[position] = await newDelivery(tenant, 'test', id, of);
+    }
+    await post(202, `/v1/webhooks/${id}/replay`, { from: '2026-11-01', to: '2026-11-04' });
+    await vi.waitFor(async () => {
+      const copies = (await list(id)).deliveries.filter((each: Json) => each.replay_of !== null);
+      expect(copies.map((each: Json) => each.status)).toEqual(Array(3).fill('succeeded'));
+    });
+    const copies = await database()`
+      select id, replay_of from webhook_deliveries where subscription_id = ${id} and replay_of is not null`;
+    const sent = receiver.requests.flatMap(({ headers }) => {
+      const copy = copies.find((each) => each.id === headers['service-delivery-id']);
+      return copy ? [copy.replay_of] : [];
+    });
+    expect(sent).toEqual(originals.slice(1));
+    const { delivery } = (await post(201, `/v1/webhooks/deliveries/${originals[1]}/replay`)).body.data;
+    expect(delivery).toMatchObject({ status: 'pending', replay_of: originals[1] });
+    expect(delivery.next_attempt_at).not.toBeNull();
+    const { data } = (await post(202, `/v1/webhooks/${id}/recover`, { since: '2026-11-01' })).body;
+    expect(data.queued).toBe(3);
+    await vi.waitFor(async () => {
+      const all = (await list(id)).deliveries.map((each: Json) => each.status);
+      expect(all).toEqual(Array(7).fill('succeeded'));
+    });
   });
 
   test('rejects replays and recoveries while the subscription is disabled', async () => {

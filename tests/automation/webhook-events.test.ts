@@ -40,6 +40,7 @@ test.each(eventCatalogue)(
       {
         id: '019a9f2e-7c41-7b20-9c4d-3e7d6f5c2b18',
         event: name,
+        position: 1,
         occurredAt: new Date(0),
         actor,
         requestId: null,

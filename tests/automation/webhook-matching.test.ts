@@ -167,6 +167,7 @@ describe('a body', () => {
   const updated = (changes: object): HappenedEvent => ({
     id: 'x',
     event: 'record.updated',
+    position: 1,
     occurredAt: new Date(0),
     requestId: null,
     changes,

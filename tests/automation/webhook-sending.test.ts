@@ -4,7 +4,8 @@ import { Webhook } from 'standardwebhooks';
 import Stripe from 'stripe';
 import { afterAll, afterEach, beforeAll, describe, expect, inject, test, vi } from 'vitest';
 import { type Claim, sweepDeliveries, takeDeliveries } from '../../db/automation/webhook-sending.ts';
-import { hideWebhook, restartWebhook } from '../../db/automation/webhooks.ts';
+import { findWebhook, hideWebhook, restartWebhook } from '../../db/automation/webhooks.ts';
+import { computeSuccessRate } from '../../domain/automation/success-rates.ts';
 import { computeRetriesAfterLoss } from '../../domain/automation/webhook-attempts.ts';
 import { Secrets } from '../../runtime/credentials/secrets.ts';
 import { OutgoingClient } from '../../runtime/outbound/client.ts';
@@ -213,6 +214,65 @@ describe('a delivery', () => {
   });
 });
 
+describe('own headers', () => {
+  test('sends own headers with each attempt, and a change also for deliveries that wait', async () => {
+    const sealed = (headers: object): string => new Secrets(inject('secretKey')).encrypt(JSON.stringify(headers));
+    const own = { header_names: ['X-Token'], sealed_headers: sealed({ 'X-Token': 'first' }) };
+    const { tenant, receiver, id } = await subscribed('live', answering(500), own);
+    await world.addEvents(tenant, 'live');
+    await world.send();
+    await database()`
+      update webhook_subscriptions set sealed_headers = ${sealed({ 'X-Token': 'second' })} where id = ${id}`;
+    await world.sendUntil(new Date(world.now.getTime() + minute));
+    expect(receiver.requests.map(({ headers }) => headers['x-token'])).toEqual(['first', 'second']);
+  });
+});
+
+describe('the success rate', () => {
+  const readRate = async (tenant: Tenant, id: string): Promise<number | null> => {
+    const row = await findWebhook(rowDatabase(), { companyId: tenant.companyId, testMode: false }, id);
+    return computeSuccessRate(row?.attemptCounts ?? [], world.now);
+  };
+
+  test('computes the share of accepted attempts of the last 24 hours, null without attempts', async () => {
+    const { tenant, receiver, id } = await subscribed('live', answering(500));
+    world.now = new Date(Math.ceil(world.now.getTime() / hour) * hour);
+    expect(await readRate(tenant, id)).toBeNull();
+    await world.addEvents(tenant, 'live', 3);
+    await world.send();
+    expect(await readRate(tenant, id)).toBe(0);
+    receiver.behave = answering(200);
+    await world.sendUntil(new Date(world.now.getTime() + minute));
+    expect(await readRate(tenant, id)).toBe(0.5);
+    world.later(12 * hour);
+    await world.addEvents(tenant, 'live', 4);
+    await world.send();
+    expect(await readRate(tenant, id)).toBe(0.7);
+    world.now = new Date(world.now.getTime() + 12 * hour - 2 * minute);
+    expect(await readRate(tenant, id)).toBe(0.7);
+    world.later(2 * minute);
+    expect(await readRate(tenant, id)).toBe(1);
+    world.later(12 * hour);
+    expect(await readRate(tenant, id)).toBeNull();
+  });
+
+  test('keeps at most 24 hours of counts, and none of the future', async () => {
+    const { tenant, id } = await subscribed();
+    for (let hours = 0; hours < 30; hours += 1) {
+      await world.addEvents(tenant, 'live');
+      await world.send();
+      world.later(hour);
+    }
+    expect((await readWebhook(id)).attempt_counts).toHaveLength(24 * 3);
+    // As after the removal of a test clock.
+    world.later(-10 * day);
+    await database()`update webhook_subscriptions set created_at = ${world.now} where id = ${id}`;
+    await world.addEvents(tenant, 'live');
+    await world.send();
+    expect((await readWebhook(id)).attempt_counts).toHaveLength(3);
+  });
+});
+
 describe('a response of the receiver', () => {
   test.each([
     ['410', answering(410), 'failed'],
@@ -368,6 +428,53 @@ describe('limits of a subscription', () => {
     world.later(second);
     await world.send();
     expect(receiver.requests).toHaveLength(60);
+  });
+
+  test.each([1, 3, 40, 100])(
+    'sends at most %i requests per second from two servers if the subscription says so',
+    async (most) => {
+      const { tenant, receiver, id } = await subscribed('live', undefined, { max_per_second: most });
+      const other = world.newSender();
+      await world.addEvents(tenant, 'live', 2 * most + 1);
+      for (let second = 1; second <= 3; second += 1) {
+        // Until nothing more may be sent within this second.
+        for (let rounds = 0; rounds < 6; rounds += 1) {
+          await Promise.all([world.sender.run(world.context), other.run(world.context)]);
+          await Promise.all([world.sender.settled(), other.settled()]);
+        }
+        expect(receiver.requests).toHaveLength(Math.min(second * most, 2 * most + 1));
+        world.later(999);
+        await Promise.all([world.sender.run(world.context), other.run(world.context)]);
+        await Promise.all([world.sender.settled(), other.settled()]);
+        expect(receiver.requests).toHaveLength(Math.min(second * most, 2 * most + 1));
+        world.later(1);
+      }
+      expect(receiver.mostAtOnce).toBeLessThanOrEqual(Math.max(10, 0.4 * most));
+      expect((await readWebhook(id)).recent_attempts.length).toBeLessThanOrEqual(most);
+    },
+  );
+
+  test('delays no other receiver while one with a limit of one per second has a thousand deliveries', async () => {
+    const slow = await subscribed('live', undefined, { max_per_second: 1 });
+    const { tenant, receiver } = await subscribed();
+    await world.addEvents(slow.tenant, 'live', 1000);
+    await world.addEvents(tenant, 'live', 20);
+    await world.send();
+    expect([slow.receiver.requests.length, receiver.requests.length]).toEqual([1, 20]);
+  });
+
+  test('applies a lower limit to a subscription that has just sent at a higher one', async () => {
+    const { tenant, receiver, id } = await subscribed();
+    await world.addEvents(tenant, 'live', 30);
+    await world.send();
+    expect(receiver.requests).toHaveLength(25);
+    await database()`update webhook_subscriptions set max_per_second = 2, due_at = ${world.now} where id = ${id}`;
+    world.later(999);
+    await world.send();
+    expect(receiver.requests).toHaveLength(25);
+    world.later(1);
+    await world.send();
+    expect(receiver.requests).toHaveLength(27);
   });
 
   test('sends at most 10 concurrent requests to a subscription from two servers, each event once', async () => {
@@ -584,7 +691,7 @@ describe('a signature', () => {
 
   test('signs bodies so that standard libraries and the client verify them, and detect any change', async () => {
     const { tenant, receiver, secret } = await subscribed();
-    await world.addEvents(tenant, 'live', 3, { data: { object: 'leads', record_id: 'ü😀', occurred_at: 'x' } });
+    await world.addEvents(tenant, 'live', 3, { actor: { kind: 'api_key', id: 'k', name: 'ü😀' } });
     await world.send();
     expect(receiver.requests).toHaveLength(3);
     for (const { headers, body } of receiver.requests) {

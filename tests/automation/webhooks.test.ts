@@ -265,6 +265,161 @@ describe('a secret', () => {
   });
 });
 
+describe('an own secret', () => {
+  const ownSecret = (bytes: number): string => `whsec_${Buffer.alloc(bytes, 7).toString('base64')}`;
+
+  test.each([24, 64])('signs with an own secret of %i bytes, on creation and on rotation', async (bytes) => {
+    const secret = ownSecret(bytes);
+    const key = tenant.testKey;
+    const made = await create({ ...good, url: receiver.url, secret }, key);
+    expect(made.secret).toBe(secret);
+    expect(made.subscription.secret_last4).toBe(secret.slice(-4));
+    const path = `/v1/webhooks/${made.subscription.id}`;
+    await expectStatus(200, 'POST', `${path}/test`, { key });
+    const first = receiver.requests.at(-1);
+    expect(new Webhook(secret).verify(first?.body ?? '', first?.headers as Record<string, string>)).toBeDefined();
+    const next = ownSecret(bytes - (bytes > 24 ? 1 : -1));
+    const body = { secret: next, overlap_hours: 0 };
+    const rotated = await expectStatus(200, 'POST', `${path}/rotate-secret`, { key, body });
+    expect(rotated.body.data.secret).toBe(next);
+    await expectStatus(200, 'POST', `${path}/test`, { key });
+    const second = receiver.requests.at(-1);
+    expect(await verifyWebhook(second?.body ?? '', String(second?.headers['service-signature']), next)).toBeDefined();
+  });
+
+  test.each([
+    ['of 23 bytes', ownSecret(23), 'TOO_SHORT'],
+    ['of 65 bytes', ownSecret(65), 'TOO_LONG'],
+    ['without its prefix', ownSecret(32).slice(6), 'INVALID_FORMAT'],
+    ['in base64url', `whsec_${'-_'.repeat(20)}`, 'INVALID_FORMAT'],
+    ['without padding', ownSecret(32).slice(0, -1), 'INVALID_FORMAT'],
+    ['with bits that base64 ignores', `${ownSecret(32).slice(0, -2)}d=`, 'INVALID_FORMAT'],
+  ])('rejects an own secret %s', async (_, secret, code) => {
+    expect(await refused(400, { ...good, secret })).toMatchObject([{ field: 'secret', code }]);
+    const { id } = await newWebhook(tenant, 'live');
+    const sent = { key: tenant.key, body: { secret } };
+    const { body } = await expectStatus(400, 'POST', `/v1/webhooks/${id}/rotate-secret`, sent);
+    expect(body.error.details.fields).toMatchObject([{ field: 'secret', code }]);
+  });
+});
+
+describe('rate and order', () => {
+  test('has a default of 25 requests per second without an order, and shows changes', async () => {
+    const { subscription } = await create();
+    expect(subscription).toMatchObject({ max_per_second: 25, ordered: false });
+    expect(await patch(subscription.id, { max_per_second: 100, ordered: true })).toMatchObject({
+      max_per_second: 100,
+      ordered: true,
+    });
+    expect(await patch(subscription.id, { description: 'D' })).toMatchObject({ max_per_second: 100, ordered: true });
+    expect((await create({ ...good, max_per_second: 1, ordered: true })).subscription).toMatchObject({
+      max_per_second: 1,
+      ordered: true,
+    });
+    const [, update] = await readAudit(subscription.id);
+    expect(update.changes).toEqual({ max_per_second: { from: 25, to: 100 }, ordered: { from: false, to: true } });
+  });
+
+  test.each([0, 101, -1])('rejects %i requests per second', async (most) => {
+    expect(await refused(400, { ...good, max_per_second: most })).toMatchObject([
+      { field: 'max_per_second', code: 'OUT_OF_RANGE' },
+    ]);
+  });
+});
+
+describe('own headers', () => {
+  const headers = { Authorization: 'Bearer 7b1d4f', 'X-Gateway': 'crm' };
+
+  test('sends own headers, shows only their names, and stores their values encrypted', async () => {
+    const key = tenant.testKey;
+    const { subscription } = await create({ ...good, url: receiver.url, headers }, key);
+    const path = `/v1/webhooks/${subscription.id}`;
+    expect(subscription.header_names).toEqual(['Authorization', 'X-Gateway']);
+    await expectStatus(200, 'POST', `${path}/test`, { key });
+    expect(receiver.requests.at(-1)?.headers).toMatchObject({ authorization: 'Bearer 7b1d4f', 'x-gateway': 'crm' });
+    const changed = { ...headers, Authorization: 'Bearer 99' };
+    const after = await patch(subscription.id, { headers: changed }, key);
+    expect(after.header_names).toEqual(['Authorization', 'X-Gateway']);
+    await expectStatus(200, 'POST', `${path}/test`, { key });
+    expect(receiver.requests.at(-1)?.headers.authorization).toBe('Bearer 99');
+    const audit = await readAudit(subscription.id);
+    const names = ['Authorization', 'X-Gateway'];
+    expect(audit.filter(({ action }) => action === 'webhook.update')).toMatchObject([
+      { changes: { header_names: { from: names, to: names } } },
+    ]);
+    const [row] = await database()`select * from webhook_subscriptions where id = ${subscription.id}`;
+    const list = await expectStatus(200, 'GET', '/v1/webhooks', { key });
+    for (const text of [JSON.stringify(audit), JSON.stringify(row), list.text])
+      expect(text).not.toMatch(/7b1d4f|Bearer 99/);
+    // The same headers again change nothing.
+    expect(await patch(subscription.id, { headers: changed }, key)).toEqual(after);
+    expect(await readAudit(subscription.id)).toHaveLength(audit.length);
+    expect((await patch(subscription.id, { headers: {} }, key)).header_names).toEqual([]);
+    await expectStatus(200, 'POST', `${path}/test`, { key });
+    expect(receiver.requests.at(-1)?.headers.authorization).toBeUndefined();
+  });
+
+  test.each([
+    'Connection',
+    'keep-alive',
+    'Proxy-Authorization',
+    'TE',
+    'Trailer',
+    'Transfer-Encoding',
+    'Upgrade',
+    'Host',
+    'Content-Type',
+    'CONTENT-LENGTH',
+    'Expect',
+    'User-Agent',
+    'webhook-id',
+    'Webhook-Anything',
+    'Service-Signature',
+    'service-event',
+  ])('rejects the header %s and says why', async (name) => {
+    const [problem] = await refused(422, { ...good, headers: { [name]: 'x' } });
+    expect(problem).toMatchObject({ field: `headers.${name}`, code: 'INVALID_OPTION' });
+    expect(problem.message).toContain('so you cannot set it');
+  });
+
+  test.each([
+    ['a line break', { 'X-A': 'a\r\nInjected: b' }, 'headers.X-A', 'INVALID_FORMAT'],
+    ['a line feed at its end', { 'X-A': 'a\n' }, 'headers.X-A', 'INVALID_FORMAT'],
+    ['a character outside of ASCII', { 'X-A': 'ü' }, 'headers.X-A', 'INVALID_FORMAT'],
+    ['a space at its start', { 'X-A': ' a' }, 'headers.X-A', 'INVALID_FORMAT'],
+    ['a line break in its name', { 'X-A\r\nB': 'a' }, 'headers.X-A\r\nB', 'INVALID_FORMAT'],
+    ['a colon in its name', { 'X-A:': 'a' }, 'headers.X-A:', 'INVALID_FORMAT'],
+    ['an empty name', { '': 'a' }, 'headers.', 'INVALID_FORMAT'],
+    ['a name twice', { 'X-A': 'a', 'x-a': 'b' }, 'headers.x-a', 'DUPLICATE'],
+    ['a name of 101 characters', { ['a'.repeat(101)]: 'a' }, `headers.${'a'.repeat(60)}…`, 'TOO_LONG'],
+    ['a value of 1,001 characters', { 'X-A': 'a'.repeat(1001) }, 'headers.X-A', 'TOO_LONG'],
+    [
+      'more than 4,096 characters in all',
+      Object.fromEntries(['A', 'B', 'C', 'D', 'E'].map((name) => [name, 'a'.repeat(820)])),
+      'headers',
+      'TOO_LONG',
+    ],
+    [
+      'an eleventh name',
+      Object.fromEntries(Array.from({ length: 11 }, (_, index) => [`X-${index}`, 'a'])),
+      'headers',
+      'TOO_LONG',
+    ],
+  ])('rejects a header with %s', async (_, sent, field, code) => {
+    const answer = await call('POST', '/v1/webhooks', { key: tenant.key, body: { ...good, headers: sent } });
+    expect(answer.status).toBe(400);
+    expect(answer.body.error.details.fields).toMatchObject([{ field, code }]);
+    const { id } = await newWebhook(tenant, 'live');
+    await expectStatus(400, 'PATCH', `/v1/webhooks/${id}`, { key: tenant.key, body: { headers: sent } });
+  });
+
+  test('accepts ten headers of 4,096 characters in all', async () => {
+    const ten = Object.fromEntries(Array.from({ length: 10 }, (_, index) => [`X-${index}`, 'a'.repeat(406)]));
+    ten['X-9'] += 'a'.repeat(4096 - 10 * 409);
+    expect((await create({ ...good, headers: ten })).subscription.header_names).toEqual(Object.keys(ten));
+  });
+});
+
 describe('a test', () => {
   const test1 = async (id: string, body?: object): Promise<Json> =>
     (await expectStatus(200, 'POST', `/v1/webhooks/${id}/test`, { key: tenant.testKey, ...(body ? { body } : {}) }))

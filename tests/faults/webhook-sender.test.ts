@@ -18,6 +18,9 @@ import { settingsFor } from './support/settings.ts';
 /** Committed events per kill. As many others are rolled back. */
 const perKill = Number(process.env.WEBHOOK_EVENTS_PER_KILL ?? 40);
 const tenantCount = 4;
+/** Tenants whose endpoint is ordered, and the records that their events are about. */
+const orderedTenants = 2;
+const records = Array.from({ length: orderedTenants * 5 }, () => uuidv7());
 
 /** Statements of a sender, each the last of one phase. */
 const statements = {
@@ -77,7 +80,8 @@ beforeAll(async () => {
   receiver = await Receiver.start();
   pool = new Pool({ url, role: 'crm_app', lanes: 2, prepare: true, spread: false, wait: 5000, statementTimeout: 5000 });
   tenants = await Promise.all(Array.from({ length: tenantCount }, () => newTenant()));
-  for (const tenant of tenants) await newWebhook(tenant, 'test', { url: receiver.url });
+  for (const [index, tenant] of tenants.entries())
+    await newWebhook(tenant, 'test', { url: receiver.url, is_ordered: index < orderedTenants });
 });
 
 afterAll(async () => {
@@ -89,6 +93,14 @@ afterAll(async () => {
   await dropDatabase(url);
 });
 
+let position = 0;
+
+/** Returns one of the few records of an ordered tenant, or a new one. */
+function findRecord(tenant: Tenant): string {
+  const index = tenants.indexOf(tenant);
+  return (index < orderedTenants && records[index * 5 + (position % 5)]) || uuidv7();
+}
+
 /** Creates deliveries of events in a transaction that commits or rolls back. */
 async function createDeliveries(tenant: Tenant, count: number, commits: boolean): Promise<string[]> {
   const scope = { companyId: tenant.companyId, testMode: true };
@@ -97,11 +109,12 @@ async function createDeliveries(tenant: Tenant, count: number, commits: boolean)
     (): HappenedEvent => ({
       id: uuidv7(),
       event: 'record.created',
+      position: ++position,
       occurredAt: new Date(),
       requestId: null,
       changes: null,
       actor: { kind: 'api_key', id: 'k', name: null },
-      data: { object: 'leads', record_id: uuidv7(), occurred_at: new Date().toISOString() },
+      data: { object: 'leads', record_id: findRecord(tenant), occurred_at: new Date().toISOString() },
     }),
   );
   await inTransaction(pool, scope, 5000, async (sql) => {
@@ -113,9 +126,9 @@ async function createDeliveries(tenant: Tenant, count: number, commits: boolean)
   return events.map(({ id }) => `evt_${id}`);
 }
 
-/** Ends the leases of killed senders. */
+/** Ends the leases of killed senders. Lost attempts do not count, so that no delivery runs out of them. */
 async function endLeases(): Promise<void> {
-  await database()`update webhook_deliveries set leased_until = null, next_attempt_at = now() where leased_until is not null`;
+  await database()`update webhook_deliveries set leased_until = null, attempts = 0, next_attempt_at = now() where leased_until is not null`;
   await database()`update webhook_subscriptions set due_at = now()`;
 }
 
@@ -156,6 +169,13 @@ test(`delivers all committed events and no others under kill -9 at each of ${poi
     const [row] = await database()`select count(*)::int as count from webhook_deliveries where status <> 'succeeded'`;
     expect(row?.count).toBe(0);
   }, 40_000);
+  for (const record of records) {
+    const order = receiver.bodies
+      .filter(({ data }) => data.record_id === record)
+      .map(({ id }) => committed.indexOf(id));
+    expect(order.length).toBeGreaterThan(points.length);
+    expect(order).toEqual(order.toSorted((a, b) => a - b));
+  }
   // Only deliveries in flight during a kill arrive twice.
   const doubled = receiver.requests.length - sent.size;
   expect(doubled).toBeLessThanOrEqual(points.length * tenantCount * 10);

@@ -27,6 +27,7 @@ const mostRounds = 200;
 
 export class SenderWorld {
   now = new Date();
+  #position = 0;
   readonly #url: string;
   readonly #pools: { platform: Pool; tenants: Pool };
   readonly sender: WebhookSender;
@@ -90,6 +91,7 @@ export class SenderWorld {
     return {
       id: uuidv7(),
       event: 'record.created',
+      position: ++this.#position,
       occurredAt: this.now,
       requestId: null,
       data,

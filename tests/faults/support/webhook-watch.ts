@@ -2,7 +2,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Sql } from 'postgres';
 import { v7 as uuidv7 } from 'uuid';
-import { pace } from '../../../domain/automation/webhook-attempts.ts';
+import { selectRate } from '../../../domain/automation/webhook-attempts.ts';
 import { Secrets } from '../../../runtime/credentials/secrets.ts';
 import { newSigningSecret } from '../../../runtime/outbound/signed-posts.ts';
 import { Receiver } from '../../support/receivers.ts';
@@ -129,8 +129,9 @@ export class WebhookWatch {
     await this.#sql`update webhook_subscriptions set due_at = now() where ${own} and disabled_at is null`;
     const [left] = await this.#sql<{ deliveries: number }[]>`
       select count(*) as deliveries from webhook_deliveries where ${own} and status in ('pending', 'retrying')`;
+    const { perSecond } = selectRate(0, 25);
     // A fast machine writes more per second than a receiver gets, so a backlog remains.
-    const tooLate = performance.now() + graceMs + (Number(left?.deliveries) / pace.perSecond) * 1000;
+    const tooLate = performance.now() + graceMs + (Number(left?.deliveries) / perSecond) * 1000;
     const waiting = () =>
       this.#sql`select from webhook_deliveries where ${own} and status in ('pending', 'retrying') limit 1`;
     while ((await waiting()).length > 0 && performance.now() < tooLate) await sleep(100);

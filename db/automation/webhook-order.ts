@@ -1,0 +1,65 @@
+// The queue of each record in a subscription that is ordered: one delivery is active, the others
+// wait without a time of their next attempt.
+import type { Sql } from '../client/pool.ts';
+import type { TenantScope } from '../client/tenant.ts';
+
+/**
+ * Locks subscriptions until the transaction ends, in the order of their ids. While a queue gets new
+ * deliveries, no sender ends the active one.
+ */
+export async function lockQueues(
+  sql: Sql,
+  { companyId, testMode }: TenantScope,
+  subscriptionIds: readonly string[],
+): Promise<void> {
+  await sql`
+    select from webhook_subscriptions
+    where company_id = ${companyId} and test_mode = ${testMode} and id = any(${[...subscriptionIds]}::uuid[])
+    order by id
+    for update`;
+}
+
+/**
+ * Activates the first waiting delivery of each queue that has no active one: that of the earliest
+ * event. The subscription must be locked, or its deliveries be deleted by this transaction.
+ * @param recordIds the records of the queues
+ * @returns how many were activated
+ */
+export async function activateNext(
+  sql: Sql,
+  { companyId, testMode }: TenantScope,
+  subscriptionId: string,
+  recordIds: readonly string[],
+  now: Date,
+): Promise<number> {
+  const ids = [...new Set(recordIds)];
+  if (ids.length === 0) return 0;
+  const queued = sql`
+    company_id = ${companyId} and test_mode = ${testMode} and subscription_id = ${subscriptionId}
+      and is_ordered and status in ('pending', 'retrying')`;
+  // A reset of test mode deletes deliveries without a lock of the subscription. It waits here until
+  // the next ones are visible to it, or they are activated below.
+  const locked = sql`
+    select from webhook_deliveries
+    where ${queued} and record_id = any(${ids}::uuid[]) and next_attempt_at is not null
+    for key share`.execute();
+  const activated = sql`
+    with heads as materialized (
+      select head.id
+      from unnest(${ids}::uuid[]) as queue (record_id)
+      cross join lateral (
+        select id from webhook_deliveries
+        where ${queued} and record_id = queue.record_id
+        order by position, id
+        limit 1
+      ) head
+      where not exists (
+        select from webhook_deliveries
+        where ${queued} and record_id = queue.record_id and next_attempt_at is not null
+      )
+    )
+    update webhook_deliveries set next_attempt_at = ${now}
+    where company_id = ${companyId} and test_mode = ${testMode} and id = any(array(select id from heads))`.execute();
+  const [, { count }] = await Promise.all([locked, activated]);
+  return count;
+}
