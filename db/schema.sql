@@ -3526,6 +3526,7 @@ create table user_working_hours (
   timezone text,
   weekly jsonb,
   days_off jsonb not null,
+  dates jsonb not null default '[]',
   created_at timestamptz(3) not null,
   updated_at timestamptz(3) not null,
   primary key (company_id, user_id),
@@ -3648,19 +3649,33 @@ create table webhook_deliveries (
   duration_ms int,
   replay_of uuid,
   is_test boolean not null default false,
+  record_id uuid,
+  position bigint not null default 0,
+  is_ordered boolean not null default false,
   body text not null,
   created_at timestamptz(3) not null,
   completed_at timestamptz(3),
-  primary key (company_id, test_mode, id)
+  primary key (company_id, test_mode, id),
+  check (not is_ordered or record_id is not null)
 );
 alter table webhook_deliveries alter column company_id set (n_distinct = 100);
-create index webhook_deliveries_age on webhook_deliveries (created_at);
+create unique index webhook_deliveries_active on webhook_deliveries (company_id, test_mode, subscription_id, record_id)
+  where is_ordered and status in ('pending', 'retrying') and next_attempt_at is not null;
+create index webhook_deliveries_age on webhook_deliveries (created_at)
+  where not (is_ordered and status in ('pending', 'retrying'));
 create index webhook_deliveries_leased on webhook_deliveries (company_id, test_mode, subscription_id, leased_until)
   where leased_until is not null;
 create index webhook_deliveries_listed on webhook_deliveries (company_id, test_mode, subscription_id, created_at desc,
   id desc);
+create index webhook_deliveries_newest on webhook_deliveries (company_id, test_mode, created_at desc, id desc);
+create index webhook_deliveries_of_event on webhook_deliveries (company_id, test_mode, event, created_at desc, id desc);
+create index webhook_deliveries_of_status on webhook_deliveries (company_id, test_mode, status, created_at desc,
+  id desc);
 create index webhook_deliveries_open on webhook_deliveries (company_id, test_mode, subscription_id, next_attempt_at, id)
   where status in ('pending', 'retrying');
+create index webhook_deliveries_queue on webhook_deliveries (company_id, test_mode, subscription_id, record_id,
+  "position", id)
+  where is_ordered and status in ('pending', 'retrying');
 alter table webhook_deliveries enable row level security, force row level security;
 create policy tenant on webhook_deliveries to crm_app
   using (company_id = current_company() and test_mode = current_test_mode())
@@ -3670,7 +3685,7 @@ create policy purge on webhook_deliveries to crm_purge
   using (company_id = current_company())
   with check (company_id = current_company());
 grant select, insert, update, delete on webhook_deliveries to crm_app;
-grant select (company_id, test_mode, id, status, created_at), delete on webhook_deliveries to crm_platform;
+grant select (company_id, test_mode, id, status, is_ordered, created_at), delete on webhook_deliveries to crm_platform;
 grant select, insert, update, delete on webhook_deliveries to crm_purge;
 
 create table webhook_subscriptions (
@@ -3683,6 +3698,10 @@ create table webhook_subscriptions (
   filter jsonb,
   include text[] not null default '{}',
   skip_own boolean not null,
+  header_names text[] not null default '{}',
+  sealed_headers text,
+  max_per_second int not null default 25 check (max_per_second >= 1 and max_per_second <= 100),
+  is_ordered boolean not null default false,
   sealed_secret text not null,
   secret_last4 text not null,
   secret_rotated_at timestamptz(3),
@@ -3694,6 +3713,7 @@ create table webhook_subscriptions (
   due_at timestamptz(3),
   is_held boolean not null default false,
   recent_attempts bigint[] not null default '{}'::bigint[],
+  attempt_counts integer[] not null default '{}'::integer[],
   last_delivery_at timestamptz(3),
   last_success_at timestamptz(3),
   failing_since timestamptz(3),
@@ -3707,7 +3727,8 @@ create table webhook_subscriptions (
   created_at timestamptz(3) not null,
   updated_at timestamptz(3) not null,
   primary key (company_id, test_mode, id),
-  check ((disabled_reason is null) = (disabled_at is null))
+  check ((disabled_reason is null) = (disabled_at is null)),
+  check ((sealed_headers is null) = (header_names = '{}'))
 );
 create index webhook_subscriptions_due on webhook_subscriptions (due_at) where due_at is not null;
 create index webhook_subscriptions_listed on webhook_subscriptions (company_id, test_mode, created_at desc, id desc)

@@ -6140,6 +6140,32 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/webhook-deliveries": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List the deliveries of all webhook endpoints
+         * @description Returns the deliveries of all webhook endpoints in the mode of the key, newest first, for 30 days: what was sent or is to be
+         *     sent, and what failed. Deliveries of deleted webhook endpoints and test deliveries are included. If you send several
+         *     filters, a delivery must match all of them; with an ID that no webhook endpoint has, the list is empty. The statuses are
+         *     explained at [List the deliveries of a webhook endpoint](#operation/listWebhookDeliveries).
+         *
+         *     Requires `webhooks:view` or `settings:view`, and a credential that can see the whole workspace (403,
+         *     `company_reach_required`). **400**: a cursor of another list.
+         */
+        get: operations["listAllWebhookDeliveries"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/webhooks": {
         parameters: {
             query?: never;
@@ -6172,6 +6198,21 @@ export interface paths {
          *       `origin` `{"kind": "import", "id": …}`; without it, only `import.completed`, `import.failed` and `import.undone` are sent. Events of records that a revert puts back, with the `origin` `{"kind": "revert", "id": …}`, are always sent. `changes` adds the old and new values of the fields to `record.updated`. A body stays below 64 KB: if it
          *       would be longer, the values are left out and `changes_truncated` is true.
          *     - **skip_own**: leaves out events caused by this same credential, so that two systems do not trigger each other endlessly.
+         *     - **secret**: your own signing secret, if your receiver already has one: `whsec_` and 24 to 64 random bytes in standard
+         *       base64, with padding. Without it, one is generated.
+         *     - **headers**: up to 10 headers of your own, for example `{"Authorization": "Bearer …"}` for a gateway in front of your
+         *       receiver. Names have at most 100 characters, values at most 1,000 printable ASCII characters, and all together at most
+         *       4,096. Values are stored encrypted and never returned; `header_names` shows the names. These names are rejected: headers
+         *       of the connection (`Connection`, `Keep-Alive`, `Proxy-*`, `TE`, `Trailer`, `Transfer-Encoding`, `Upgrade`), `Host`,
+         *       `Content-*`, `Expect`, `User-Agent`, and the names of signatures, `webhook-*` and `Service-*`.
+         *     - **max_per_second**: your receiver gets at most this many requests per second, 1 to 100, over all servers of the service.
+         *       Above 25, up to 40 requests are in flight at the same time instead of 10. Waiting deliveries delay no other webhook
+         *       endpoint. Tests do not count.
+         *     - **ordered**: the next event of a record is sent after the one before it was accepted, or after all its attempts failed:
+         *       then it is `failed`, and the next one follows. Events of different records, and events without a `record_id`, do not
+         *       wait for each other. A receiver that fails delays each record for up to 75 hours, and a record gets at most about five
+         *       events per second. Replays and recovered deliveries join the queue of their record at the place of their event: before
+         *       later events that still wait, after the one that is being tried.
          *     - **url**: an https URL with a public address, without user or password, on port 443, 8443 or 1024 and above. The address
          *       is checked again for each request, and redirects are not followed. For development, a server can be configured to let
          *       *test* keys use http and private addresses (`WEBHOOK_ALLOW_PRIVATE=1`).
@@ -6181,8 +6222,9 @@ export interface paths {
          *     Requires `webhooks:configure` or `settings:configure`, and a credential that can see the whole workspace, because events
          *     are sent for records of every branch and team (403, `details.reason` `company_reach_required`). **409**
          *     `subscription_limit`: a workspace can have 50 webhook endpoints in each mode. **422**: an unknown event (with a
-         *     suggestion), a filter over a field that no subscribed event has, an unknown field or a wrong JSON type. **400**: any other
-         *     invalid value, such as an address that is not public.
+         *     suggestion), a filter over a field that no subscribed event has, a header that you cannot set, an unknown field or a wrong
+         *     JSON type. **400**: any other invalid value, such as an address that is not public, a secret of the wrong length, or a
+         *     header with a line break.
          */
         post: operations["createWebhookSubscription"];
         delete?: never;
@@ -6227,7 +6269,10 @@ export interface paths {
         head?: never;
         /**
          * Update a webhook endpoint
-         * @description Updates the fields that you send and leaves the others unchanged. The changes apply to events from now on.
+         * @description Updates the fields that you send and leaves the others unchanged. The changes apply to events from now on. `headers`
+         *     replaces all your own headers, also for deliveries that wait; `{}` removes them. `max_per_second` applies immediately. `ordered` applies to events from now
+         *     on: events that already wait keep the way in which they were created.
+         *
          *     `is_active: false` disables the webhook endpoint; events that happen meanwhile are stored as deliveries with the status
          *     `skipped`. `is_active: true` enables it again, whatever the reason it was disabled, resets its failure count and sends the
          *     deliveries that were waiting. To send the skipped ones, call [recover](#operation/recoverWebhookDeliveries).
@@ -6250,12 +6295,12 @@ export interface paths {
         put?: never;
         /**
          * Rotate the secret of a webhook endpoint
-         * @description Creates a new secret and returns it, **once**. For `overlap_hours`, every request has two signatures, the one of the new
+         * @description Creates a new secret, or takes over yours (`secret`), and returns it, **once**. For `overlap_hours`, every request has two signatures, the one of the new
          *     secret first. A receiver that still has the old secret keeps working: accept a request if any signature matches. With 0
          *     the old secret stops immediately. Another rotation within the overlap ends the oldest secret.
          *
          *     Requires `webhooks:configure` or `settings:configure`, and a credential that can see the whole workspace. **404**: no
-         *     webhook endpoint has this ID in this mode.
+         *     webhook endpoint has this ID in this mode. **400**: your secret is not base64, or has fewer than 24 or more than 64 bytes.
          */
         post: operations["rotateWebhookSecret"];
         delete?: never;
@@ -6303,7 +6348,7 @@ export interface paths {
          *
          *     | `status` | Meaning | What to do |
          *     |---|---|---|
-         *     | `pending` | not attempted yet | nothing |
+         *     | `pending` | not attempted yet; if the webhook endpoint is `ordered`, an earlier event of the record may come first | nothing |
          *     | `retrying` | failed; the next attempt is at `next_attempt_at` | check `last_error` and `last_response_code` |
          *     | `succeeded` | the receiver responded with 2xx | nothing |
          *     | `failed` | abandoned after `max_attempts` | fix the receiver, then replay or recover |
@@ -6338,7 +6383,9 @@ export interface paths {
          *     receiver works again.
          *
          *     One call recovers the oldest 10,000. If `has_more` is true, there are more: call it again. Your receiver may get an event
-         *     twice; use the `id` in the body to detect duplicates.
+         *     twice; use the `id` in the body to detect duplicates. If the webhook endpoint is `ordered`, each delivery returns to the
+         *     queue of its record at the place of its event: it follows the one that is being tried, and precedes later events that wait.
+         *     Later events that have arrived already are not sent again.
          *
          *     Requires `webhooks:configure` or `settings:configure`, and a credential that can see the whole workspace. **404**: the
          *     webhook endpoint does not exist in this mode. **409** `subscription_disabled`: enable it first.
@@ -6363,7 +6410,9 @@ export interface paths {
          * Replay the deliveries of a time range
          * @description Creates a new copy of each delivery in a time range and sends it, whether or not the original arrived. Use it if your
          *     receiver lost events that it had accepted. Each copy has its own ID and names the original in `replay_of`; events keep
-         *     their IDs. One call replays at most 1,000 deliveries, oldest first. Test deliveries are left out.
+         *     their IDs. One call replays at most 1,000 deliveries, oldest first. Test deliveries are left out. If the webhook endpoint is
+         *     `ordered`, the copies of each record are sent one after the other, in the order of their events, and before later events
+         *     that wait.
          *
          *     Requires `webhooks:configure` or `settings:configure`, and a credential that can see the whole workspace. **404**: the
          *     webhook endpoint does not exist in this mode. **409** `subscription_disabled`: enable it first. **400**: `to` is before
@@ -6411,7 +6460,8 @@ export interface paths {
         /**
          * Replay a webhook delivery
          * @description Creates a new copy of a delivery, whatever its status, and sends it with a new signature. The copy has its own ID and
-         *     names the original in `replay_of`. The event keeps its ID, so a receiver can detect duplicates.
+         *     names the original in `replay_of`. The event keeps its ID, so a receiver can detect duplicates. If the webhook endpoint is
+         *     `ordered`, the copy waits until the record's delivery that is being tried has ended.
          *
          *     Requires `webhooks:configure` or `settings:configure`, and a credential that can see the whole workspace. **404**: no
          *     delivery has this ID in this mode. **409** `subscription_disabled`: enable the webhook endpoint first;
@@ -6681,7 +6731,8 @@ export interface paths {
          *     If the booking names a lead or a deal, the record's `next_followup_at` becomes the earliest of its future follow-ups
          *     and confirmed meetings. Rescheduling and cancelling the booking compute it again.
          *
-         *     If the attendee has an email address and you use a live key, the attendee receives a calendar invitation. Live
+         *     If the attendee has an email address and you use a live key, the attendee receives a calendar invitation. Its email has
+         *     a link to a page on which the attendee can cancel the meeting, or move it to another free slot, until it begins. Live
          *     bookings emit `appointment.scheduled`. `guests` receive the invitation too, and every later change. If
          *     `meeting.location` is a web address, it becomes the `meeting_url` of a video call. Without a location, a video call has
          *     the address of the policy's `meeting_url_template`, and keeps it if it is rescheduled.
@@ -6795,6 +6846,36 @@ export interface paths {
          *     the booking was rescheduled or is over.
          */
         post: operations["cancelBooking"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/bookings/{id}/no-show": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The ID of the booking.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9c0b
+                 */
+                id: components["parameters"]["MissedBookingId"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Mark a booking as missed
+         * @description Sets the status `no_show`: the attendee did not come. This is possible from the start of the meeting on, for confirmed
+         *     and completed bookings. Nobody is notified. Marking it again returns the same response and changes nothing.
+         *
+         *     Requires `bookings:edit`. **404**: no booking with this ID exists, or the key cannot see it. **409**: `not_started`:
+         *     the meeting has not begun; `not_confirmed`: the booking was cancelled or rescheduled.
+         */
+        post: operations["markBookingNoShow"];
         delete?: never;
         options?: never;
         head?: never;
@@ -6965,7 +7046,7 @@ export interface paths {
          *     without hours of their own have the hours of the default policy. Users' days off always apply.
          *
          *     Requires `bookings:configure` with a live key, because live and test mode share policies. **400**: the time zone is
-         *     unknown, a working window ends before it begins, a question repeats another one, `meeting_url_template` is not a web address, or the hard cap is lower than the reservation time. **409**
+         *     unknown, a working window ends when it begins, a question repeats another one, `meeting_url_template` is not a web address, or the hard cap is lower than the reservation time. **409**
          *     ALREADY_EXISTS: the name is taken, ignoring case; `policy_limit_reached`: the workspace already has 500 policies.
          */
         post: operations["createSchedulingPolicy"];
@@ -7049,12 +7130,16 @@ export interface paths {
          * @description Each field that you send replaces its part; the others stay unchanged. The hours apply under every policy whose
          *     `working_hours` is null. Days off apply under every policy. Existing bookings stay.
          *
+         *     `dates` sets the hours of single dates, instead of those of their weekday, under the same policies: shorter hours, a
+         *     Saturday, or none with an empty list of windows. A window whose end is before its start continues on the next day.
+         *     It belongs to the day on which it begins: the hours of a date do not cut off the night before.
+         *
          *     A user without hours of their own gets them with `timezone` or `weekly`; the other one is then copied from the default
-         *     policy. `days_off` alone leaves the user on the hours of the default policy.
+         *     policy. `days_off` or `dates` alone leave the user on the hours of the default policy.
          *
          *     Requires `bookings:configure` with a live key, or the session token of the user or of a Company_Admin. **400**: the
-         *     time zone is unknown, a window or a day off ends before it begins, or the body has none of the three fields. **404**:
-         *     the user does not exist, or the key cannot see the user.
+         *     time zone is unknown, a window ends when it begins, a day off ends before it begins, a date is repeated, or the body
+         *     has none of the four fields. **404**: the user does not exist, or the key cannot see the user.
          */
         patch: operations["updateWorkingHours"];
         trace?: never;
@@ -12300,7 +12385,7 @@ export interface components {
          */
         TimelineKind: "note" | "activity" | "task" | "message" | "booking" | "stage_change" | "attachment" | "link";
         /**
-         * @description Confirmed bookings become `completed` 15 minutes after they end. `no_show` is set by a person.
+         * @description Confirmed bookings become `completed` 15 minutes after they end. `no_show` is set by [marking it](#operation/markBookingNoShow).
          * @example confirmed
          * @enum {string}
          */
@@ -15223,6 +15308,66 @@ export interface components {
             meta: components["schemas"]["Meta"];
         };
         /**
+         * @example succeeded
+         * @enum {string}
+         */
+        WebhookDeliveryStatus: "pending" | "retrying" | "succeeded" | "failed" | "cancelled" | "skipped";
+        /**
+         * @description Why the last attempt failed: no response within 15 seconds, no connection within 3, or a server of ours stopped before it could record the outcome; no DNS address; TLS or its certificate; connection refused or unreachable; not a public address; a response other than 2xx, or one that was not HTTP.
+         * @example http_error
+         * @enum {string}
+         */
+        WebhookDeliveryFault: "timeout" | "dns" | "tls" | "connect" | "blocked_address" | "http_error";
+        WebhookDelivery: {
+            id: components["schemas"]["Uuid"];
+            subscription_id: components["schemas"]["Uuid"];
+            /**
+             * @description The `id` in the body. It is the same each time the event is sent.
+             * @example evt_019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f21
+             */
+            event_id: string;
+            event: string;
+            status: components["schemas"]["WebhookDeliveryStatus"];
+            attempts: number;
+            /** @description 10, or 3 in test mode. */
+            max_attempts: number;
+            /**
+             * Format: date-time
+             * @description When the next attempt is due. Null while an attempt is in progress, while an earlier event of the record is tried (`ordered`), or if no attempt follows.
+             * @example 2026-11-20T23:55:00.000Z
+             */
+            next_attempt_at: string | null;
+            last_response_code: number | null;
+            /** @description The beginning of the last response, up to 1,024 characters. */
+            last_response_snippet: string | null;
+            last_error: components["schemas"]["WebhookDeliveryFault"] | null;
+            /** @description The duration of the last attempt. */
+            duration_ms: number | null;
+            /**
+             * Format: uuid
+             * @description The delivery that this one is a copy of.
+             */
+            replay_of: string | null;
+            is_test: boolean;
+            created_at: components["schemas"]["Timestamp"];
+            /**
+             * Format: date-time
+             * @description When the delivery ended. Null while another attempt is possible.
+             * @example 2026-11-20T23:55:00.000Z
+             */
+            completed_at: string | null;
+        };
+        WebhookDeliveryList: {
+            deliveries: components["schemas"]["WebhookDelivery"][];
+            next_cursor: components["schemas"]["NextCursor"];
+            has_more: components["schemas"]["HasMore"];
+        };
+        WebhookDeliveryListAnswer: {
+            success: components["schemas"]["Success"];
+            data: components["schemas"]["WebhookDeliveryList"];
+            meta: components["schemas"]["Meta"];
+        };
+        /**
          * @example active
          * @enum {string}
          */
@@ -15245,6 +15390,20 @@ export interface components {
             } | null;
             include: string[];
             skip_own: boolean;
+            /**
+             * @description The names of your own `headers`. Their values are never returned.
+             * @example [
+             *       "Authorization"
+             *     ]
+             */
+            header_names: string[];
+            /**
+             * @description Requests per second at most.
+             * @example 25
+             */
+            max_per_second: number;
+            /** @description True if events of the same record are sent one after the other. */
+            ordered: boolean;
             status: components["schemas"]["WebhookStatus"];
             disabled_reason: components["schemas"]["WebhookDisabledReason"] | null;
             /**
@@ -15255,6 +15414,11 @@ export interface components {
             disabled_at: string | null;
             /** @description Failed attempts since the last success. */
             consecutive_failures: number;
+            /**
+             * @description The share of attempts that the receiver accepted, from 0 to 1: attempts of the current hour and the 23 hours before it. Null without attempts. Tests do not count, nor do attempts whose outcome could not be recorded.
+             * @example 1
+             */
+            success_rate_24h: number | null;
             /**
              * Format: date-time
              * @description When the last attempt ended.
@@ -15300,6 +15464,20 @@ export interface components {
          * @enum {string}
          */
         WebhookInclude: "changes" | "imports";
+        /**
+         * @description Your own headers, sent with each request, by name. Values are stored encrypted and never returned.
+         * @example {
+         *       "Authorization": "Bearer 7b1d4f"
+         *     }
+         */
+        WebhookHeaders: {
+            [key: string]: string;
+        };
+        /**
+         * @description Your own secret instead of a generated one: `whsec_` and 24 to 64 random bytes in standard base64, with padding.
+         * @example whsec_C2FVsBIIb3duLXNlY3JldC1vZi10aGUtcmVjZWl2ZXI=
+         */
+        WebhookOwnSecret: string;
         WebhookSubscriptionCreate: {
             /**
              * @description The URL that events are sent to.
@@ -15334,11 +15512,25 @@ export interface components {
              * @default false
              */
             skip_own: boolean;
+            headers?: components["schemas"]["WebhookHeaders"];
+            /**
+             * @description Requests per second at most.
+             * @default 25
+             */
+            max_per_second: number;
+            /**
+             * @description Sends the events of a record one after the other, in their order.
+             * @default false
+             */
+            ordered: boolean;
+            secret?: components["schemas"]["WebhookOwnSecret"];
             readonly id?: unknown;
             readonly status?: unknown;
             readonly disabled_reason?: unknown;
             readonly disabled_at?: unknown;
             readonly consecutive_failures?: unknown;
+            readonly header_names?: unknown;
+            readonly success_rate_24h?: unknown;
             readonly last_delivery_at?: unknown;
             readonly last_success_at?: unknown;
             readonly secret_last4?: unknown;
@@ -15407,11 +15599,19 @@ export interface components {
             include?: components["schemas"]["WebhookInclude"][];
             /** @description Leaves out events caused by the credential that created the webhook endpoint. */
             skip_own?: boolean;
+            /** @description Replaces all your own headers; `{}` removes them. */
+            headers?: components["schemas"]["WebhookHeaders"];
+            /** @description Requests per second at most, from now on. */
+            max_per_second?: number;
+            /** @description Sends the events of a record one after the other, from now on. */
+            ordered?: boolean;
             readonly id?: unknown;
             readonly status?: unknown;
             readonly disabled_reason?: unknown;
             readonly disabled_at?: unknown;
             readonly consecutive_failures?: unknown;
+            readonly header_names?: unknown;
+            readonly success_rate_24h?: unknown;
             readonly last_delivery_at?: unknown;
             readonly last_success_at?: unknown;
             readonly secret_last4?: unknown;
@@ -15428,6 +15628,7 @@ export interface components {
              * @default 24
              */
             overlap_hours: number;
+            secret?: components["schemas"]["WebhookOwnSecret"];
         };
         RotatedWebhookSecret: {
             subscription: components["schemas"]["WebhookSubscription"];
@@ -15448,72 +15649,12 @@ export interface components {
             /** @description The name of an event. The default is the first subscribed one. */
             event?: string;
         };
-        /**
-         * @example succeeded
-         * @enum {string}
-         */
-        WebhookDeliveryStatus: "pending" | "retrying" | "succeeded" | "failed" | "cancelled" | "skipped";
-        /**
-         * @description Why the last attempt failed: no response within 15 seconds, no connection within 3, or a server of ours stopped before it could record the outcome; no DNS address; TLS or its certificate; connection refused or unreachable; not a public address; a response other than 2xx, or one that was not HTTP.
-         * @example http_error
-         * @enum {string}
-         */
-        WebhookDeliveryFault: "timeout" | "dns" | "tls" | "connect" | "blocked_address" | "http_error";
-        WebhookDelivery: {
-            id: components["schemas"]["Uuid"];
-            subscription_id: components["schemas"]["Uuid"];
-            /**
-             * @description The `id` in the body. It is the same each time the event is sent.
-             * @example evt_019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f21
-             */
-            event_id: string;
-            event: string;
-            status: components["schemas"]["WebhookDeliveryStatus"];
-            attempts: number;
-            /** @description 10, or 3 in test mode. */
-            max_attempts: number;
-            /**
-             * Format: date-time
-             * @description When the next attempt is due. Null while an attempt is in progress, or if no attempt follows.
-             * @example 2026-11-20T23:55:00.000Z
-             */
-            next_attempt_at: string | null;
-            last_response_code: number | null;
-            /** @description The beginning of the last response, up to 1,024 characters. */
-            last_response_snippet: string | null;
-            last_error: components["schemas"]["WebhookDeliveryFault"] | null;
-            /** @description The duration of the last attempt. */
-            duration_ms: number | null;
-            /**
-             * Format: uuid
-             * @description The delivery that this one is a copy of.
-             */
-            replay_of: string | null;
-            is_test: boolean;
-            created_at: components["schemas"]["Timestamp"];
-            /**
-             * Format: date-time
-             * @description When the delivery ended. Null while another attempt is possible.
-             * @example 2026-11-20T23:55:00.000Z
-             */
-            completed_at: string | null;
-        };
         WebhookTestData: {
             delivery: components["schemas"]["WebhookDelivery"];
         };
         WebhookTestAnswer: {
             success: components["schemas"]["Success"];
             data: components["schemas"]["WebhookTestData"];
-            meta: components["schemas"]["Meta"];
-        };
-        WebhookDeliveryList: {
-            deliveries: components["schemas"]["WebhookDelivery"][];
-            next_cursor: components["schemas"]["NextCursor"];
-            has_more: components["schemas"]["HasMore"];
-        };
-        WebhookDeliveryListAnswer: {
-            success: components["schemas"]["Success"];
-            data: components["schemas"]["WebhookDeliveryList"];
             meta: components["schemas"]["Meta"];
         };
         WebhookRecovery: {
@@ -15575,7 +15716,7 @@ export interface components {
             max_attempts: number;
             /**
              * Format: date-time
-             * @description When the next attempt is due. Null while an attempt is in progress, or if no attempt follows.
+             * @description When the next attempt is due. Null while an attempt is in progress, while an earlier event of the record is tried (`ordered`), or if no attempt follows.
              * @example 2026-11-20T23:55:00.000Z
              */
             next_attempt_at: string | null;
@@ -16205,7 +16346,10 @@ export interface components {
             data: components["schemas"]["SchedulingAssignmentItem"];
             meta: components["schemas"]["Meta"];
         };
-        /** @description A time window on one day of the week. On the night on which the clocks change, its length follows local clock time. */
+        /**
+         * @description A time window that begins on one day of the week. If its end is before its start, it continues on the next day: 22:00 to
+         *     06:00 is a night shift. On the night on which the clocks change, its length follows local clock time.
+         */
         WorkingWindow: {
             /**
              * @description 0 is Sunday and 6 is Saturday.
@@ -16218,7 +16362,7 @@ export interface components {
              */
             start: string;
             /**
-             * @description HH:MM, after start; 24:00 is midnight.
+             * @description HH:MM; before start: on the next day; 24:00 is midnight.
              * @example 17:00
              */
             end: string;
@@ -16438,12 +16582,35 @@ export interface components {
             /** @default time_off */
             reason: components["schemas"]["DayOffReason"];
         };
+        DateWindow: {
+            /**
+             * @description HH:MM
+             * @example 10:00
+             */
+            start: string;
+            /**
+             * @description HH:MM; before start: on the next day; 24:00 is midnight.
+             * @example 14:00
+             */
+            end: string;
+        };
+        /** @description The hours of one date. */
+        DateHours: {
+            /**
+             * Format: date
+             * @example 2026-12-28
+             */
+            date: string;
+            /** @description An empty list means that the user does not work on this date. */
+            windows: components["schemas"]["DateWindow"][];
+        };
         WorkingHours: {
             user_id: components["schemas"]["Uuid"];
             /** @example Europe/Berlin */
             timezone: string;
             weekly: components["schemas"]["WorkingWindow"][];
             days_off: components["schemas"]["DayOff"][];
+            dates: components["schemas"]["DateHours"][];
             /** @description Whether the user has hours of their own; false if `timezone` and `weekly` are those of the default policy. */
             is_own: boolean;
             /** Format: date-time */
@@ -16467,6 +16634,8 @@ export interface components {
             weekly?: components["schemas"]["WorkingWindow"][];
             /** @description Days on which the user cannot be booked. */
             days_off?: components["schemas"]["DayOff"][];
+            /** @description Hours of single dates, instead of those of their weekday. */
+            dates?: components["schemas"]["DateHours"][];
             readonly user_id?: unknown;
             readonly is_own?: unknown;
             readonly updated_at?: unknown;
@@ -18736,6 +18905,11 @@ export interface components {
          * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9c05
          */
         BookingToCancelId: string;
+        /**
+         * @description The ID of the booking.
+         * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9c0b
+         */
+        MissedBookingId: string;
         /**
          * @description The ID of the pool.
          * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9c02
@@ -37450,6 +37624,106 @@ export interface operations {
             503: components["responses"]["Unavailable"];
         };
     };
+    listAllWebhookDeliveries: {
+        parameters: {
+            query?: {
+                /**
+                 * @description Items per page, 1 to 100. A value outside this range is set to the nearest bound, not rejected.
+                 * @example 50
+                 */
+                limit?: components["parameters"]["LimitOf50"];
+                /**
+                 * @description The start of the page: the `next_cursor` of the previous page, unchanged. A cursor is opaque and valid only for the query
+                 *     that created it. With another sort, filter or object it is rejected with 400.
+                 */
+                cursor?: components["parameters"]["Cursor"];
+                /**
+                 * @description Returns only deliveries of this webhook endpoint.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f01
+                 */
+                subscription_id?: components["schemas"]["Uuid"];
+                /**
+                 * @description Returns only deliveries with this status.
+                 * @example failed
+                 */
+                status?: components["schemas"]["WebhookDeliveryStatus"];
+                /**
+                 * @description Returns only deliveries of this event.
+                 * @example record.created
+                 */
+                event?: string;
+                /**
+                 * @description Returns only deliveries created at or after this time.
+                 * @example 2026-11-20T00:00:00.000Z
+                 */
+                from?: string;
+                /**
+                 * @description Returns only deliveries created at or before this time. A bare date means the end of that day.
+                 * @example 2030-11-20T00:00:00.000Z
+                 */
+                to?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A page of deliveries. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "deliveries": [
+                     *           {
+                     *             "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f11",
+                     *             "subscription_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f01",
+                     *             "event_id": "evt_019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9f21",
+                     *             "event": "record.created",
+                     *             "status": "succeeded",
+                     *             "attempts": 1,
+                     *             "max_attempts": 10,
+                     *             "next_attempt_at": null,
+                     *             "last_response_code": 200,
+                     *             "last_response_snippet": "ok",
+                     *             "last_error": null,
+                     *             "duration_ms": 84,
+                     *             "replay_of": null,
+                     *             "is_test": false,
+                     *             "created_at": "2026-11-20T23:54:00.000Z",
+                     *             "completed_at": "2026-11-20T23:54:01.000Z"
+                     *           }
+                     *         ],
+                     *         "next_cursor": null,
+                     *         "has_more": false
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["WebhookDeliveryListAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
     listWebhookSubscriptions: {
         parameters: {
             query?: {
@@ -37500,10 +37774,14 @@ export interface operations {
                      *             },
                      *             "include": [],
                      *             "skip_own": false,
+                     *             "header_names": [],
+                     *             "max_per_second": 25,
+                     *             "ordered": false,
                      *             "status": "active",
                      *             "disabled_reason": null,
                      *             "disabled_at": null,
                      *             "consecutive_failures": 0,
+                     *             "success_rate_24h": 1,
                      *             "last_delivery_at": "2026-11-20T23:54:00.000Z",
                      *             "last_success_at": "2026-11-20T23:54:00.000Z",
                      *             "secret_last4": "xW8=",
@@ -37582,10 +37860,14 @@ export interface operations {
                      *           },
                      *           "include": [],
                      *           "skip_own": false,
+                     *           "header_names": [],
+                     *           "max_per_second": 25,
+                     *           "ordered": false,
                      *           "status": "active",
                      *           "disabled_reason": null,
                      *           "disabled_at": null,
                      *           "consecutive_failures": 0,
+                     *           "success_rate_24h": 1,
                      *           "last_delivery_at": "2026-11-20T23:54:00.000Z",
                      *           "last_success_at": "2026-11-20T23:54:00.000Z",
                      *           "secret_last4": "xW8=",
@@ -37666,10 +37948,14 @@ export interface operations {
                      *           },
                      *           "include": [],
                      *           "skip_own": false,
+                     *           "header_names": [],
+                     *           "max_per_second": 25,
+                     *           "ordered": false,
                      *           "status": "active",
                      *           "disabled_reason": null,
                      *           "disabled_at": null,
                      *           "consecutive_failures": 0,
+                     *           "success_rate_24h": 1,
                      *           "last_delivery_at": "2026-11-20T23:54:00.000Z",
                      *           "last_success_at": "2026-11-20T23:54:00.000Z",
                      *           "secret_last4": "xW8=",
@@ -37803,10 +38089,14 @@ export interface operations {
                      *           },
                      *           "include": [],
                      *           "skip_own": false,
+                     *           "header_names": [],
+                     *           "max_per_second": 25,
+                     *           "ordered": false,
                      *           "status": "active",
                      *           "disabled_reason": null,
                      *           "disabled_at": null,
                      *           "consecutive_failures": 0,
+                     *           "success_rate_24h": 1,
                      *           "last_delivery_at": "2026-11-20T23:54:00.000Z",
                      *           "last_success_at": "2026-11-20T23:54:00.000Z",
                      *           "secret_last4": "xW8=",
@@ -37895,10 +38185,14 @@ export interface operations {
                      *           },
                      *           "include": [],
                      *           "skip_own": false,
+                     *           "header_names": [],
+                     *           "max_per_second": 25,
+                     *           "ordered": false,
                      *           "status": "active",
                      *           "disabled_reason": null,
                      *           "disabled_at": null,
                      *           "consecutive_failures": 0,
+                     *           "success_rate_24h": 1,
                      *           "last_delivery_at": "2026-11-20T23:54:00.000Z",
                      *           "last_success_at": "2026-11-20T23:54:00.000Z",
                      *           "secret_last4": "xW8=",
@@ -39521,6 +39815,108 @@ export interface operations {
             503: components["responses"]["Unavailable"];
         };
     };
+    markBookingNoShow: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description Makes retries safe. If you send the same key with the same body again, you get the first response again, byte for byte, with
+                 *     `Idempotent-Replay: true`. Nothing runs twice. Use a new random key for each new operation. 8 to 255 characters from
+                 *     `A-Z a-z 0-9 _ . : @ + -`. Responses are stored for 24 hours.
+                 * @example 7d1c0f5e-import-row-17
+                 */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path: {
+                /**
+                 * @description The ID of the booking.
+                 * @example 019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9c0b
+                 */
+                id: components["parameters"]["MissedBookingId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The missed booking. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    "Idempotent-Replay": components["headers"]["Idempotent-Replay"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "success": true,
+                     *       "data": {
+                     *         "booking": {
+                     *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9c04",
+                     *           "status": "no_show",
+                     *           "user_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d12",
+                     *           "user_name": "Omar Nasser",
+                     *           "pool_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9c02",
+                     *           "policy_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9c01",
+                     *           "start_at": "2026-11-23T09:00:00.000Z",
+                     *           "end_at": "2026-11-23T09:30:00.000Z",
+                     *           "timezone": "Europe/Berlin",
+                     *           "attendee": {
+                     *             "name": "Sara Ali",
+                     *             "email": "sara@example.com",
+                     *             "phone": null,
+                     *             "timezone": "Asia/Dubai",
+                     *             "locale": null
+                     *           },
+                     *           "guests": [],
+                     *           "answers": [],
+                     *           "metadata": {},
+                     *           "meeting_title": "First call",
+                     *           "meeting_description": null,
+                     *           "location_kind": "video",
+                     *           "location": "https://meet.example.com/sara",
+                     *           "meeting_url": "https://meet.example.com/sara",
+                     *           "calendar_event_link": null,
+                     *           "provider": "internal",
+                     *           "object": "leads",
+                     *           "record_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9e10",
+                     *           "rescheduled_from": null,
+                     *           "rescheduled_to": null,
+                     *           "cancelled_at": null,
+                     *           "cancellation_reason": null,
+                     *           "created_by": {
+                     *             "kind": "api_key",
+                     *             "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d10",
+                     *             "name": "Website"
+                     *           },
+                     *           "test_mode": false,
+                     *           "created_at": "2026-11-20T23:55:00.000Z",
+                     *           "updated_at": "2026-11-20T23:55:00.000Z"
+                     *         }
+                     *       },
+                     *       "meta": {
+                     *         "request_id": "0b9a1f5e-6f3c-4b57-9d38-0f1c3c1f6a55",
+                     *         "timestamp": "2026-11-20T23:55:00.000Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["BookingAnswer"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["PaymentRequired"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            422: components["responses"]["Unprocessable"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
     listSchedulingPools: {
         parameters: {
             query?: {
@@ -40535,6 +40931,17 @@ export interface operations {
                      *               "reason": "holiday"
                      *             }
                      *           ],
+                     *           "dates": [
+                     *             {
+                     *               "date": "2026-12-28",
+                     *               "windows": [
+                     *                 {
+                     *                   "start": "10:00",
+                     *                   "end": "14:00"
+                     *                 }
+                     *               ]
+                     *             }
+                     *           ],
                      *           "is_own": true,
                      *           "updated_at": "2026-11-20T23:55:00.000Z"
                      *         }
@@ -40618,6 +41025,17 @@ export interface operations {
                      *               "from": "2026-12-24",
                      *               "to": "2026-12-26",
                      *               "reason": "holiday"
+                     *             }
+                     *           ],
+                     *           "dates": [
+                     *             {
+                     *               "date": "2026-12-28",
+                     *               "windows": [
+                     *                 {
+                     *                   "start": "10:00",
+                     *                   "end": "14:00"
+                     *                 }
+                     *               ]
                      *             }
                      *           ],
                      *           "is_own": true,

@@ -3513,6 +3513,18 @@ export interface Operations {
    */
   listWebhookEvents: ListMethod<'listWebhookEvents', 'events'>;
   /**
+   * List the deliveries of all webhook endpoints
+   *
+   * Returns the deliveries of all webhook endpoints in the mode of the key, newest first, for 30 days: what was sent or is to be
+   * sent, and what failed. Deliveries of deleted webhook endpoints and test deliveries are included. If you send several
+   * filters, a delivery must match all of them; with an ID that no webhook endpoint has, the list is empty. The statuses are
+   * explained at [List the deliveries of a webhook endpoint](#operation/listWebhookDeliveries).
+   *
+   * Requires `webhooks:view` or `settings:view`, and a credential that can see the whole workspace (403,
+   * `company_reach_required`). **400**: a cursor of another list.
+   */
+  listAllWebhookDeliveries: ListMethod<'listAllWebhookDeliveries', 'deliveries'>;
+  /**
    * List webhook endpoints
    *
    * Returns all webhook endpoints in the mode of the key, newest first. Test keys see the webhook endpoints created with test
@@ -3538,6 +3550,21 @@ export interface Operations {
    *   `origin` `{"kind": "import", "id": …}`; without it, only `import.completed`, `import.failed` and `import.undone` are sent. Events of records that a revert puts back, with the `origin` `{"kind": "revert", "id": …}`, are always sent. `changes` adds the old and new values of the fields to `record.updated`. A body stays below 64 KB: if it
    *   would be longer, the values are left out and `changes_truncated` is true.
    * - **skip_own**: leaves out events caused by this same credential, so that two systems do not trigger each other endlessly.
+   * - **secret**: your own signing secret, if your receiver already has one: `whsec_` and 24 to 64 random bytes in standard
+   *   base64, with padding. Without it, one is generated.
+   * - **headers**: up to 10 headers of your own, for example `{"Authorization": "Bearer …"}` for a gateway in front of your
+   *   receiver. Names have at most 100 characters, values at most 1,000 printable ASCII characters, and all together at most
+   *   4,096. Values are stored encrypted and never returned; `header_names` shows the names. These names are rejected: headers
+   *   of the connection (`Connection`, `Keep-Alive`, `Proxy-*`, `TE`, `Trailer`, `Transfer-Encoding`, `Upgrade`), `Host`,
+   *   `Content-*`, `Expect`, `User-Agent`, and the names of signatures, `webhook-*` and `Service-*`.
+   * - **max_per_second**: your receiver gets at most this many requests per second, 1 to 100, over all servers of the service.
+   *   Above 25, up to 40 requests are in flight at the same time instead of 10. Waiting deliveries delay no other webhook
+   *   endpoint. Tests do not count.
+   * - **ordered**: the next event of a record is sent after the one before it was accepted, or after all its attempts failed:
+   *   then it is `failed`, and the next one follows. Events of different records, and events without a `record_id`, do not
+   *   wait for each other. A receiver that fails delays each record for up to 75 hours, and a record gets at most about five
+   *   events per second. Replays and recovered deliveries join the queue of their record at the place of their event: before
+   *   later events that still wait, after the one that is being tried.
    * - **url**: an https URL with a public address, without user or password, on port 443, 8443 or 1024 and above. The address
    *   is checked again for each request, and redirects are not followed. For development, a server can be configured to let
    *   *test* keys use http and private addresses (`WEBHOOK_ALLOW_PRIVATE=1`).
@@ -3547,8 +3574,9 @@ export interface Operations {
    * Requires `webhooks:configure` or `settings:configure`, and a credential that can see the whole workspace, because events
    * are sent for records of every branch and team (403, `details.reason` `company_reach_required`). **409**
    * `subscription_limit`: a workspace can have 50 webhook endpoints in each mode. **422**: an unknown event (with a
-   * suggestion), a filter over a field that no subscribed event has, an unknown field or a wrong JSON type. **400**: any other
-   * invalid value, such as an address that is not public.
+   * suggestion), a filter over a field that no subscribed event has, a header that you cannot set, an unknown field or a wrong
+   * JSON type. **400**: any other invalid value, such as an address that is not public, a secret of the wrong length, or a
+   * header with a line break.
    */
   createWebhookSubscription: Method<'createWebhookSubscription'>;
   /**
@@ -3563,7 +3591,10 @@ export interface Operations {
   /**
    * Update a webhook endpoint
    *
-   * Updates the fields that you send and leaves the others unchanged. The changes apply to events from now on.
+   * Updates the fields that you send and leaves the others unchanged. The changes apply to events from now on. `headers`
+   * replaces all your own headers, also for deliveries that wait; `{}` removes them. `max_per_second` applies immediately. `ordered` applies to events from now
+   * on: events that already wait keep the way in which they were created.
+   *
    * `is_active: false` disables the webhook endpoint; events that happen meanwhile are stored as deliveries with the status
    * `skipped`. `is_active: true` enables it again, whatever the reason it was disabled, resets its failure count and sends the
    * deliveries that were waiting. To send the skipped ones, call [recover](#operation/recoverWebhookDeliveries).
@@ -3586,12 +3617,12 @@ export interface Operations {
   /**
    * Rotate the secret of a webhook endpoint
    *
-   * Creates a new secret and returns it, **once**. For `overlap_hours`, every request has two signatures, the one of the new
+   * Creates a new secret, or takes over yours (`secret`), and returns it, **once**. For `overlap_hours`, every request has two signatures, the one of the new
    * secret first. A receiver that still has the old secret keeps working: accept a request if any signature matches. With 0
    * the old secret stops immediately. Another rotation within the overlap ends the oldest secret.
    *
    * Requires `webhooks:configure` or `settings:configure`, and a credential that can see the whole workspace. **404**: no
-   * webhook endpoint has this ID in this mode.
+   * webhook endpoint has this ID in this mode. **400**: your secret is not base64, or has fewer than 24 or more than 64 bytes.
    */
   rotateWebhookSecret: Method<'rotateWebhookSecret'>;
   /**
@@ -3613,7 +3644,7 @@ export interface Operations {
    *
    * | `status` | Meaning | What to do |
    * |---|---|---|
-   * | `pending` | not attempted yet | nothing |
+   * | `pending` | not attempted yet; if the webhook endpoint is `ordered`, an earlier event of the record may come first | nothing |
    * | `retrying` | failed; the next attempt is at `next_attempt_at` | check `last_error` and `last_response_code` |
    * | `succeeded` | the receiver responded with 2xx | nothing |
    * | `failed` | abandoned after `max_attempts` | fix the receiver, then replay or recover |
@@ -3632,7 +3663,9 @@ export interface Operations {
    * receiver works again.
    *
    * One call recovers the oldest 10,000. If `has_more` is true, there are more: call it again. Your receiver may get an event
-   * twice; use the `id` in the body to detect duplicates.
+   * twice; use the `id` in the body to detect duplicates. If the webhook endpoint is `ordered`, each delivery returns to the
+   * queue of its record at the place of its event: it follows the one that is being tried, and precedes later events that wait.
+   * Later events that have arrived already are not sent again.
    *
    * Requires `webhooks:configure` or `settings:configure`, and a credential that can see the whole workspace. **404**: the
    * webhook endpoint does not exist in this mode. **409** `subscription_disabled`: enable it first.
@@ -3643,7 +3676,9 @@ export interface Operations {
    *
    * Creates a new copy of each delivery in a time range and sends it, whether or not the original arrived. Use it if your
    * receiver lost events that it had accepted. Each copy has its own ID and names the original in `replay_of`; events keep
-   * their IDs. One call replays at most 1,000 deliveries, oldest first. Test deliveries are left out.
+   * their IDs. One call replays at most 1,000 deliveries, oldest first. Test deliveries are left out. If the webhook endpoint is
+   * `ordered`, the copies of each record are sent one after the other, in the order of their events, and before later events
+   * that wait.
    *
    * Requires `webhooks:configure` or `settings:configure`, and a credential that can see the whole workspace. **404**: the
    * webhook endpoint does not exist in this mode. **409** `subscription_disabled`: enable it first. **400**: `to` is before
@@ -3663,7 +3698,8 @@ export interface Operations {
    * Replay a webhook delivery
    *
    * Creates a new copy of a delivery, whatever its status, and sends it with a new signature. The copy has its own ID and
-   * names the original in `replay_of`. The event keeps its ID, so a receiver can detect duplicates.
+   * names the original in `replay_of`. The event keeps its ID, so a receiver can detect duplicates. If the webhook endpoint is
+   * `ordered`, the copy waits until the record's delivery that is being tried has ended.
    *
    * Requires `webhooks:configure` or `settings:configure`, and a credential that can see the whole workspace. **404**: no
    * delivery has this ID in this mode. **409** `subscription_disabled`: enable the webhook endpoint first;
@@ -3813,7 +3849,8 @@ export interface Operations {
    * If the booking names a lead or a deal, the record's `next_followup_at` becomes the earliest of its future follow-ups
    * and confirmed meetings. Rescheduling and cancelling the booking compute it again.
    *
-   * If the attendee has an email address and you use a live key, the attendee receives a calendar invitation. Live
+   * If the attendee has an email address and you use a live key, the attendee receives a calendar invitation. Its email has
+   * a link to a page on which the attendee can cancel the meeting, or move it to another free slot, until it begins. Live
    * bookings emit `appointment.scheduled`. `guests` receive the invitation too, and every later change. If
    * `meeting.location` is a web address, it becomes the `meeting_url` of a video call. Without a location, a video call has
    * the address of the policy's `meeting_url_template`, and keeps it if it is rescheduled.
@@ -3867,6 +3904,16 @@ export interface Operations {
    * the booking was rescheduled or is over.
    */
   cancelBooking: Method<'cancelBooking'>;
+  /**
+   * Mark a booking as missed
+   *
+   * Sets the status `no_show`: the attendee did not come. This is possible from the start of the meeting on, for confirmed
+   * and completed bookings. Nobody is notified. Marking it again returns the same response and changes nothing.
+   *
+   * Requires `bookings:edit`. **404**: no booking with this ID exists, or the key cannot see it. **409**: `not_started`:
+   * the meeting has not begun; `not_confirmed`: the booking was cancelled or rescheduled.
+   */
+  markBookingNoShow: Method<'markBookingNoShow'>;
   /**
    * List pools
    *
@@ -3957,7 +4004,7 @@ export interface Operations {
    * without hours of their own have the hours of the default policy. Users' days off always apply.
    *
    * Requires `bookings:configure` with a live key, because live and test mode share policies. **400**: the time zone is
-   * unknown, a working window ends before it begins, a question repeats another one, `meeting_url_template` is not a web address, or the hard cap is lower than the reservation time. **409**
+   * unknown, a working window ends when it begins, a question repeats another one, `meeting_url_template` is not a web address, or the hard cap is lower than the reservation time. **409**
    * ALREADY_EXISTS: the name is taken, ignoring case; `policy_limit_reached`: the workspace already has 500 policies.
    */
   createSchedulingPolicy: Method<'createSchedulingPolicy'>;
@@ -4003,12 +4050,16 @@ export interface Operations {
    * Each field that you send replaces its part; the others stay unchanged. The hours apply under every policy whose
    * `working_hours` is null. Days off apply under every policy. Existing bookings stay.
    *
+   * `dates` sets the hours of single dates, instead of those of their weekday, under the same policies: shorter hours, a
+   * Saturday, or none with an empty list of windows. A window whose end is before its start continues on the next day.
+   * It belongs to the day on which it begins: the hours of a date do not cut off the night before.
+   *
    * A user without hours of their own gets them with `timezone` or `weekly`; the other one is then copied from the default
-   * policy. `days_off` alone leaves the user on the hours of the default policy.
+   * policy. `days_off` or `dates` alone leave the user on the hours of the default policy.
    *
    * Requires `bookings:configure` with a live key, or the session token of the user or of a Company_Admin. **400**: the
-   * time zone is unknown, a window or a day off ends before it begins, or the body has none of the three fields. **404**:
-   * the user does not exist, or the key cannot see the user.
+   * time zone is unknown, a window ends when it begins, a day off ends before it begins, a date is repeated, or the body
+   * has none of the four fields. **404**: the user does not exist, or the key cannot see the user.
    */
   updateWorkingHours: DryRunMethod<'updateWorkingHours'>;
   /**
@@ -4679,6 +4730,7 @@ export const descriptions: Readonly<Record<keyof Operations, Description>> = {
   getWorkforceRun: { method: 'GET', path: '/v1/workforces/{id}/runs/{run_id}' },
   cancelWorkforceRun: { method: 'POST', path: '/v1/workforces/{id}/runs/{run_id}/cancel', takesKey: true },
   listWebhookEvents: { method: 'GET', path: '/v1/webhook-events', items: 'events' },
+  listAllWebhookDeliveries: { method: 'GET', path: '/v1/webhook-deliveries', items: 'deliveries' },
   listWebhookSubscriptions: { method: 'GET', path: '/v1/webhooks', items: 'subscriptions' },
   createWebhookSubscription: { method: 'POST', path: '/v1/webhooks' },
   getWebhookSubscription: { method: 'GET', path: '/v1/webhooks/{id}' },
@@ -4704,6 +4756,7 @@ export const descriptions: Readonly<Record<keyof Operations, Description>> = {
   getBooking: { method: 'GET', path: '/v1/bookings/{id}' },
   rescheduleBooking: { method: 'POST', path: '/v1/bookings/{id}/reschedule', takesKey: true },
   cancelBooking: { method: 'POST', path: '/v1/bookings/{id}/cancel', takesKey: true },
+  markBookingNoShow: { method: 'POST', path: '/v1/bookings/{id}/no-show', takesKey: true },
   listSchedulingPools: { method: 'GET', path: '/v1/scheduling/pools', items: 'pools' },
   createSchedulingPool: { method: 'POST', path: '/v1/scheduling/pools' },
   getSchedulingPool: { method: 'GET', path: '/v1/scheduling/pools/{id}' },
