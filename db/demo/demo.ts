@@ -1,10 +1,9 @@
 // The demo workspace: found, written with multi-row inserts, and given a key.
-import postgres from 'postgres';
 import { v7 as uuidv7 } from 'uuid';
 import { insertKeyPlace } from '../access/places.ts';
 import { toListLiteral } from '../client/list-literal.ts';
+import { createClient } from '../client/pipeline.ts';
 import type { Sql } from '../client/pool.ts';
-import { rowNames } from '../client/row-names.ts';
 import { enterTenant } from '../client/tenant.ts';
 import { lockValues } from '../client/value-locks.ts';
 import type { MergeUndo } from '../records/merges.ts';
@@ -107,13 +106,7 @@ const platformCompany = '00000000-0000-7000-8000-000000000000';
  * @param url a user that may assume the server's roles
  */
 export async function inDemoTransaction<T extends object>(url: string, work: (sql: Sql) => Promise<T>): Promise<T> {
-  const sql = postgres(url, {
-    max: 1,
-    onnotice: () => undefined,
-    connect_timeout: 5,
-    fetch_types: false,
-    transform: rowNames,
-  });
+  const sql = createClient(url, { max: 1, onnotice: () => undefined, connect_timeout: 5 });
   try {
     return (await sql.begin(async (transaction) => {
       await transaction`set local role crm_platform`;
