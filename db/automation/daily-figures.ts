@@ -31,14 +31,18 @@ export async function countByDay(
   objects: readonly string[],
 ): Promise<DayFigures[]> {
   const own = sql`company_id = ${companyId} and test_mode = ${testMode} and created_at >= d.from_time and created_at < d.to_time`;
+  // Only the index by time of creation has this order.
+  const oldestFirst = sql`order by created_at, id`;
   const builtIn = objects.filter((object) => getRecordTable(object).name !== customRecords);
   const custom = objects.filter((object) => !builtIn.includes(object));
   const parts = [
     ...builtIn.map(
-      (object) => sql`(select 1 from ${sql(getRecordTable(object).name)} where ${own} limit ${mostCounted})`,
+      (object) =>
+        sql`(select 1 from ${sql(getRecordTable(object).name)} where ${own} ${oldestFirst} limit ${mostCounted})`,
     ),
     ...custom.map(
-      (object) => sql`(select 1 from custom_records where ${own} and object = ${object} limit ${mostCounted})`,
+      (object) =>
+        sql`(select 1 from custom_records where ${own} and object = ${object} ${oldestFirst} limit ${mostCounted})`,
     ),
   ];
   const [first, ...rest] = parts;

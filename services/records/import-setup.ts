@@ -55,7 +55,7 @@ export async function changeImportOptions(
  * @returns the id of the new import, which is not started
  * @throws ApiError 409 if the dry run has not ended, or if it has no file anymore
  */
-export async function copyDryRun(call: SetupCall, id: string, isDryRun: boolean): Promise<string> {
+export async function createFromDryRun(call: SetupCall, id: string, isDryRun: boolean): Promise<string> {
   const { caller, now, db } = call;
   call.authorize('imports:create');
   const seen = orNotFound(await findImport(db.sql, caller, id));

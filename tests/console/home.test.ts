@@ -1,14 +1,15 @@
 // The home page of the console: what waits for a person, first steps, and charts of 30 days.
 import { expect, test } from 'vitest';
+import { countByDay } from '../../db/automation/daily-figures.ts';
 import { newGrant } from '../support/access-tokens.ts';
 import { subscribed } from '../support/billing.ts';
 import { call } from '../support/client.ts';
 import { newDraft } from '../support/messaging.ts';
 import { Visitor } from '../support/page-client.ts';
-import { createRecords } from '../support/records.ts';
+import { createRecords, newCustomObject } from '../support/records.ts';
 import { newWideTenant } from '../support/requests.ts';
 import { newPerson } from '../support/sessions.ts';
-import { database, newKey, newTenant, type Tenant } from '../support/tenants.ts';
+import { database, newKey, newTenant, rowDatabase, type Tenant } from '../support/tenants.ts';
 import { newWebhook, withoutDeliveries } from '../support/webhooks.ts';
 
 const draft = { channel: 'email', to: 'sara@x.example', subject: 'Your quote', body: 'Hello' };
@@ -127,12 +128,13 @@ test('draws calls, failed calls and new records of the last 30 days, with today 
     ['Old', 'North', 'South', 'East'].map((name) => ({ name })),
   );
   await createRecords(tenant.testKey, 'accounts', [{ name: 'Test' }]);
+  await createRecords(tenant.key, await newCustomObject(tenant, 'visits'), [{ name: 'Visit' }]);
   await database()`update accounts set created_at = now() - interval '40 days' where id = ${old.id}`;
   await database()`update accounts set created_at = now() - interval '10 days' where id = ${mine.id}`;
-  const calls = 3 + 2 + 1;
+  const calls = 3 + 2 + 2;
   await expect.poll(async () => splitChart(await openHome(tenant), 'calls')).toEqual([30, 0, calls]);
   await expect.poll(async () => splitChart(await openHome(tenant), 'failures')).toEqual([30, 0, 2]);
-  expect(splitChart(await openHome(tenant), 'records')).toEqual([30, 1, 2]);
+  expect(splitChart(await openHome(tenant), 'records')).toEqual([30, 1, 3]);
   expect(splitChart(await openHome(tenant, '/console?mode=test'), 'records')).toEqual([30, 0, 1]);
 });
 
@@ -161,4 +163,32 @@ test('draws charts only for people who may see their figures', async () => {
   expect(sumUp(readChart(viewer, 'records'))).toBe(1);
   // A representative sees only their own records.
   expect(await open('Sales_Rep')).not.toContain('New records per day');
+});
+
+test('reads the new records of each object from the index by time of creation', async () => {
+  const { companyId } = await newTenant();
+  const days = [{ calls: '2026-11-28', records: '2026-11-28' }];
+  const plan = await rowDatabase().begin(async (sql) => {
+    await sql`select set_config('app.company_id', ${companyId}, true), set_config('app.test_mode', 'false', true)`;
+    await sql`set local role crm_app`;
+    // The tables are small. Without sequential scans, the planner chooses as for large ones.
+    await sql`set local enable_seqscan = off`;
+    await sql`set local enable_bitmapscan = off`;
+    /** Explains the whole statement. Its parts stay as they are. */
+    const explained = new Proxy(sql, {
+      apply(target, _, args: Parameters<typeof sql>) {
+        const query = Reflect.apply(target, undefined, args);
+        const isWhole = Array.isArray(args[0]) && String(args[0]).includes('with ordinality');
+        return isWhole ? sql`explain ${query}` : query;
+      },
+    });
+    const rows = await countByDay(explained as never, { companyId, testMode: false }, days, [
+      'leads',
+      'accounts',
+      'object:visits',
+    ]);
+    return rows.map((row) => Object.values(row)[0]).join('\n');
+  });
+  for (const index of ['leads_created', 'accounts_created', 'custom_records_created'])
+    expect(plan).toMatch(new RegExp(`using ${index} on .*\\n.*Index Cond: .*created_at >= d.from_time`));
 });

@@ -18,7 +18,7 @@ import { importLimits } from '../../domain/service/request-limits.ts';
 import { ApiError, validationFailed } from '../../runtime/errors.ts';
 import type { PageFile, PageResponse } from '../../runtime/http/page-routes.ts';
 import { type Html, html, isolateText } from '../../runtime/pages/html.ts';
-import { changeImportOptions, copyDryRun, type ImportChoices } from '../../services/records/import-setup.ts';
+import { changeImportOptions, createFromDryRun, type ImportChoices } from '../../services/records/import-setup.ts';
 import { showValue } from '../pages/changes.ts';
 import { doneMessage, factList, formatBytes, formatTime, table } from '../pages/components.ts';
 import { checkbox, errorSummary, field, form, submitOrShowAgain, type Typed } from '../pages/forms.ts';
@@ -373,7 +373,7 @@ const labelMatch = (message: string): string =>
 const asSetup = <Result>(
   parts: ConsoleParts,
   request: PersonalRequest,
-  work: (call: Parameters<typeof copyDryRun>[0]) => Promise<Result>,
+  work: (call: Parameters<typeof createFromDryRun>[0]) => Promise<Result>,
 ): Promise<Result> => {
   const { computeReach } = request.person.caller;
   return act(parts, request, ['imports:create'], (acting) =>
@@ -385,7 +385,7 @@ const asSetup = <Result>(
 export const startFromDryRun: Show = async (parts, request) => {
   const { id = '' } = request.path;
   const isStart = request.form?.get('action') === 'start';
-  const next = await asSetup(parts, request, (call) => copyDryRun(call, id, !isStart));
+  const next = await asSetup(parts, request, (call) => createFromDryRun(call, id, !isStart));
   const path = { id: next };
   const to = (done: string): PageResponse => ({
     redirect: buildAddress(`${home}/${next}`, request.testMode, { done }),
