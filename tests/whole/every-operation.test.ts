@@ -50,7 +50,9 @@ test.each(examples)(
     });
     // Operations with these names query with a body.
     const changes =
-      operation.method !== 'GET' && !/^(check|get|preview|search)[A-Z]/.test(operation.id) && !withoutEffect.has(operation.id);
+      operation.method !== 'GET' &&
+      !/^(check|get|preview|search)[A-Z]/.test(operation.id) &&
+      !withoutEffect.has(operation.id);
     expect(await changesBy(answer)).toEqual(changes ? expect.toSatisfy(isPositive) : 0);
   },
 );
