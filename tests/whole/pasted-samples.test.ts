@@ -238,7 +238,7 @@ test('runs the samples of the introduction with the printed key and sign-in', as
     ['201', '200'],
     ['200', '201'],
     // A dropped connection and its retry, filters, bulk data, an import, an export, dry runs, undo,
-    // debugging, explanations of access, billing, and the same migration twice.
+    // debugging, explanations of access, billing and a preview, and the same migration twice.
     ['000', '201'],
     ['200', '200'],
     ['200'],
@@ -251,6 +251,7 @@ test('runs the samples of the introduction with the printed key and sign-in', as
     ['503', '201', '201', '200'],
     ['200', '200'],
     ['200', '200', '200'],
+    ['200'],
     ['200', '200'],
   ]);
   const [story, explanation, retries] = outputs.slice(9, 12).map(({ answer }) => answer);
