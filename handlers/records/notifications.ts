@@ -44,6 +44,7 @@ export const markNotifications: Handler<'markNotifications'> = async (call) => {
   const ids = 'ids' in body ? [...new Set(body.ids?.map((id) => id.toLowerCase()))] : undefined;
   if (ids && (await db.findOwnNotifications(sql, caller.companyId, userId, ids)).length < ids.length) throw notFound();
   const marked = await db.markNotifications(sql, caller.companyId, userId, ids, now);
+  if (marked > 0) call.db.record({ action: 'notification.read', object: 'notifications', metadata: { marked } });
   return { status: 200, data: { marked } };
 };
 

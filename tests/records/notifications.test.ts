@@ -5,7 +5,7 @@ import { beforeAll, describe, expect, test } from 'vitest';
 import { newBearer } from '../support/access-tokens.ts';
 import { newTeam } from '../support/arranged-ids.ts';
 import { call, expectStatus, type Json } from '../support/client.ts';
-import { createRecord, patchRecord } from '../support/records.ts';
+import { audited, createRecord, patchRecord } from '../support/records.ts';
 import { adminToken, tokenFor } from '../support/sessions.ts';
 import { database, newTenant, newUser, type Tenant } from '../support/tenants.ts';
 
@@ -136,7 +136,10 @@ describe('POST /v1/notifications/read', () => {
     expect((await mark(200, token, { ids: [first] })).body.data).toEqual({ marked: 0 });
     expect((await list(token)).notifications.find(({ id }: Json) => id === first)).toEqual(read);
     expect(await listIds(token, { unread: 'true' })).toEqual(ids.slice(1).toReversed());
-    expect((await mark(200, token, { all: true })).body.data).toEqual({ marked: 2 });
+    const all = await mark(200, token, { all: true });
+    expect(all.body.data).toEqual({ marked: 2 });
+    expect(await audited(all)).toMatchObject([{ action: 'notification.read', metadata: { marked: 2 } }]);
+    expect(await audited(await mark(200, token, { all: true }))).toEqual([]);
     expect(await listIds(token, { unread: 'true' })).toEqual([]);
   });
 

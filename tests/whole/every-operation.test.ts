@@ -29,8 +29,8 @@ beforeAll(async () => {
   [tenant, crowded] = await Promise.all([newWideTenant(), newWideTenant()]);
 });
 
-/** Operations that change nothing in a new workspace: its clock is on the real time. */
-const withoutEffect = new Set(['resetTestClock']);
+/** Operations that change nothing in a new workspace: its clock is on the real time, and nobody was notified. */
+const withoutEffect = new Set(['resetTestClock', 'markNotifications']);
 
 const examples = operations.flatMap((operation) =>
   Array.from({ length: Math.max(1, bodyExamples(operation).length) }, (_, index) => ({
