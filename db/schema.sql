@@ -478,7 +478,7 @@ create table bookings (
   attendee_phone text,
   attendee_timezone text,
   attendee_locale text,
-  guests text[] not null default '{}',
+  guests jsonb not null default '[]',
   answers jsonb not null default '[]',
   metadata jsonb not null default '{}',
   meeting_title text not null,

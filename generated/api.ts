@@ -18214,10 +18214,7 @@ export interface components {
          * @example sara@example.com
          */
         BookingAttendeeEmail: string;
-        /**
-         * @description The object of `record_id`. Send both or neither.
-         * @example leads
-         */
+        /** @description The object of `record_id`. Send both or neither. */
         BookingObject: string;
         /** @description Returns only bookings about this record. Requires `object`. */
         BookingRecord: string;
@@ -37908,10 +37905,7 @@ export interface operations {
                  * @example sara@example.com
                  */
                 attendee_email?: components["parameters"]["BookingAttendeeEmail"];
-                /**
-                 * @description The object of `record_id`. Send both or neither.
-                 * @example leads
-                 */
+                /** @description The object of `record_id`. Send both or neither. */
                 object?: components["parameters"]["BookingObject"];
                 /** @description Returns only bookings about this record. Requires `object`. */
                 record_id?: components["parameters"]["BookingRecord"];
