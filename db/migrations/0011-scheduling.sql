@@ -239,8 +239,8 @@ create table bookings (
   attendee_phone text,
   attendee_timezone text,
   attendee_locale text,
-  -- Email addresses of others who are invited.
-  guests text[] not null default '{}',
+  -- Email addresses of others who are invited, as a list.
+  guests jsonb not null default '[]',
   -- [{question, answer}]
   answers jsonb not null default '[]',
   -- Data of the caller, which the service does not use.

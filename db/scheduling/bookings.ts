@@ -160,8 +160,10 @@ export async function insertBooking(
   actor: Actor,
 ): Promise<void> {
   const { createdByUser: _, ...creator } = toCreatedColumns({ actor, userId: null });
-  const [answers, metadata] = [sql.json(booking.answers as never), sql.json(booking.metadata)];
-  await sql`insert into bookings ${sql({ companyId, testMode, ...booking, answers, metadata, ...creator })}`;
+  const [guests, answers, metadata] = [booking.guests, booking.answers, booking.metadata].map((value) =>
+    sql.json(value as never),
+  );
+  await sql`insert into bookings ${sql({ companyId, testMode, ...booking, guests, answers, metadata, ...creator })}`;
 }
 
 /** Ends a confirmed booking. */

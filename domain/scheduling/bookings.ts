@@ -22,7 +22,7 @@ type BookingStatus = (typeof bookingStatuses)[number];
 export type BookingProvider = 'google' | 'microsoft' | 'caldav' | 'internal' | 'test';
 
 /** The attendee's answer to a question. */
-export interface BookingAnswer {
+interface BookingAnswer {
   question: string;
   answer: string;
 }

@@ -30,7 +30,7 @@ export interface PolicySettings {
 }
 
 /** A question to the attendee. */
-export interface PolicyQuestion {
+interface PolicyQuestion {
   question: string;
   /** True: nothing is booked without an answer. */
   required: boolean;

@@ -44,7 +44,7 @@ export interface DayOff {
 }
 
 /** The part of a window on one day, in milliseconds since midnight. */
-export interface WindowOfDay {
+interface WindowOfDay {
   start: number;
   end: number;
   /** Where the window starts; before midnight if that was on the day before. */

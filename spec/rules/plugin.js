@@ -30,6 +30,7 @@ const verbs = [
   'reactivate',
   'extend',
   'reschedule',
+  'mark',
   'merge',
   'undo',
   'withdraw',

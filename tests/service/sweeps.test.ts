@@ -353,7 +353,13 @@ test('ends the delivery of mails if others hold a full batch of due ones', async
   const held = await database().reserve();
   await held`begin`;
   await held`select from mails where company_id = ${tenant.companyId} and id = any(${ids}::uuid[]) for update`;
-  const services = { transport: undefined, from: '', dashboardUrl: '', decrypt: (sealed: string) => sealed, buildMeetingLink: () => '' };
+  const services = {
+    transport: undefined,
+    from: '',
+    dashboardUrl: '',
+    decrypt: (sealed: string) => sealed,
+    buildMeetingLink: () => '',
+  };
   await deliverMails(buildJobContext('mails', { platform: pool, tenants: pool }), services);
   await held`rollback`;
   held.release();

@@ -20,7 +20,7 @@ const slotsOfPage = 60;
 const longestReason = 500;
 
 /** A change that the page makes for the attendee. */
-export interface MeetingChange {
+interface MeetingChange {
   operationId: 'cancelBooking' | 'rescheduleBooking';
   path: { id: string };
   body: Record<string, string>;
