@@ -3689,6 +3689,10 @@ create table webhook_subscriptions (
   secret_rotated_at timestamptz(3),
   sealed_previous_secret text,
   previous_secret_expires_at timestamptz(3),
+  public_key text,
+  sealed_signing_key text,
+  previous_public_key text,
+  sealed_previous_signing_key text,
   disabled_reason text check (disabled_reason in ('manual', 'failures', 'gone')),
   disabled_at timestamptz(3),
   deleted_at timestamptz(3),
@@ -3710,7 +3714,9 @@ create table webhook_subscriptions (
   updated_at timestamptz(3) not null,
   primary key (company_id, test_mode, id),
   check ((disabled_reason is null) = (disabled_at is null)),
-  check ((sealed_headers is null) = (header_names = '{}'))
+  check ((sealed_headers is null) = (header_names = '{}')),
+  check ((sealed_signing_key is null) = (public_key is null)),
+  check ((sealed_previous_signing_key is null) = (previous_public_key is null))
 );
 create index webhook_subscriptions_due on webhook_subscriptions (due_at) where due_at is not null;
 create index webhook_subscriptions_listed on webhook_subscriptions (company_id, test_mode, created_at desc, id desc)
