@@ -4,8 +4,8 @@ import { type NamedFunction, readSyntax } from './syntax.ts';
 
 const verbs = new Set(
   `
-    act adapt add admit advance announce answer append apply approve ask asks assert attempt authenticate authorize await
-    begin belongs book borrow break build call cancel change charge check choose claim clamp classify clean clear
+    act activate adapt add admit advance announce answer append apply approve ask asks assert attempt authenticate
+    authorize await begin belongs book borrow break build call cancel change charge check choose claim clamp classify clean clear
     close collect compare complete compose compress compute concat configure connect consult consume contain convert
     count create cut decide decode dedupe defer define delete deliver derive describe detect diff digest discard
     dispatch dispose distribute download drop duplicate emit empty encode end enqueue ensure enter escape evict

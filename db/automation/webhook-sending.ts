@@ -34,6 +34,8 @@ export interface SendingWebhook {
   url: string;
   sealedSecret: string;
   sealedPreviousSecret: string | null;
+  sealedSigningKey: string | null;
+  sealedPreviousSigningKey: string | null;
   sealedHeaders: string | null;
   maxPerSecond: number;
   previousSecretExpiresAt: Date | null;
@@ -61,6 +63,7 @@ export async function lockDueWebhook(
 ): Promise<SendingWebhook | undefined> {
   const locked = sql<Omit<SendingWebhook, 'inFlight' | 'firstLeaseEnds'>[]>`
     select url, sealed_secret, sealed_previous_secret, sealed_headers, max_per_second,
+      sealed_signing_key, sealed_previous_signing_key,
       previous_secret_expires_at, disabled_at is not null as is_disabled,
       deleted_at is not null as is_deleted, recent_attempts, consecutive_failures
     from webhook_subscriptions

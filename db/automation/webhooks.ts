@@ -5,8 +5,17 @@ import { toListLiteral } from '../client/list-literal.ts';
 import type { Sql } from '../client/pool.ts';
 import type { TenantScope } from '../client/tenant.ts';
 
+/** The key pairs of an asymmetric subscription, private keys sealed. All null: symmetric. */
+export interface SigningKeys {
+  publicKey: string | null;
+  sealedSigningKey: string | null;
+  /** Valid as long as the previous secret. */
+  previousPublicKey: string | null;
+  sealedPreviousSigningKey: string | null;
+}
+
 /** The settings of the tenant. */
-export interface WebhookSettings {
+export interface WebhookSettings extends SigningKeys {
   url: string;
   description: string | null;
   events: string[];
@@ -58,6 +67,10 @@ const columns = [
   'secret_rotated_at',
   'sealed_previous_secret',
   'previous_secret_expires_at',
+  'public_key',
+  'sealed_signing_key',
+  'previous_public_key',
+  'sealed_previous_signing_key',
   'last_delivery_at',
   'last_success_at',
   'consecutive_failures',
@@ -176,7 +189,7 @@ export async function restartWebhook(
     where company_id = ${companyId} and test_mode = ${testMode} and id = ${id}`;
 }
 
-export interface RotatedSecret {
+export interface RotatedSecret extends SigningKeys {
   sealedSecret: string;
   secretLast4: string;
   sealedPrevious: string | null;
@@ -187,13 +200,16 @@ export async function rotateSecret(
   sql: Sql,
   { companyId, testMode }: TenantScope,
   id: string,
-  { sealedSecret, secretLast4, sealedPrevious, previousExpiresAt }: RotatedSecret,
+  { sealedSecret, secretLast4, sealedPrevious, previousExpiresAt, ...keys }: RotatedSecret,
   now: Date,
 ): Promise<void> {
   await sql`
     update webhook_subscriptions
     set sealed_secret = ${sealedSecret}, secret_last4 = ${secretLast4}, secret_rotated_at = ${now},
-      sealed_previous_secret = ${sealedPrevious}, previous_secret_expires_at = ${previousExpiresAt}, updated_at = ${now}
+      sealed_previous_secret = ${sealedPrevious}, previous_secret_expires_at = ${previousExpiresAt},
+      public_key = ${keys.publicKey}, sealed_signing_key = ${keys.sealedSigningKey},
+      previous_public_key = ${keys.previousPublicKey}, sealed_previous_signing_key = ${keys.sealedPreviousSigningKey},
+      updated_at = ${now}
     where company_id = ${companyId} and test_mode = ${testMode} and id = ${id}`;
 }
 

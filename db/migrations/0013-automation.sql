@@ -24,6 +24,12 @@ create table webhook_subscriptions (
   secret_rotated_at timestamptz(3),
   sealed_previous_secret text,
   previous_secret_expires_at timestamptz(3),
+  -- The Ed25519 key pair of an asymmetric subscription, its private key encrypted; null: symmetric. The previous one
+  -- expires with the previous secret.
+  public_key text,
+  sealed_signing_key text,
+  previous_public_key text,
+  sealed_previous_signing_key text,
   disabled_reason text check (disabled_reason in ('manual', 'failures', 'gone')),
   disabled_at timestamptz(3),
   -- Hidden from everyone; deliveries remain to be cancelled.
@@ -54,7 +60,9 @@ create table webhook_subscriptions (
   updated_at timestamptz(3) not null,
   primary key (company_id, test_mode, id),
   check ((disabled_reason is null) = (disabled_at is null)),
-  check ((sealed_headers is null) = (header_names = '{}'))
+  check ((sealed_headers is null) = (header_names = '{}')),
+  check ((sealed_signing_key is null) = (public_key is null)),
+  check ((sealed_previous_signing_key is null) = (previous_public_key is null))
 );
 -- Subscriptions that a sender must process.
 create index webhook_subscriptions_due on webhook_subscriptions (due_at) where due_at is not null;

@@ -130,6 +130,10 @@ export const exampleWebhook = {
   sealedHeaders: null,
   maxPerSecond: 25,
   isOrdered: false,
+  publicKey: null,
+  sealedSigningKey: null,
+  previousPublicKey: null,
+  sealedPreviousSigningKey: null,
   disabledReason: null,
   disabledAt: null,
 };

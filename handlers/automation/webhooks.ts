@@ -13,7 +13,7 @@ import { diffSettings } from '../../domain/settings/setting-changes.ts';
 import type { components } from '../../generated/api.ts';
 import { buildProblem, conflict, isValidSoFar, orNotFound, validationFailed } from '../../runtime/errors.ts';
 import type { Call, Handler } from '../../runtime/handler.ts';
-import { newSigningSecret, postSigned } from '../../runtime/outbound/signed-posts.ts';
+import { newSigningKeyPair, newSigningSecret, postSigned } from '../../runtime/outbound/signed-posts.ts';
 import { readPage } from '../../runtime/paging.ts';
 
 type Webhook = components['schemas']['WebhookSubscription'];
@@ -58,6 +58,7 @@ export const createWebhookSubscription: Handler<'createWebhookSubscription'> = a
     ...sealHeaders(body.headers ?? {}, call),
     maxPerSecond: body.max_per_second,
     isOrdered: body.ordered,
+    ...changeScheme(body.signature_scheme, noKeys, call),
     ...toState(body.is_active, now),
   };
   const sealed = { sealedSecret: call.services.secrets.encrypt(secret), secretLast4: secret.slice(-4) };
@@ -82,6 +83,7 @@ export const updateWebhookSubscription: Handler<'updateWebhookSubscription'> = a
     ...changeHeaders(body.headers, before, call),
     maxPerSecond: body.max_per_second ?? before.maxPerSecond,
     isOrdered: body.ordered ?? before.isOrdered,
+    ...changeScheme(body.signature_scheme, before, call),
     disabledReason: before.disabledReason,
     disabledAt: before.disabledAt,
   };
@@ -122,6 +124,7 @@ export const rotateWebhookSecret: Handler<'rotateWebhookSecret'> = async (call) 
     secretLast4: secret.slice(-4),
     sealedPrevious: previousExpiresAt && before.sealedSecret,
     previousExpiresAt,
+    ...rotateKeys(before, previousExpiresAt !== null, call),
   };
   await db.rotateSecret(sql, caller, before.id, rotated, now);
   const after = orNotFound(await db.findWebhook(sql, caller, path.id));
@@ -148,7 +151,8 @@ export const testWebhookSubscription: Handler<'testWebhookSubscription'> = async
   const outcome = await call.db.withoutConnection(
     postSigned(call.services.outbound, {
       url: row.url,
-      secrets: listSecrets(row, call),
+      secrets: listSecrets(row.sealedSecret, row.sealedPreviousSecret, row, call),
+      signingKeys: listSecrets(row.sealedSigningKey, row.sealedPreviousSigningKey, row, call),
       ownHeaders: openHeaders(row, call),
       messageId: toEventId(eventId),
       headers: {
@@ -199,10 +203,52 @@ function toState(isActive: boolean, now: Date): Pick<db.WebhookSettings, 'disabl
   return isActive ? { disabledReason: null, disabledAt: null } : { disabledReason: 'manual', disabledAt: now };
 }
 
-/** Returns the secrets that sign a request: during a rotation, both. */
-function listSecrets(row: db.WebhookRow, { now, services: { secrets } }: Pick<Call, 'services' | 'now'>): string[] {
-  const { sealedSecret: sealed, sealedPreviousSecret: previous, previousSecretExpiresAt: until } = row;
-  return [sealed, ...(previous && until && until > now ? [previous] : [])].map((each) => secrets.decrypt(each));
+/** Returns the secrets, or private keys, that sign a request: during a rotation, both. */
+function listSecrets(
+  current: string | null,
+  previous: string | null,
+  row: db.WebhookRow,
+  { now, services: { secrets } }: Pick<Call, 'services' | 'now'>,
+): string[] {
+  const valid = [current, isOverlap(row, now) ? previous : null];
+  return valid.flatMap((sealed) => (sealed === null ? [] : [secrets.decrypt(sealed)]));
+}
+
+/** Returns true while the previous secret and the previous key also sign. */
+const isOverlap = ({ previousSecretExpiresAt: until }: db.WebhookRow, now: Date): boolean =>
+  until !== null && until > now;
+
+const noKeys: db.SigningKeys = {
+  publicKey: null,
+  sealedSigningKey: null,
+  previousPublicKey: null,
+  sealedPreviousSigningKey: null,
+};
+
+function createKeys({ services: { secrets } }: Pick<Call, 'services'>): db.SigningKeys {
+  const { signingKey, publicKey } = newSigningKeyPair();
+  return { ...noKeys, publicKey, sealedSigningKey: secrets.encrypt(signingKey) };
+}
+
+/** Returns the keys after a change of the scheme: those of before, new ones, or none. */
+function changeScheme(
+  scheme: Webhook['signature_scheme'] | undefined,
+  before: db.SigningKeys,
+  call: Pick<Call, 'services'>,
+): db.SigningKeys {
+  const { publicKey, sealedSigningKey, previousPublicKey, sealedPreviousSigningKey } = before;
+  const isAsymmetric = publicKey !== null;
+  if (scheme === undefined || (scheme === 'asymmetric') === isAsymmetric)
+    return { publicKey, sealedSigningKey, previousPublicKey, sealedPreviousSigningKey };
+  return scheme === 'asymmetric' ? createKeys(call) : noKeys;
+}
+
+/** @param hasOverlap true if the keys of before sign for some time */
+function rotateKeys(before: db.SigningKeys, hasOverlap: boolean, call: Pick<Call, 'services'>): db.SigningKeys {
+  if (before.publicKey === null) return noKeys;
+  const keys = createKeys(call);
+  if (!hasOverlap) return keys;
+  return { ...keys, previousPublicKey: before.publicKey, sealedPreviousSigningKey: before.sealedSigningKey };
 }
 
 type HeaderSettings = Pick<db.WebhookSettings, 'headerNames' | 'sealedHeaders'>;
@@ -303,6 +349,9 @@ function toWebhookResponse(row: db.WebhookRow, { caller, now }: Pick<Call, 'call
     header_names: row.headerNames,
     max_per_second: row.maxPerSecond,
     ordered: row.isOrdered,
+    signature_scheme: row.publicKey === null ? 'symmetric' : 'asymmetric',
+    public_key: row.publicKey,
+    previous_public_key: isOverlap(row, now) ? row.previousPublicKey : null,
     status: row.disabledAt ? 'disabled' : 'active',
     disabled_reason: row.disabledReason,
     disabled_at: row.disabledAt?.toISOString() ?? null,

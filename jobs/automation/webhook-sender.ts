@@ -221,16 +221,15 @@ export class WebhookSender {
   ): Promise<void> {
     const { client, decrypt, onAttempt } = this.#services;
     const startedAt = context.now();
-    const {
-      sealedSecret,
-      sealedPreviousSecret: previous,
-      previousSecretExpiresAt: until,
-      sealedHeaders,
-    } = subscription;
-    const sealed = [sealedSecret, ...(previous && until && until > startedAt ? [previous] : [])];
+    const { sealedSecret, sealedPreviousSecret, previousSecretExpiresAt: until, sealedHeaders } = subscription;
+    const { sealedSigningKey, sealedPreviousSigningKey } = subscription;
+    const isOverlap = until !== null && until > startedAt;
+    const open = (current: string | null, previous: string | null): string[] =>
+      [current, isOverlap ? previous : null].flatMap((sealed) => (sealed === null ? [] : [decrypt(sealed)]));
     const outcome = await postSigned(client, {
       url: subscription.url,
-      secrets: sealed.map(decrypt),
+      secrets: open(sealedSecret, sealedPreviousSecret),
+      signingKeys: open(sealedSigningKey, sealedPreviousSigningKey),
       ownHeaders: sealedHeaders === null ? {} : JSON.parse(decrypt(sealedHeaders)),
       messageId: toEventId(delivery.eventId),
       headers: {

@@ -1,5 +1,5 @@
 // Sends signed POST requests with a JSON body, and reports the outcome.
-import { createHmac, randomBytes } from 'node:crypto';
+import { createHmac, createPrivateKey, generateKeyPairSync, randomBytes, sign } from 'node:crypto';
 import { computeDigest } from '../credentials/service-signature.ts';
 import { type OutgoingClient, OutgoingError, type OutgoingFault } from './client.ts';
 
@@ -8,10 +8,29 @@ export function newSigningSecret(): string {
   return `whsec_${randomBytes(32).toString('base64')}`;
 }
 
+/** An Ed25519 key pair. */
+export interface SigningKeyPair {
+  /** PKCS#8 in base64. */
+  signingKey: string;
+  /** In the format of Standard Webhooks: `whpk_` and the 32 bytes of the key in base64. */
+  publicKey: string;
+}
+
+export function newSigningKeyPair(): SigningKeyPair {
+  const { privateKey, publicKey } = generateKeyPairSync('ed25519');
+  const raw = Buffer.from(publicKey.export({ format: 'jwk' }).x ?? '', 'base64url');
+  return {
+    signingKey: privateKey.export({ format: 'der', type: 'pkcs8' }).toString('base64'),
+    publicKey: `whpk_${raw.toString('base64')}`,
+  };
+}
+
 export interface SignedPost {
   url: string;
   /** Each secret adds a signature, in this order. */
   secrets: readonly string[];
+  /** Each private key adds a further signature. */
+  signingKeys?: readonly string[];
   /** Stays the same when a message is retried. */
   messageId: string;
   headers: Readonly<Record<string, string>>;
@@ -79,25 +98,31 @@ export async function postSigned(client: OutgoingClient, post: SignedPost): Prom
 
 /**
  * Signs the body in two schemes: `Service-Signature`, whose key is the whole secret as text, and
- * Standard Webhooks, whose key is the decoded bytes.
+ * Standard Webhooks, whose keys are the decoded bytes (`v1`) and Ed25519 keys (`v1a`).
  */
 export function buildSignatures({
   secrets,
+  signingKeys = [],
   messageId,
   body,
   sentAt,
-}: Pick<SignedPost, 'secrets' | 'messageId' | 'body' | 'sentAt'>): Record<string, string> {
+}: Pick<SignedPost, 'secrets' | 'signingKeys' | 'messageId' | 'body' | 'sentAt'>): Record<string, string> {
   const time = Math.floor(sentAt.getTime() / 1000);
+  const message = `${messageId}.${time}.${body}`;
   const own = secrets.map((secret) => `v1=${computeDigest(secret, time, body)}`);
   const standard = secrets.map((secret) => {
     const key = Buffer.from(secret.replace(/^whsec_/, ''), 'base64');
-    return `v1,${createHmac('sha256', key).update(`${messageId}.${time}.${body}`).digest('base64')}`;
+    return `v1,${createHmac('sha256', key).update(message).digest('base64')}`;
+  });
+  const asymmetric = signingKeys.map((signingKey) => {
+    const key = createPrivateKey({ key: Buffer.from(signingKey, 'base64'), format: 'der', type: 'pkcs8' });
+    return `v1a,${sign(null, Buffer.from(message), key).toString('base64')}`;
   });
   return {
     'service-signature': [`t=${time}`, ...own].join(','),
     'webhook-id': messageId,
     'webhook-timestamp': String(time),
-    'webhook-signature': standard.join(' '),
+    'webhook-signature': [...standard, ...asymmetric].join(' '),
   };
 }
 

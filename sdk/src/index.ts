@@ -16,4 +16,4 @@ export {
 export type { DownloadOptions, ExportDownload, Exports } from './exports.ts';
 export type { ImportOptions, ImportProgress, Imports } from './imports.ts';
 export type { AnswerOf, CallOf, CallOptions, DryRunOf, OperationId, Schemas } from './shapes.ts';
-export { verifyWebhook, WebhookSignatureError } from './webhooks.ts';
+export { verifyStandardWebhook, verifyWebhook, type WebhookHeaders, WebhookSignatureError } from './webhooks.ts';

@@ -38,6 +38,65 @@ export async function verifyWebhook<Event = unknown>(
   throw new WebhookSignatureError('no_match', 'No signature of the webhook fits its body and a secret.');
 }
 
+/** The headers of a request: of Node, with names in lower case, or of fetch. */
+export type WebhookHeaders = Headers | Readonly<Record<string, string | readonly string[] | undefined>>;
+
+/**
+ * Verifies the `webhook-` headers of Standard Webhooks and parses the body. Respond with 400 if it
+ * throws.
+ * @param rawBody as received, before any parsing
+ * @param keys public keys (`whpk_…`) for signatures of `v1a`, or secrets (`whsec_…`) for those of
+ * `v1`; any may match
+ * @param toleranceSec maximum difference between `webhook-timestamp` and this machine's clock in
+ * seconds
+ * @returns the parsed body
+ * @throws WebhookSignatureError if the request cannot be trusted
+ */
+export async function verifyStandardWebhook<Event = unknown>(
+  rawBody: string | Uint8Array,
+  headers: WebhookHeaders,
+  keys: string | readonly string[],
+  toleranceSec = 300,
+): Promise<Event> {
+  const trusted = [keys].flat();
+  if (trusted.length === 0 || trusted.some((key) => !/^wh(sec|pk)_./.test(key)))
+    throw new TypeError('a webhook key must begin with whpk_ or whsec_');
+  const [id, time, signature] = ['webhook-id', 'webhook-timestamp', 'webhook-signature'].map((name) =>
+    String((headers instanceof Headers ? headers.get(name) : headers[name]) ?? ''),
+  ) as [string, string, string];
+  if (id === '' || !/^\d{1,12}$/.test(time) || signature === '')
+    throw new WebhookSignatureError('malformed_header', 'A webhook- header is missing or not readable.');
+  if (!(Math.abs(Math.floor(Date.now() / 1000) - Number(time)) <= toleranceSec))
+    throw new WebhookSignatureError('outside_tolerance', 'The webhook was signed too long ago, or in the future.');
+  const body = typeof rawBody === 'string' ? new TextEncoder().encode(rawBody) : rawBody;
+  const signed = concat(new TextEncoder().encode(`${id}.${time}.`), body);
+  for (const key of trusted) if (await isStandardSignature(key, signed, signature)) return parse(body);
+  throw new WebhookSignatureError('no_match', 'No signature of the webhook fits its body and a key.');
+}
+
+async function isStandardSignature(key: string, signed: Uint8Array<ArrayBuffer>, signature: string): Promise<boolean> {
+  const isPublic = key.startsWith('whpk_');
+  const [version, algorithm] = isPublic ? ['v1a', { name: 'Ed25519' }] : ['v1', { name: 'HMAC', hash: 'SHA-256' }];
+  const bytes = decodeBase64(key.slice(key.indexOf('_') + 1));
+  const imported = await crypto.subtle.importKey('raw', bytes, algorithm, false, ['verify']);
+  const signatures = signature.split(' ').filter((each) => each.startsWith(`${version},`));
+  const matches = await Promise.all(
+    signatures.map((each) =>
+      crypto.subtle.verify(algorithm.name, imported, decodeBase64(each.slice(version.length + 1)), signed),
+    ),
+  );
+  return matches.includes(true);
+}
+
+/** Returns no bytes for text that is not base64. */
+function decodeBase64(text: string): Uint8Array<ArrayBuffer> {
+  try {
+    return Uint8Array.from(atob(text), (character) => character.charCodeAt(0));
+  } catch {
+    return new Uint8Array(0);
+  }
+}
+
 function readHeader(header: string): { time: string; signatures: Uint8Array<ArrayBuffer>[] } {
   const parts = header.split(',').map((part) => part.trim());
   const times = parts.filter((part) => part.startsWith('t=')).map((part) => part.slice(2));

@@ -3,6 +3,7 @@ import { v7 as uuidv7 } from 'uuid';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { expectStatus, type Json } from '../support/client.ts';
 import { Receiver } from '../support/receivers.ts';
+import { createRecord, recordsPath } from '../support/records.ts';
 import { database, newTenant, type Tenant } from '../support/tenants.ts';
 import { newDelivery, newWebhook } from '../support/webhooks.ts';
 
@@ -112,6 +113,25 @@ describe('the list over all subscriptions', () => {
     expect(listed).toEqual(deliveries[0]);
     expect(await found({ subscription_id: (await newWebhook(tenant, 'test')).id })).toEqual([]);
   });
+});
+
+test('sends the changes of a record in their order to an ordered subscription', async () => {
+  const own = await newTenant();
+  const ordered = await Receiver.start();
+  try {
+    const sent = { key: own.testKey, body: { url: ordered.url, events: ['record.*'], ordered: true } };
+    await expectStatus(201, 'POST', '/v1/webhooks', sent);
+    const { id } = await createRecord(own.testKey, 'leads', { first_name: 'Ada', email: 'ada@x.example' });
+    for (const first_name of ['Bea', 'Cem', 'Dan'])
+      await expectStatus(200, 'PATCH', recordsPath('leads', id), { key: own.testKey, body: { first_name } });
+    await vi.waitFor(() => expect(ordered.requests).toHaveLength(4), 10_000);
+    const times = ordered.bodies.map(({ data }) => String(data.occurred_at));
+    expect(times).toEqual(times.toSorted());
+    expect(ordered.bodies[0]?.event).toBe('record.created');
+    expect(ordered.mostAtOnce).toBe(1);
+  } finally {
+    await ordered.stop();
+  }
 });
 
 describe('a replay', () => {

@@ -5,7 +5,7 @@ import { join, resolve } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, describe, expect, test, vi } from 'vitest';
 import { composeTestBody, toEventId } from '../../domain/automation/webhook-bodies.ts';
-import { buildSignatures, newSigningSecret } from '../../runtime/outbound/signed-posts.ts';
+import { buildSignatures, newSigningKeyPair, newSigningSecret } from '../../runtime/outbound/signed-posts.ts';
 import { document } from '../support/document.ts';
 import { findFreePort } from '../support/free-port.ts';
 import { findProgram, skipNote } from '../support/programs.ts';
@@ -29,7 +29,7 @@ async function start(program: string, file: string, source: string, secret: stri
   writeFileSync(join(folder, file), source);
   const port = await findFreePort();
   const started = spawn(program, [join(folder, file)], {
-    env: { PATH: process.env.PATH ?? '', PORT: String(port), WEBHOOK_SECRET: secret },
+    env: { PATH: process.env.PATH ?? '', PORT: String(port), WEBHOOK_SECRET: secret, WEBHOOK_PUBLIC_KEY: secret },
   });
   child = started;
   let printed = '';
@@ -41,6 +41,21 @@ async function start(program: string, file: string, source: string, secret: stri
   await vi.waitFor(() => post({}, '{}'));
   return { printed: () => printed.trim().split('\n'), post };
 }
+
+test('accepts genuine webhooks and rejects others in the receiver with a public key', async () => {
+  const source = [...guide.matchAll(/```ts\n([\s\S]*?)```/g)][1]?.[1] ?? '';
+  const { signingKey, publicKey } = newSigningKeyPair();
+  const code = source.replace("'@headless-crm/sdk'", JSON.stringify(sdk));
+  const { printed, post } = await start(findProgram('node') ?? '', 'public-key.ts', code, publicKey);
+  const id = '019a9f2e-7c41-7b20-9c4d-3e7d6f5c2b18';
+  const body = composeTestBody('record.created', id, true, new Date());
+  const signed = (key: string): Record<string, string> =>
+    buildSignatures({ secrets: [], signingKeys: [key], messageId: toEventId(id), body, sentAt: new Date() });
+  expect(await post(signed(signingKey), body)).toBe(204);
+  expect(await post(signed(newSigningKeyPair().signingKey), body)).toBe(400);
+  expect(await post(signed(signingKey), body.replace('record.created', 'record.deleted'))).toBe(400);
+  await vi.waitFor(() => expect(printed()).toEqual([`record.created ${toEventId(id)}`]));
+});
 
 const programs = [
   { language: 'ts', program: 'node', file: 'receiver.ts' },

@@ -9,8 +9,8 @@ import { computeSuccessRate } from '../../domain/automation/success-rates.ts';
 import { computeRetriesAfterLoss } from '../../domain/automation/webhook-attempts.ts';
 import { Secrets } from '../../runtime/credentials/secrets.ts';
 import { OutgoingClient } from '../../runtime/outbound/client.ts';
-import { newSigningSecret } from '../../runtime/outbound/signed-posts.ts';
-import { verifyWebhook } from '../../sdk/src/index.ts';
+import { newSigningKeyPair, newSigningSecret } from '../../runtime/outbound/signed-posts.ts';
+import { verifyStandardWebhook, verifyWebhook } from '../../sdk/src/index.ts';
 import type { Mode } from '../support/arranged-ids.ts';
 import { answering, type Behaviour, type Received, Receiver } from '../support/receivers.ts';
 import { database, newTenant, newUser, rowDatabase, type Tenant } from '../support/tenants.ts';
@@ -705,6 +705,29 @@ describe('a signature', () => {
       expect(() => new Webhook(secret).verify(altered, standard)).toThrow();
       await expect(verifyWebhook(altered, own, secret)).rejects.toThrow();
     }
+  });
+
+  test('signs with both Ed25519 keys during a rotation, and afterwards with the new one only', async () => {
+    const { tenant, receiver, id } = await subscribed();
+    const [pair, old] = [newSigningKeyPair(), newSigningKeyPair()];
+    const sealing = new Secrets(inject('secretKey'));
+    await database()`
+      update webhook_subscriptions
+      set public_key = ${pair.publicKey}, sealed_signing_key = ${sealing.encrypt(pair.signingKey)},
+        previous_public_key = ${old.publicKey}, sealed_previous_signing_key = ${sealing.encrypt(old.signingKey)},
+        previous_secret_expires_at = ${new Date(world.now.getTime() + minute)}
+      where id = ${id}`;
+    await world.addEvents(tenant, 'live');
+    await world.send();
+    const [first] = receiver.requests as [Received];
+    for (const { publicKey } of [pair, old])
+      expect(await verifyStandardWebhook(first.body, first.headers, publicKey)).toEqual(JSON.parse(first.body));
+    world.later(minute);
+    await world.addEvents(tenant, 'live');
+    await world.send();
+    const { body, headers } = receiver.requests[1] as Received;
+    expect(await verifyStandardWebhook(body, headers, pair.publicKey)).toEqual(JSON.parse(body));
+    await expect(verifyStandardWebhook(body, headers, old.publicKey)).rejects.toThrow('fits its body');
   });
 
   test('signs with both secrets during a rotation, new one first, and afterwards with the new one only', async () => {

@@ -1,11 +1,12 @@
 // Webhook subscriptions: creation, changes, deletion, secrets and tests.
+import { createPublicKey, verify } from 'node:crypto';
 import { Webhook } from 'standardwebhooks';
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
 import { Secrets } from '../../runtime/credentials/secrets.ts';
-import { verifyWebhook } from '../../sdk/src/index.ts';
+import { verifyStandardWebhook, verifyWebhook } from '../../sdk/src/index.ts';
 import { newBranch } from '../support/arranged-ids.ts';
 import { call, expectStatus, type Json } from '../support/client.ts';
-import { answering, Receiver } from '../support/receivers.ts';
+import { answering, type Received, Receiver } from '../support/receivers.ts';
 import { database, newKey, newTenant, type Tenant } from '../support/tenants.ts';
 import { newDelivery, newWebhook } from '../support/webhooks.ts';
 
@@ -303,6 +304,76 @@ describe('an own secret', () => {
   });
 });
 
+describe('the asymmetric scheme', () => {
+  /** The v1a signatures of a request that a public key verifies, by the text of Standard Webhooks. */
+  const countMatches = ({ headers, body }: Received, publicKey: string): number => {
+    const x = Buffer.from(publicKey.slice('whpk_'.length), 'base64').toString('base64url');
+    const key = createPublicKey({ key: { kty: 'OKP', crv: 'Ed25519', x }, format: 'jwk' });
+    const signed = Buffer.from(`${headers['webhook-id']}.${headers['webhook-timestamp']}.${body}`);
+    return String(headers['webhook-signature'])
+      .split(' ')
+      .filter((each) => each.startsWith('v1a,'))
+      .filter((each) => verify(null, signed, key, Buffer.from(each.slice('v1a,'.length), 'base64'))).length;
+  };
+  const countSignatures = ({ headers }: Received): number =>
+    String(headers['webhook-signature'])
+      .split(' ')
+      .filter((each) => each.startsWith('v1a,')).length;
+
+  test('adds a signature that the public key of the subscription verifies, and rotates its key with an overlap', async () => {
+    const key = tenant.testKey;
+    const { subscription, secret } = await create({ ...good, url: receiver.url, signature_scheme: 'asymmetric' }, key);
+    const { id, public_key: first } = subscription;
+    const send = async (): Promise<Received> => {
+      await expectStatus(200, 'POST', `/v1/webhooks/${id}/test`, { key });
+      return receiver.requests.at(-1) as Received;
+    };
+    const rotate = async (hours: number): Promise<Json> => {
+      const sent = { key, body: { overlap_hours: hours } };
+      return (await expectStatus(200, 'POST', `/v1/webhooks/${id}/rotate-secret`, sent)).body.data.subscription;
+    };
+    expect(subscription).toMatchObject({ signature_scheme: 'asymmetric', previous_public_key: null });
+    const request = await send();
+    expect([countSignatures(request), countMatches(request, first)]).toEqual([1, 1]);
+    expect(countMatches({ ...request, body: request.body.replace('true', 'false') }, first)).toBe(0);
+    expect(await verifyStandardWebhook(request.body, request.headers, first)).toMatchObject({ test: true });
+    // The secret signs, too.
+    expect(new Webhook(secret).verify(request.body, request.headers as Record<string, string>)).toBeDefined();
+    expect(await verifyStandardWebhook(request.body, request.headers, secret)).toBeDefined();
+    const { public_key: second, previous_public_key: previous } = await rotate(24);
+    expect(previous).toBe(first);
+    expect(second).not.toBe(first);
+    const during = await send();
+    expect([countSignatures(during), countMatches(during, first), countMatches(during, second)]).toEqual([2, 1, 1]);
+    const { public_key: third, previous_public_key: none } = await rotate(0);
+    expect(none).toBeNull();
+    const after = await send();
+    expect([countSignatures(after), countMatches(after, second), countMatches(after, third)]).toEqual([1, 0, 1]);
+    const [row] = await database()`select * from webhook_subscriptions where id = ${id}`;
+    const sealed = new Secrets(inject('secretKey')).decrypt(row?.sealed_signing_key);
+    expect(JSON.stringify(row)).not.toContain(sealed);
+    expect(JSON.stringify(await readAudit(id))).not.toContain(sealed);
+  });
+
+  test('creates a key of its own for each subscription, and deletes it with the scheme', async () => {
+    const { subscription } = await create();
+    expect(subscription).toMatchObject({ signature_scheme: 'symmetric', public_key: null });
+    const made = await patch(subscription.id, { signature_scheme: 'asymmetric' });
+    expect(made.public_key).toMatch(/^whpk_[A-Za-z0-9+/]{43}=$/);
+    expect(await patch(subscription.id, { signature_scheme: 'asymmetric', description: 'D' })).toMatchObject({
+      public_key: made.public_key,
+    });
+    const other = (await create({ ...good, signature_scheme: 'asymmetric' })).subscription;
+    expect(other.public_key).not.toBe(made.public_key);
+    expect(await patch(subscription.id, { signature_scheme: 'symmetric' })).toMatchObject({
+      signature_scheme: 'symmetric',
+      public_key: null,
+    });
+    const [row] = await database()`select * from webhook_subscriptions where id = ${subscription.id}`;
+    expect(row?.sealed_signing_key).toBeNull();
+  });
+});
+
 describe('rate and order', () => {
   test('has a default of 25 requests per second without an order, and shows changes', async () => {
     const { subscription } = await create();
@@ -416,7 +487,9 @@ describe('own headers', () => {
   test('accepts ten headers of 4,096 characters in all', async () => {
     const ten = Object.fromEntries(Array.from({ length: 10 }, (_, index) => [`X-${index}`, 'a'.repeat(406)]));
     ten['X-9'] += 'a'.repeat(4096 - 10 * 409);
-    expect((await create({ ...good, headers: ten })).subscription.header_names).toEqual(Object.keys(ten));
+    expect((await create({ ...good, headers: ten }, (await newTenant()).key)).subscription.header_names).toEqual(
+      Object.keys(ten),
+    );
   });
 });
 

@@ -5,7 +5,7 @@ import { Visitor } from '../support/page-client.ts';
 import { answering, Receiver } from '../support/receivers.ts';
 import { newWideTenant } from '../support/requests.ts';
 import { newPerson } from '../support/sessions.ts';
-import type { Tenant } from '../support/tenants.ts';
+import { database, type Tenant } from '../support/tenants.ts';
 import { newDelivery, newWebhook, withoutDeliveries } from '../support/webhooks.ts';
 
 const home = '/console/webhooks';
@@ -112,4 +112,24 @@ test('shows no buttons without permission, and rejects forms', async () => {
   const refused = await viewer.ask(`${path}/disable`, form);
   expect([refused.status, refused.text.includes('webhooks:configure or settings:configure')]).toEqual([403, true]);
   expect((await shown(id, tenant.key)).status).toBe('active');
+});
+
+test('shows the names of own headers, the rate, the order, the public key and the success rate', async () => {
+  const body = {
+    url: receiver.url,
+    ...withoutDeliveries,
+    headers: { 'X-Gateway': 'hidden-value' },
+    max_per_second: 7,
+    ordered: true,
+    signature_scheme: 'asymmetric',
+  };
+  const { subscription } = (await expectStatus(201, 'POST', '/v1/webhooks', { key: tenant.testKey, body })).body.data;
+  const hour = Math.floor(Date.now() / 3_600_000);
+  await database()`
+    update webhook_subscriptions set attempt_counts = ${`{${hour},3,2}`}::text::int[] where id = ${subscription.id}`;
+  const { text } = await admin.ask(`${home}/${subscription.id}?mode=test`);
+  for (const each of ['X-Gateway', 'at most 7', 'one after the other for each record', '66.6 %'])
+    expect(text).toContain(each);
+  expect(text.replaceAll('&#43;', '+')).toContain(subscription.public_key.slice(0, 20));
+  expect(text).not.toContain('hidden-value');
 });

@@ -1,7 +1,7 @@
 // The client's verification of webhooks: accepted and rejected requests.
 import { createHmac } from 'node:crypto';
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
-import { verifyWebhook, WebhookSignatureError } from '../../sdk/src/index.ts';
+import { verifyStandardWebhook, verifyWebhook, WebhookSignatureError } from '../../sdk/src/index.ts';
 
 const now = 1_767_225_600;
 const secret = 'whsec_c2VjcmV0';
@@ -96,5 +96,32 @@ describe('a rejected webhook', () => {
   test('rejects an empty secret, so that an unset variable opens nothing', async () => {
     for (const secrets of ['', [], [secret, ''], [undefined as unknown as string]])
       await expect(verifyWebhook(body, buildHeader(), secrets)).rejects.toThrow(TypeError);
+  });
+});
+
+describe('the headers of Standard Webhooks', () => {
+  const sign = (text: string, time = now): string =>
+    createHmac('sha256', Buffer.from('secret')).update(`evt_1.${time}.${text}`).digest('base64');
+  const buildHeaders = (signature = `v1,${sign(body)}`, time = now) => ({
+    'webhook-id': 'evt_1',
+    'webhook-timestamp': String(time),
+    'webhook-signature': signature,
+  });
+
+  test('accepts any matching signature, in headers of Node and of fetch', async () => {
+    const both = buildHeaders(`v1a,AAAA v1,AAAA v1,${sign(body)}`);
+    expect(await verifyStandardWebhook(body, both, secret)).toEqual({ event: 'record.created' });
+    expect(await verifyStandardWebhook(body, new Headers(both), ['whsec_b3RoZXI=', secret])).toBeDefined();
+  });
+
+  test('rejects a changed body, an old time, missing headers, and a signature of another version', async () => {
+    const reason = (text: string, headers: Record<string, string>): Promise<string> =>
+      catchReason(verifyStandardWebhook(text, headers, secret));
+    expect(await reason('{}', buildHeaders())).toBe('no_match');
+    expect(await reason(body, buildHeaders(`v1a,${sign(body)}`))).toBe('no_match');
+    expect(await reason(body, buildHeaders('v1,%'))).toBe('no_match');
+    expect(await reason(body, buildHeaders(`v1,${sign(body, now - 301)}`, now - 301))).toBe('outside_tolerance');
+    expect(await reason(body, {})).toBe('malformed_header');
+    await expect(verifyStandardWebhook(body, buildHeaders(), '')).rejects.toThrow(TypeError);
   });
 });

@@ -156,11 +156,20 @@ const renderFacts = (each: Subscription): Html =>
     Filter: each.filter === null ? null : html`<code>${JSON.stringify(each.filter)}</code>`,
     Status: each.disabled_reason === null ? each.status : `${each.status}: ${reasons[each.disabled_reason]}`,
     'Consecutive failures': each.consecutive_failures,
+    'Accepted within 24 hours': each.success_rate_24h === null ? null : formatShare(each.success_rate_24h),
     'Last success': formatTime(each.last_success_at, 'never'),
+    'Own headers': each.header_names.length === 0 ? null : html`<code>${each.header_names.join(', ')}</code>`,
+    'Requests per second': `at most ${each.max_per_second}`,
+    'Order of events': each.ordered ? 'one after the other for each record' : 'any',
+    'Public key': each.public_key === null ? null : html`<code>${each.public_key}</code>`,
+    'Previous public key': each.previous_public_key === null ? null : html`<code>${each.previous_public_key}</code>`,
     'Signing secret': `ends in ${each.secret_last4}`,
     'Previous secret valid until': formatTime(each.previous_secret_expires_at),
     Added: html`${formatTime(each.created_at)} by ${isolateText(each.created_by.name ?? each.created_by.kind)}`,
   });
+
+/** Rounds down, so that 100 % means all. */
+const formatShare = (share: number): string => `${Math.floor(share * 1000) / 10} %`;
 
 const reasons = { manual: 'manually', failures: 'it kept failing', gone: 'it reported that it is gone' };
 
