@@ -53,6 +53,7 @@ import { newPasswordPolicy } from '../web/console/forgotten-password.ts';
 import { consoleScript } from '../web/pages/script.ts';
 import { consoleStyle } from '../web/pages/style.ts';
 import { createEngagementRoutes, engagementPolicy } from '../web/recipients/engagement.ts';
+import { createLogoRoute, logoPolicy } from '../web/recipients/logos.ts';
 import { createUnsubscribePage, unsubscribePolicy } from '../web/recipients/unsubscribe.ts';
 import { createCalendarClient, openCalendars } from './calendar-provider.ts';
 import { credentialQueries } from './credentials.ts';
@@ -181,6 +182,7 @@ async function createServices(
     ...policies,
     ...eventPolicy,
     ...unsubscribePolicy,
+    ...logoPolicy,
     ...engagementPolicy,
     ...twilioPolicy,
     ...consolePolicy,
@@ -303,6 +305,7 @@ function createRoutes(
         ? [createStripeWebhookHandler({ ...config.stripe, stripe, platform: pools.platform, tenants: paymentsPool })]
         : []),
       createUnsubscribePage(pools.tenants, signedTokens),
+      createLogoRoute(pools.tenants),
       ...createEngagementRoutes({ tenants: pools.tenants, tokens: signedTokens, onEvents }),
       ...createConsoleRoutes({
         people,

@@ -791,6 +791,26 @@ create trigger begin_credential_version after insert on companies for each row
 create constraint trigger raise_credential_version after update on companies deferrable initially deferred for each row
   execute function raise_credential_version('id');
 
+create table company_logos (
+  company_id uuid primary key references companies (id) on delete cascade,
+  hash text not null,
+  content_type text not null check (content_type in ('image/png', 'image/jpeg', 'image/gif', 'image/webp')),
+  width int not null,
+  height int not null,
+  image bytea not null check (length(image) <= 262144)
+);
+alter table company_logos enable row level security, force row level security;
+create policy tenant on company_logos to crm_app
+  using (company_id = current_company())
+  with check (company_id = current_company());
+create policy platform on company_logos for select to crm_platform using (true);
+create policy purge on company_logos to crm_purge
+  using (company_id = current_company())
+  with check (company_id = current_company());
+grant select, insert, update, delete on company_logos to crm_app;
+grant select (company_id, hash, width, height) on company_logos to crm_platform;
+grant select, insert, update, delete on company_logos to crm_purge;
+
 create table credential_versions (
   company_id uuid primary key references companies (id) on delete cascade,
   version bigint not null default 1

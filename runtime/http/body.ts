@@ -28,29 +28,30 @@ export function findBodyFault(request: IncomingMessage): ApiError | undefined {
 /**
  * Returns the bytes of a body.
  * @param invite asks a client that sent `Expect: 100-continue` to send the body
+ * @param limit in bytes
  * @throws ApiError with reason body_too_large as soon as the size is known, or the error passed to
  * breakBody; ClientGone
  */
-export function readBytes(request: IncomingMessage, invite: () => void): Promise<Buffer> {
+export function readBytes(request: IncomingMessage, invite: () => void, limit: number = bodyLimits.bytes): Promise<Buffer> {
   return new Promise((resolve, reject) => {
-    if (Number(request.headers['content-length'] ?? 0) > bodyLimits.bytes) reject(tooLarge());
-    else if (request.complete) take(request, resolve, reject);
+    if (Number(request.headers['content-length'] ?? 0) > limit) reject(tooLarge(limit));
+    else if (request.complete) take(request, limit, resolve, reject);
     // Most bodies arrive in one packet with the head and are complete one turn of the event loop
     // later. They take one read and no listeners.
-    else setImmediate(() => (request.complete ? take : collect)(request, resolve, reject, invite));
+    else setImmediate(() => (request.complete ? take : collect)(request, limit, resolve, reject, invite));
   });
 }
 
 type Resolve = (bytes: Buffer) => void;
 type Reject = (error: Error) => void;
 
-function take(request: IncomingMessage, resolve: Resolve, reject: Reject): void {
+function take(request: IncomingMessage, limit: number, resolve: Resolve, reject: Reject): void {
   const bytes = (request.read() as Buffer | null) ?? Buffer.alloc(0);
-  if (bytes.length > bodyLimits.bytes) reject(tooLarge());
+  if (bytes.length > limit) reject(tooLarge(limit));
   else resolve(bytes);
 }
 
-function collect(request: IncomingMessage, resolve: Resolve, reject: Reject, invite: () => void): void {
+function collect(request: IncomingMessage, limit: number, resolve: Resolve, reject: Reject, invite: () => void): void {
   if (request.destroyed) {
     reject(new ClientGone());
     return;
@@ -66,9 +67,9 @@ function collect(request: IncomingMessage, resolve: Resolve, reject: Reject, inv
   let size = 0;
   request.on('data', (chunk: Buffer) => {
     size += chunk.length;
-    if (size > bodyLimits.bytes) {
+    if (size > limit) {
       request.removeAllListeners('data');
-      reject(tooLarge());
+      reject(tooLarge(limit));
     } else chunks.push(chunk);
   });
   request.on('end', () => resolve(Buffer.concat(chunks)));
@@ -76,7 +77,7 @@ function collect(request: IncomingMessage, resolve: Resolve, reject: Reject, inv
   request.on('close', () => reject(new ClientGone()));
 }
 
-const tooLarge = () => unreadable('body_too_large', `The body must be at most ${bodyLimits.bytes} bytes.`);
+const tooLarge = (limit: number) => unreadable('body_too_large', `The body must be at most ${limit} bytes.`);
 
 /**
  * Rejects every media type except JSON, and any content encoding.

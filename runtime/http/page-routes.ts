@@ -32,6 +32,8 @@ export interface PageAnswer {
   leadsTo?: readonly string[];
   /** True if the page runs the scripts that it links to. By default no script runs. */
   hasScripts?: true;
+  /** True if the page shows images of this server. */
+  hasImages?: true;
   /** A cookie to be kept, with its attributes. */
   cookie?: string;
 }
@@ -65,6 +67,8 @@ export interface PageRoute {
    * input.
    */
   unchecked?: true;
+  /** Maximum size of a form; by default that of other bodies. */
+  maxBodyBytes?: number;
   /** Builds the response for 400, 429 and 503 if the client is a program or must be redirected. */
   refuse?: (status: number, path: PageRequest['path']) => PageResponse;
   show(request: PageRequest): Promise<PageResponse>;
@@ -82,12 +86,12 @@ export interface PageRouteParts {
  * cannot be framed. No inline script or style runs, so injected ones do not. Uploaded files are
  * served as octet streams, which browsers do not run as scripts either.
  */
-const policy = ({ leadsTo = [], hasScripts }: PageAnswer): string =>
+const policy = ({ leadsTo = [], hasScripts, hasImages }: PageAnswer): string =>
   [
     "default-src 'none'",
     ...(hasScripts ? ["script-src 'self'", "connect-src 'self'"] : []),
     "style-src 'self'",
-    'img-src data:',
+    hasImages ? "img-src 'self' data:" : 'img-src data:',
     "base-uri 'none'",
     `form-action ${["'self'", ...leadsTo].join(' ')}`,
     "frame-ancestors 'none'",
@@ -182,7 +186,7 @@ export function routePageRequests({ screens, limits, trustedProxies, log }: Page
         : answer;
     };
     if (!verdict.allowed) return refused(429, countSecondsUntil(verdict, Date.now()));
-    const body = method === 'POST' ? await readBytes(request, invite) : undefined;
+    const body = method === 'POST' ? await readBytes(request, invite, screen.maxBodyBytes) : undefined;
     const form = body && new URLSearchParams(String(body));
     try {
       const address = request.url ?? '';

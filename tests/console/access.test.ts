@@ -64,6 +64,7 @@ describe('a page', () => {
         '/console/apps',
         '/console/webhooks',
         '/console/requests',
+        '/console/workspace',
         '/console/people',
         '/console/plan',
         '/console/audit-log',
@@ -76,6 +77,7 @@ describe('a page', () => {
         '/console/imports',
         '/console/webhooks',
         '/console/requests',
+        '/console/workspace',
         '/console/people',
         '/console/audit-log',
         '/console/sessions',
@@ -117,7 +119,7 @@ describe('a page', () => {
 
   test('shows an unknown page like any other error page', async () => {
     const { status, text } = await admin.ask('/console/nowhere');
-    expect([status, readMenu(text).length]).toEqual([404, 13]);
+    expect([status, readMenu(text).length]).toEqual([404, 14]);
     expect((await admin.ask(`/console/api-keys/${furnished.webhook}`)).status).toBe(404);
   });
 

@@ -43,6 +43,7 @@ export const listPages = (of: Omit<Furnished, 'tenant'>): Readonly<Record<string
   delivery: `/console/webhooks/${of.webhook}/deliveries/${of.delivery}`,
   imports: '/console/imports',
   'an import': `/console/imports/${of.import}`,
+  workspace: '/console/workspace',
   people: '/console/people',
   'a new person': '/console/people/new',
   'a person': `/console/people/${of.person}`,

@@ -43,7 +43,7 @@ export class Visitor {
   /** Requests a page, or sends a form. */
   async ask(
     path: string,
-    form?: Record<string, string> | URLSearchParams,
+    form?: Record<string, string> | URLSearchParams | FormData,
     headers: Record<string, string> = {},
   ): Promise<Seen> {
     const url = new URL(path, this.base);
@@ -57,7 +57,7 @@ export class Visitor {
         ...(cookie === '' ? {} : { cookie }),
         ...headers,
       },
-      ...(form ? { method: 'POST', body: new URLSearchParams(form) } : {}),
+      ...(form ? { method: 'POST', body: form instanceof FormData ? form : new URLSearchParams(form) } : {}),
     });
     for (const text of answer.headers.getSetCookie()) this.#keep(text, url.pathname);
     const text = await answer.text();

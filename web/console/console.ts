@@ -1,8 +1,10 @@
 // The console: its routes, sessions, form checks and error pages.
+import { logoLimits } from '../../domain/access/logo-images.ts';
 import { ApiError } from '../../runtime/errors.ts';
 import type { PageRequest, PageResponse, PageRoute } from '../../runtime/http/page-routes.ts';
 import { type Html, html, isolateText } from '../../runtime/pages/html.ts';
 import { showConsent } from '../consent/consent.ts';
+import { readFileForm } from '../pages/file-forms.ts';
 import { describeError } from '../pages/forms.ts';
 import { consolePage, listPlaces } from '../pages/layout.ts';
 import {
@@ -43,6 +45,7 @@ import {
   showWebhooks,
   testWebhook,
 } from './webhooks.ts';
+import { changeLogo, removeLogo, showWorkspace } from './workspace.ts';
 
 /** The rate limit of console pages per IP address. Many people may share one address. */
 export const consolePolicy = { console: [{ limit: 600, window: 60_000 }] };
@@ -54,7 +57,12 @@ interface Route {
   send?: Show;
   /** Requests that require a recent sign-in. */
   recent?: 'all' | 'send';
+  /** True if its form has a file, of at most the size of a logo. */
+  hasFile?: true;
 }
+
+/** Maximum size of a form with a file: more than a file may have, so that the page can say so. */
+const maxFileFormBytes = 4 * logoLimits.bytes;
 
 const uuid = '[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}';
 const key = `/console/api-keys/(?<id>${uuid})`;
@@ -98,6 +106,8 @@ const routes: readonly Route[] = [
   { path: '/console/imports', show: showImports },
   { path: `/console/imports/(?<id>${uuid})`, show: showImport },
   { path: `/console/imports/(?<id>${uuid})/(?<action>cancel|undo)`, send: decideImport },
+  { path: '/console/workspace', show: showWorkspace, send: changeLogo, hasFile: true },
+  { path: '/console/workspace/remove-logo', send: removeLogo },
   { path: '/console/people', show: showPeople },
   { path: '/console/people/new', show: newPerson, send: invitePerson, recent: 'all' },
   { path: `/console/people/password/(?<once>${uuid})`, show: showNewPersonPassword },
@@ -154,7 +164,10 @@ export function createConsoleRoutes(parts: ConsoleParts): PageRoute[] {
       name: 'console',
       path: new RegExp(`^${route.path}$`),
       limit: 'console',
-      show: (request: PageRequest) => handleWithSession(parts, request, route),
+      // The bytes of a file may contain NUL. Its fields are checked when the form is read.
+      ...(route.hasFile ? { maxBodyBytes: maxFileFormBytes, unchecked: true as const } : {}),
+      show: async (request: PageRequest) =>
+        handleWithSession(parts, route.hasFile ? await readFileForm(request) : request, route),
     })),
   ];
   return screens.map((screen) => ({

@@ -43,8 +43,9 @@ export function form(
   action: string,
   body: Html,
   look: 'tall' | 'inline' | 'line' = 'tall',
+  content: 'text' | 'with file' = 'text',
 ): Html {
-  return html`<form method="post" action="${action}" class="${look}">
+  return html`<form method="post" action="${action}" class="${look}"${attributes({ enctype: content === 'text' ? undefined : 'multipart/form-data' })}>
 <input type="hidden" name="token" value="${person.formToken}">
 <input type="hidden" name="mode" value="${testMode ? 'test' : 'live'}">
 ${body}
@@ -78,6 +79,27 @@ export function field(name: string, label: string, { form: typed, refused }: Typ
 ${hint === undefined ? null : html`<p class="note" id="${id}-hint">${hint}</p>`}
 ${input}
 ${wrong.length === 0 ? null : html`<p class="problem" id="${id}-problem">${wrong.map((problem) => html`${describeProblem(problem)} `)}</p>`}
+</div>`;
+}
+
+/** Builds a field for a file, with its label, hint and errors. @param accept media types */
+export function fileField(
+  name: string,
+  label: string,
+  { refused }: Typed,
+  { accept, hint }: { accept: string; hint: string },
+): Html {
+  const wrong = listProblems(refused).filter((problem) => getFieldName(problem) === name);
+  const isWrong = wrong.length > 0;
+  return html`<div>
+<label for="${name}">${label}</label>
+<p class="note" id="${name}-hint">${hint}</p>
+<input id="${name}" name="${name}" type="file" required${attributes({
+    accept,
+    'aria-describedby': isWrong ? `${name}-hint ${name}-problem` : `${name}-hint`,
+    'aria-invalid': isWrong ? 'true' : undefined,
+  })}>
+${isWrong ? html`<p class="problem" id="${name}-problem">${wrong.map((problem) => html`${describeProblem(problem)} `)}</p>` : null}
 </div>`;
 }
 

@@ -2,6 +2,7 @@
 import type { Caller } from '../../runtime/caller.ts';
 import type { PageAnswer } from '../../runtime/http/page-routes.ts';
 import { type Frame, type Html, html, isolateText, page } from '../../runtime/pages/html.ts';
+import { logoImage, toBrand } from './brand.ts';
 import { fillLabels } from './field-labels.ts';
 import { buildAddress, buildHomeAddress, type PersonalRequest } from './requests.ts';
 import { consoleScript } from './script.ts';
@@ -74,6 +75,7 @@ const places: readonly Place[] = [
     hasModes: true,
     scopes: ['settings:view'],
   },
+  { path: '/console/workspace', name: 'Workspace', group: 'Workspace', scopes: ['settings:view'] },
   { path: '/console/people', name: 'People', group: 'Workspace', scopes: ['users:view'] },
   {
     path: '/console/plan',
@@ -114,7 +116,12 @@ export function consolePage(
   body: Html,
 ): PageAnswer {
   const zone = body.text.includes('<time ') ? html`<p class="note">Times are in ${nameZone()}.</p>` : null;
-  return { status, html: page(title, html`${fillLabels(body)}${zone}`, buildFrame(request)), hasScripts: true };
+  return {
+    status,
+    html: page(title, html`${fillLabels(body)}${zone}`, buildFrame(request)),
+    hasScripts: true,
+    ...(request.person.logo ? { hasImages: true as const } : {}),
+  };
 }
 
 function buildFrame({ person, testMode, address }: Pick<PersonalRequest, 'person' | 'testMode' | 'address'>): Frame {
@@ -141,7 +148,7 @@ function buildFrame({ person, testMode, address }: Pick<PersonalRequest, 'person
     : null;
   const before = html`<a class="skip" href="#content">Skip to content</a>
 <header>
-<p class="brand"><a href="${buildHomeAddress(testMode)}">CRM console</a></p>
+<p class="brand"><a href="${buildHomeAddress(testMode)}">${logoImage(toBrand(person))}CRM console</a></p>
 <p class="who">${isolateText(caller.actor.name ?? '')}, ${isolateText(caller.companyName)}</p>
 <p class="mode"><strong class="badge ${testMode ? 'warning' : 'good'}">${testMode ? 'Test' : 'Live'} mode</strong>${other}</p>
 <form method="post" action="/console/sign-out">
@@ -150,5 +157,5 @@ function buildFrame({ person, testMode, address }: Pick<PersonalRequest, 'person
 </form>
 </header>
 ${open.length === 0 ? null : html`<nav class="menu" aria-label="Console">${groups.map(section)}</nav>`}`;
-  return { before, style: consoleStyle.address, script: consoleScript.address };
+  return { before, assets: { style: consoleStyle.address, script: consoleScript.address } };
 }

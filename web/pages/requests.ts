@@ -65,6 +65,8 @@ export interface ConsoleParts {
 export interface PersonalRequest extends PageRequest {
   person: Person;
   testMode: boolean;
+  /** Uploaded files by the name of their field, on pages that accept files. */
+  files?: ReadonlyMap<string, Buffer>;
 }
 
 /** Renders a page or performs the action of a form. */
