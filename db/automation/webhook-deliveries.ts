@@ -282,3 +282,35 @@ export async function findDeliveriesOfEvents(
     order by id limit ${limit}`;
   return rows.map(({ id }) => id);
 }
+
+/** The outcomes of the newest deliveries of a subscription. */
+export interface RecentOutcomes {
+  succeeded: number;
+  /** Deliveries that succeeded or failed. Others are still under way, or were not sent. */
+  ended: number;
+}
+
+/**
+ * Counts the outcomes of the newest deliveries of each subscription. Reads at most `most` deliveries
+ * of each, however long its history is.
+ */
+export async function countRecentOutcomes(
+  sql: Sql,
+  { companyId, testMode }: TenantScope,
+  subscriptionIds: readonly string[],
+  most: number,
+): Promise<Map<string, RecentOutcomes>> {
+  const rows = await sql<(RecentOutcomes & { id: string })[]>`
+    select wanted.id,
+      (count(*) filter (where d.status = 'succeeded'))::int as succeeded,
+      (count(*) filter (where d.status in ('succeeded', 'failed')))::int as ended
+    from unnest(${[...subscriptionIds]}::uuid[]) wanted (id)
+    cross join lateral (
+      select status from webhook_deliveries
+      where company_id = ${companyId} and test_mode = ${testMode} and subscription_id = wanted.id
+      order by created_at desc, id desc
+      limit ${most}
+    ) d
+    group by wanted.id`;
+  return new Map(rows.map(({ id, ...outcomes }) => [id, outcomes]));
+}

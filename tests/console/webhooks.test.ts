@@ -113,3 +113,13 @@ test('shows no buttons without permission, and rejects forms', async () => {
   expect([refused.status, refused.text.includes('webhooks:configure or settings:configure')]).toEqual([403, true]);
   expect((await shown(id, tenant.key)).status).toBe('active');
 });
+
+test('shows the share of the last deliveries that succeeded', async () => {
+  const { id } = await newWebhook(tenant, 'live', withoutDeliveries);
+  const shows = async (text: string): Promise<boolean[]> =>
+    Promise.all([home, `${home}/${id}`].map(async (path) => (await admin.ask(path)).text.includes(text)));
+  expect(await shows('no deliveries yet')).toEqual([true, true]);
+  for (const status of ['succeeded', 'failed', 'succeeded', 'cancelled'])
+    await newDelivery(tenant, 'live', id, { status, last_error: null });
+  expect(await shows('66 % of the last 3')).toEqual([true, true]);
+});

@@ -4,6 +4,7 @@ import { ApiError } from '../../runtime/errors.ts';
 import type { PageRequest, PageResponse, PageRoute } from '../../runtime/http/page-routes.ts';
 import { type Html, html, isolateText } from '../../runtime/pages/html.ts';
 import { showConsent } from '../consent/consent.ts';
+import { withConfirmation } from '../pages/confirmation.ts';
 import { readFileForm } from '../pages/file-forms.ts';
 import { describeError } from '../pages/forms.ts';
 import { consolePage, listPlaces } from '../pages/layout.ts';
@@ -29,6 +30,7 @@ import { decideDraft, decideRun, showMessages, showRun } from './messages.ts';
 import { changePassword, showPassword } from './password.ts';
 import { changePerson, invitePerson, newPerson, showNewPersonPassword, showPeople, showPerson } from './people.ts';
 import { changePlan, openPortal, showPlan, startCheckout } from './plan.ts';
+import { questions } from './questions.ts';
 import { showRequest, showRequests } from './request-log.ts';
 import { endOneSession, endOtherSessions, showSessions } from './sessions.ts';
 import { readSession, renewSession, signIn, signOut } from './sign-in.ts';
@@ -87,10 +89,10 @@ const routes: readonly Route[] = [
   { path: `/console/api-keys/secret/(?<once>${uuid})`, show: showNewKey },
   { path: key, show: showKey },
   { path: `${key}/rotate`, send: rotateKey, recent: 'send' },
-  { path: `${key}/revoke`, send: revokeKey, recent: 'send' },
+  { path: `${key}/revoke`, send: withConfirmation(questions.revokeKey, revokeKey), recent: 'send' },
   { path: `${key}/write-mode`, send: saveWriteMode, recent: 'send' },
   { path: '/console/apps', show: showApps },
-  { path: `/console/apps/(?<id>${uuid})`, send: revokeApp, recent: 'send' },
+  { path: `/console/apps/(?<id>${uuid})`, send: withConfirmation(questions.revokeApp, revokeApp), recent: 'send' },
   { path: '/console/consent/(?<uid>[\\w-]{10,50})', show: askConsent, send: askConsent },
   { path: '/console/webhooks', show: showWebhooks },
   { path: '/console/webhooks/new', show: newWebhook, send: createWebhook, recent: 'all' },
@@ -99,7 +101,7 @@ const routes: readonly Route[] = [
   { path: `${webhook}/(?<to>enable|disable)`, send: changeWebhook },
   { path: `${webhook}/test`, send: testWebhook },
   { path: `${webhook}/rotate`, send: rotateSecret, recent: 'send' },
-  { path: `${webhook}/delete`, send: removeWebhook, recent: 'send' },
+  { path: `${webhook}/delete`, send: withConfirmation(questions.removeWebhook, removeWebhook), recent: 'send' },
   { path: `${webhook}/(?<how>recover|replay)`, send: sendAgain },
   { path: delivery, show: showDelivery },
   { path: `${delivery}/replay`, send: replayDelivery },
@@ -107,11 +109,16 @@ const routes: readonly Route[] = [
   { path: `/console/imports/(?<id>${uuid})`, show: showImport },
   { path: `/console/imports/(?<id>${uuid})/(?<action>cancel|undo)`, send: decideImport },
   { path: '/console/workspace', show: showWorkspace, send: changeLogo, hasFile: true },
-  { path: '/console/workspace/remove-logo', send: removeLogo },
+  { path: '/console/workspace/remove-logo', send: withConfirmation(questions.removeLogo, removeLogo) },
   { path: '/console/people', show: showPeople },
   { path: '/console/people/new', show: newPerson, send: invitePerson, recent: 'all' },
   { path: `/console/people/password/(?<once>${uuid})`, show: showNewPersonPassword },
-  { path: `/console/people/(?<id>${uuid})`, show: showPerson, send: changePerson, recent: 'send' },
+  {
+    path: `/console/people/(?<id>${uuid})`,
+    show: showPerson,
+    send: withConfirmation(questions.removeAccess, changePerson),
+    recent: 'send',
+  },
   { path: '/console/plan', show: showPlan },
   { path: '/console/plan/checkout', send: startCheckout },
   { path: '/console/plan/portal', send: openPortal },
@@ -120,8 +127,8 @@ const routes: readonly Route[] = [
   { path: '/console/requests', show: showRequests },
   { path: `/console/requests/(?<id>${uuid})`, show: showRequest },
   { path: '/console/sessions', show: showSessions },
-  { path: `/console/sessions/(?<id>${uuid})/end`, send: endOneSession },
-  { path: '/console/sessions/end-others', send: endOtherSessions },
+  { path: `/console/sessions/(?<id>${uuid})/end`, send: withConfirmation(questions.endSession, endOneSession) },
+  { path: '/console/sessions/end-others', send: withConfirmation(questions.endOtherSessions, endOtherSessions) },
   { path: '/console/password', show: showPassword, send: changePassword },
   { path: '/console/.*' },
 ];

@@ -1,11 +1,20 @@
 // Webhook endpoints: their events, health, secrets and replays.
 
+import { countRecentOutcomes, type RecentOutcomes } from '../../db/automation/webhook-deliveries.ts';
 import type { PageResponse } from '../../runtime/http/page-routes.ts';
 import { type Html, html, isolateText, renderHost } from '../../runtime/pages/html.ts';
 import { doneMessage, factList, formatTime, nextPageLink, table } from '../pages/components.ts';
 import { checkbox, errorSummary, field, form, splitLines, submitOrShowAgain, type Typed } from '../pages/forms.ts';
 import { consolePage } from '../pages/layout.ts';
-import { ask, buildAddress, type ConsoleParts, type Data, type PersonalRequest, type Show } from '../pages/requests.ts';
+import {
+  act,
+  ask,
+  buildAddress,
+  type ConsoleParts,
+  type Data,
+  type PersonalRequest,
+  type Show,
+} from '../pages/requests.ts';
 import { formKey, type Made, makeOnce, showOnce } from '../pages/shown-once.ts';
 import { nameZone, startDay, toPeriod } from '../pages/time-zone.ts';
 import { deliveriesTable, statuses } from './webhook-deliveries.ts';
@@ -31,21 +40,42 @@ export const showWebhooks: Show = async (parts, request) => {
   const { subscriptions, next_cursor: next } = await ask(parts, request, 'listWebhookSubscriptions', {
     query: { cursor },
   });
+  const rates = await readRates(
+    parts,
+    request,
+    subscriptions.map(({ id }) => id),
+  );
   const rows = subscriptions.map(
     ({ id, url, events, status, consecutive_failures: failures, last_success_at: last }) => [
       html`<a href="${buildAddress(`${home}/${id}`, testMode)}"><code>${toAsciiUrl(url)}</code></a>`,
       events.join(', '),
       failures > 0 ? `${status}, ${failures} consecutive failures` : status,
+      describeRate(rates.get(id)),
       formatTime(last, 'never'),
     ],
   );
   const add = html`<p><a href="${buildAddress(`${home}/new`, testMode)}">Add webhook endpoint</a></p>`;
   const body = html`${doneMessage(request, doneMessages)}
 ${mayChange(request) ? add : null}
-${rows.length === 0 ? html`<p>No webhook endpoints.</p>` : table('Webhook endpoints', ['URL', 'Events', 'Status', 'Last success'], rows)}
+${rows.length === 0 ? html`<p>No webhook endpoints.</p>` : table('Webhook endpoints', ['URL', 'Events', 'Status', 'Successful', 'Last success'], rows)}
 ${nextPageLink(buildAddress(home, testMode, { cursor: next ?? '' }), next)}`;
   return consolePage(request, 200, 'Webhooks', body);
 };
+
+/** Deliveries of which the success rate is computed. */
+const ratedDeliveries = 100;
+
+const readRates = (
+  parts: ConsoleParts,
+  request: PersonalRequest,
+  ids: readonly string[],
+): Promise<Map<string, RecentOutcomes>> =>
+  act(parts, request, [], ({ caller, db: { sql } }) => countRecentOutcomes(sql, caller, ids, ratedDeliveries));
+
+const describeRate = (outcomes: RecentOutcomes | undefined): string =>
+  outcomes === undefined || outcomes.ended === 0
+    ? 'no deliveries yet'
+    : `${Math.floor((outcomes.succeeded / outcomes.ended) * 100)} % of the last ${outcomes.ended}`;
 
 export const newWebhook: Show = (parts, request) => newWebhookPage(parts, request, 200);
 
@@ -125,13 +155,14 @@ async function webhookPage(
   const tested = deliveryId && (await ask(parts, request, 'getWebhookDelivery', { path: { id, deliveryId } })).delivery;
   const [wanted, cursor] = [query.get('status') ?? '', query.get('cursor') ?? ''];
   const { subscription } = await ask(parts, request, 'getWebhookSubscription', { path: { id } });
+  const rates = await readRates(parts, request, [id]);
   const { deliveries, next_cursor: next } = await ask(parts, request, 'listWebhookDeliveries', {
     path: { id },
     query: { status: wanted, cursor, limit: '25' },
   });
   const here = `${home}/${id}`;
   const body = html`${doneMessage(request, doneMessages)}${errorSummary(typed)}${tested ? renderOutcome(tested) : null}
-${renderFacts(subscription)}
+${renderFacts(subscription, rates.get(id))}
 ${mayChange(request) ? buttons(request, here, subscription) : null}
 <h2>Deliveries</h2>
 <form method="get" action="${here}" class="inline">
@@ -148,7 +179,7 @@ ${mayChange(request) ? sendingForms(request, here, typed) : null}`;
 /** Returns the URL as it is requested: with the host in ASCII. */
 const toAsciiUrl = (url: string): string => new URL(url).href;
 
-const renderFacts = (each: Subscription): Html =>
+const renderFacts = (each: Subscription, outcomes: RecentOutcomes | undefined): Html =>
   factList({
     URL: html`<code>${toAsciiUrl(each.url)}</code>`,
     Events: each.events.join(', '),
@@ -156,6 +187,7 @@ const renderFacts = (each: Subscription): Html =>
     Filter: each.filter === null ? null : html`<code>${JSON.stringify(each.filter)}</code>`,
     Status: each.disabled_reason === null ? each.status : `${each.status}: ${reasons[each.disabled_reason]}`,
     'Consecutive failures': each.consecutive_failures,
+    'Successful deliveries': describeRate(outcomes),
     'Last success': formatTime(each.last_success_at, 'never'),
     'Signing secret': `ends in ${each.secret_last4}`,
     'Previous secret valid until': formatTime(each.previous_secret_expires_at),
