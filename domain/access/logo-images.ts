@@ -3,7 +3,7 @@
 export const logoLimits = { bytes: 262_144, pixels: 4_096 } as const;
 
 /** Media types of logos. SVG is not one of them, because it can contain scripts. */
-export type LogoType = 'image/png' | 'image/jpeg' | 'image/gif' | 'image/webp';
+type LogoType = 'image/png' | 'image/jpeg' | 'image/gif' | 'image/webp';
 
 export interface ImageFacts {
   contentType: LogoType;

@@ -32,7 +32,11 @@ export function findBodyFault(request: IncomingMessage): ApiError | undefined {
  * @throws ApiError with reason body_too_large as soon as the size is known, or the error passed to
  * breakBody; ClientGone
  */
-export function readBytes(request: IncomingMessage, invite: () => void, limit: number = bodyLimits.bytes): Promise<Buffer> {
+export function readBytes(
+  request: IncomingMessage,
+  invite: () => void,
+  limit: number = bodyLimits.bytes,
+): Promise<Buffer> {
   return new Promise((resolve, reject) => {
     if (Number(request.headers['content-length'] ?? 0) > limit) reject(tooLarge(limit));
     else if (request.complete) take(request, limit, resolve, reject);

@@ -80,11 +80,11 @@ test('shows an uploaded logo on every page of the workspace, replaces it, and re
   await upload(admin, newPng(30, 30, 'another'));
   const next = findPath((await admin.ask(home)).text);
   expect(next).not.toBe(path);
-  const statusOf = async (each: string): Promise<number> => (await fetch(inject('baseUrl') + each)).status;
-  expect([await statusOf(path), await statusOf(next)]).toEqual([404, 200]);
+  const fetchStatus = async (each: string): Promise<number> => (await fetch(inject('baseUrl') + each)).status;
+  expect([await fetchStatus(path), await fetchStatus(next)]).toEqual([404, 200]);
 
   expect((await admin.send(home, {}, `${home}/remove-logo`)).to).toBe(`${home}?done=removed`);
-  expect([await statusOf(next), findPath((await admin.ask('/console')).text)]).toEqual([404, '']);
+  expect([await fetchStatus(next), findPath((await admin.ask('/console')).text)]).toEqual([404, '']);
   const rows = await database()`
     select action, metadata from audit_logs
     where company_id = ${tenant.companyId} and object = 'companies' and action like 'company.%logo' order by occurred_at`;
@@ -148,9 +148,9 @@ test('serves the logo of a workspace under its own address only', async () => {
   await visitor.signIn(other.admin.email);
   await upload(visitor, newPng(20, 20, 'other'));
   const path = findPath((await visitor.ask(home)).text);
-  const statusOf = async (each: string): Promise<number> => (await fetch(inject('baseUrl') + each)).status;
-  expect(await statusOf(path)).toBe(200);
-  expect(await statusOf(path.replace(other.companyId, tenant.companyId))).toBe(404);
+  const fetchStatus = async (each: string): Promise<number> => (await fetch(inject('baseUrl') + each)).status;
+  expect(await fetchStatus(path)).toBe(200);
+  expect(await fetchStatus(path.replace(other.companyId, tenant.companyId))).toBe(404);
 });
 
 test('recognizes images by their bytes', () => {

@@ -22,7 +22,7 @@ import {
   type SubmittedOperation,
   submitOperation,
 } from '../../services/billing/subscription-change.ts';
-import { brandedPage } from '../pages/brand.ts';
+import { renderBrandedPage } from '../pages/brand.ts';
 
 /** Transaction timeout in milliseconds. */
 const timeoutMs = 5000;
@@ -70,7 +70,7 @@ async function showCheckout(services: TestPageServices, request: PageRequest): P
   if (!session) return notFound;
   if (session.completedAt) return completed(session, brand);
   if (session.expiresAt <= now)
-    return brandedPage(
+    return renderBrandedPage(
       410,
       'This checkout has expired',
       html`<p>Nothing was charged. Start a new checkout.</p>`,
@@ -80,7 +80,12 @@ async function showCheckout(services: TestPageServices, request: PageRequest): P
   if (form.get('action') === 'cancel')
     return session.cancelUrl
       ? { redirect: session.cancelUrl }
-      : brandedPage(200, 'Cancelled', html`<p role="status">Nothing was charged. You can close this page.</p>`, brand);
+      : renderBrandedPage(
+          200,
+          'Cancelled',
+          html`<p role="status">Nothing was charged. You can close this page.</p>`,
+          brand,
+        );
   const { card, problems } = readCard(readCardForm(form), now);
   if (!card) return checkoutForm(session, brand, 400, problems);
   const { tenants, provider } = services;
@@ -124,7 +129,7 @@ function whyNot(submitted: SubmittedOperation): string {
 
 function completed({ kind }: CheckoutSession, brand: Brand | undefined): PageResponse {
   const what = kind === 'subscribe' ? 'The subscription is active.' : 'The wallet has been topped up.';
-  return brandedPage(200, 'Paid', html`<p role="status">${what} You can close this page.</p>`, brand);
+  return renderBrandedPage(200, 'Paid', html`<p role="status">${what} You can close this page.</p>`, brand);
 }
 
 function renderSummary({ kind, packageCode, billingCycle, seats, amountMinor, currency }: CheckoutSession): Html {
@@ -170,7 +175,7 @@ ${cardFields}
 <button class="quiet" name="action" value="cancel" formnovalidate>Cancel</button>
 </form>`;
   return {
-    ...brandedPage(status, 'Checkout', body, brand),
+    ...renderBrandedPage(status, 'Checkout', body, brand),
     leadsTo: listOrigins(session.successUrl, session.cancelUrl),
   };
 }
@@ -215,5 +220,5 @@ ${invoices.map((each) => html`<tr><td>${each.number}</td><td>${each.issuedAt.toI
 </tbody></table>`
 }
 ${session.returnUrl ? html`<p><a href="${session.returnUrl}">Back</a></p>` : null}`;
-  return brandedPage(problems.length > 0 ? 400 : 200, 'Billing', body, brand);
+  return renderBrandedPage(problems.length > 0 ? 400 : 200, 'Billing', body, brand);
 }

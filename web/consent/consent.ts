@@ -16,7 +16,7 @@ import {
 import type { Person } from '../../runtime/credentials/people.ts';
 import type { PageResponse } from '../../runtime/http/page-routes.ts';
 import { type Html, html, isolateText, renderHost } from '../../runtime/pages/html.ts';
-import { brandedPage, toBrand } from '../pages/brand.ts';
+import { renderBrandedPage, toBrand } from '../pages/brand.ts';
 import { type AskedConsent, type ConsoleParts, type PersonalRequest, plainPage, toSignIn } from '../pages/requests.ts';
 
 interface GroupText {
@@ -156,7 +156,7 @@ ${checkbox('write_mode', 'propose', 'Ask me before each change', known?.writeMod
 </form>
 <p class="note">${isolateText(person.caller.actor.name ?? '')}, ${isolateText(person.caller.companyName)}. You can revoke this at any time under <a href="/console/apps">Apps</a>.</p>`;
   return {
-    ...brandedPage(200, html`Allow ${isolateText(asked.clientName)}?`, body, toBrand(person)),
+    ...renderBrandedPage(200, html`Allow ${isolateText(asked.clientName)}?`, body, toBrand(person)),
     leadsTo: [toPolicySource(asked.redirectUri)],
   };
 }
@@ -192,13 +192,13 @@ async function showNotAllowed(
 <button class="quiet" name="action" value="deny">Back</button>
 </form>`;
   return {
-    ...brandedPage(403, 'You cannot allow this app', body, toBrand(person)),
+    ...renderBrandedPage(403, 'You cannot allow this app', body, toBrand(person)),
     leadsTo: [toPolicySource(asked.redirectUri)],
   };
 }
 
 const continueToApp = (person: Person, { clientName }: AskedConsent, address: string): PageResponse =>
-  brandedPage(
+  renderBrandedPage(
     200,
     html`Back to ${isolateText(clientName)}`,
     html`<meta http-equiv="refresh" content="0; url=${address}"><p>You have already allowed this app. <a href="${address}">Continue</a></p>`,

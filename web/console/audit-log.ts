@@ -1,5 +1,6 @@
 // The audit log: who did what and when, and everything that one request did.
 import { type Html, html, isolateText } from '../../runtime/pages/html.ts';
+import { getTimeZone, toDay, toPeriod } from '../../runtime/pages/time-zone.ts';
 import { changesTable } from '../pages/changes.ts';
 import { emptyState, formatDay, formatTime, nextPageLink, table } from '../pages/components.ts';
 import {
@@ -13,7 +14,6 @@ import {
 } from '../pages/forms.ts';
 import { consolePage } from '../pages/layout.ts';
 import { ask, buildAddress, type ConsoleParts, type Data, type PersonalRequest, type Show } from '../pages/requests.ts';
-import { nameZone, toDay, toPeriod } from '../pages/time-zone.ts';
 
 type AuditLog = Data<'listAuditLogs'>['audit_logs'][number];
 
@@ -80,6 +80,6 @@ ${field('record_id', 'Record id', typed, { hint: 'The id of a record, user or AP
 ${field('actor_id', 'Actor id', typed, { hint: 'The id of a user, API key or app.' })}
 ${field('action', 'Action', typed, { hint: 'For example lead.create.' })}
 ${field('object', 'Object', typed, { hint: 'For example leads.' })}
-${field('from', 'From', typed, { type: 'date', hint: `First day, in ${nameZone()}.` })}
-${field('to', 'To', typed, { type: 'date', hint: `Last day, in ${nameZone()}.` })}`,
+${field('from', 'From', typed, { type: 'date', hint: `First day, in ${getTimeZone()}.` })}
+${field('to', 'To', typed, { type: 'date', hint: `Last day, in ${getTimeZone()}.` })}`,
 });

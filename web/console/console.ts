@@ -3,8 +3,9 @@ import { logoLimits } from '../../domain/access/logo-images.ts';
 import { ApiError } from '../../runtime/errors.ts';
 import type { PageRequest, PageResponse, PageRoute } from '../../runtime/http/page-routes.ts';
 import { type Html, html, isolateText } from '../../runtime/pages/html.ts';
+import { runInTimeZone } from '../../runtime/pages/time-zone.ts';
 import { showConsent } from '../consent/consent.ts';
-import { withConfirmation } from '../pages/confirmation.ts';
+import { requireConfirmation } from '../pages/confirmation.ts';
 import { readFileForm } from '../pages/file-forms.ts';
 import { describeError } from '../pages/forms.ts';
 import { consolePage, listPlaces } from '../pages/layout.ts';
@@ -18,7 +19,6 @@ import {
   toRequestFacts,
   toSignIn,
 } from '../pages/requests.ts';
-import { inTimeZone } from '../pages/time-zone.ts';
 import { mintKey, newKey, revokeKey, rotateKey, saveWriteMode, showKey, showKeys, showNewKey } from './api-keys.ts';
 import { revokeApp, showApps } from './apps.ts';
 import { showAuditLog } from './audit-log.ts';
@@ -89,10 +89,10 @@ const routes: readonly Route[] = [
   { path: `/console/api-keys/secret/(?<once>${uuid})`, show: showNewKey },
   { path: key, show: showKey },
   { path: `${key}/rotate`, send: rotateKey, recent: 'send' },
-  { path: `${key}/revoke`, send: withConfirmation(questions.revokeKey, revokeKey), recent: 'send' },
+  { path: `${key}/revoke`, send: requireConfirmation(questions.revokeKey, revokeKey), recent: 'send' },
   { path: `${key}/write-mode`, send: saveWriteMode, recent: 'send' },
   { path: '/console/apps', show: showApps },
-  { path: `/console/apps/(?<id>${uuid})`, send: withConfirmation(questions.revokeApp, revokeApp), recent: 'send' },
+  { path: `/console/apps/(?<id>${uuid})`, send: requireConfirmation(questions.revokeApp, revokeApp), recent: 'send' },
   { path: '/console/consent/(?<uid>[\\w-]{10,50})', show: askConsent, send: askConsent },
   { path: '/console/webhooks', show: showWebhooks },
   { path: '/console/webhooks/new', show: newWebhook, send: createWebhook, recent: 'all' },
@@ -101,7 +101,7 @@ const routes: readonly Route[] = [
   { path: `${webhook}/(?<to>enable|disable)`, send: changeWebhook },
   { path: `${webhook}/test`, send: testWebhook },
   { path: `${webhook}/rotate`, send: rotateSecret, recent: 'send' },
-  { path: `${webhook}/delete`, send: withConfirmation(questions.removeWebhook, removeWebhook), recent: 'send' },
+  { path: `${webhook}/delete`, send: requireConfirmation(questions.removeWebhook, removeWebhook), recent: 'send' },
   { path: `${webhook}/(?<how>recover|replay)`, send: sendAgain },
   { path: delivery, show: showDelivery },
   { path: `${delivery}/replay`, send: replayDelivery },
@@ -109,14 +109,14 @@ const routes: readonly Route[] = [
   { path: `/console/imports/(?<id>${uuid})`, show: showImport },
   { path: `/console/imports/(?<id>${uuid})/(?<action>cancel|undo)`, send: decideImport },
   { path: '/console/workspace', show: showWorkspace, send: changeLogo, hasFile: true },
-  { path: '/console/workspace/remove-logo', send: withConfirmation(questions.removeLogo, removeLogo) },
+  { path: '/console/workspace/remove-logo', send: requireConfirmation(questions.removeLogo, removeLogo) },
   { path: '/console/people', show: showPeople },
   { path: '/console/people/new', show: newPerson, send: invitePerson, recent: 'all' },
   { path: `/console/people/password/(?<once>${uuid})`, show: showNewPersonPassword },
   {
     path: `/console/people/(?<id>${uuid})`,
     show: showPerson,
-    send: withConfirmation(questions.removeAccess, changePerson),
+    send: requireConfirmation(questions.removeAccess, changePerson),
     recent: 'send',
   },
   { path: '/console/plan', show: showPlan },
@@ -127,8 +127,8 @@ const routes: readonly Route[] = [
   { path: '/console/requests', show: showRequests },
   { path: `/console/requests/(?<id>${uuid})`, show: showRequest },
   { path: '/console/sessions', show: showSessions },
-  { path: `/console/sessions/(?<id>${uuid})/end`, send: withConfirmation(questions.endSession, endOneSession) },
-  { path: '/console/sessions/end-others', send: withConfirmation(questions.endOtherSessions, endOtherSessions) },
+  { path: `/console/sessions/(?<id>${uuid})/end`, send: requireConfirmation(questions.endSession, endOneSession) },
+  { path: '/console/sessions/end-others', send: requireConfirmation(questions.endOtherSessions, endOtherSessions) },
   { path: '/console/password', show: showPassword, send: changePassword },
   { path: '/console/.*' },
 ];
@@ -218,7 +218,7 @@ async function handleWithSession(parts: ConsoleParts, request: PageRequest, rout
   if (!met) return toSignIn(returnAddress(request, route));
   const testMode = (request.form ?? request.query).get('mode') === 'test';
   const personal = { ...request, person: met.person, testMode };
-  const answer = await inTimeZone(met.person.timezone, () => answered(parts, personal, route));
+  const answer = await runInTimeZone(met.person.timezone, () => answered(parts, personal, route));
   return met.cookie !== undefined && ('html' in answer || 'redirect' in answer)
     ? { cookie: met.cookie, ...answer }
     : answer;

@@ -14,7 +14,7 @@ import { sha256 } from '../../runtime/credentials/secrets.ts';
 import { validationFailed } from '../../runtime/errors.ts';
 import type { PageAnswer, PageRequest, PageResponse } from '../../runtime/http/page-routes.ts';
 import { html, page } from '../../runtime/pages/html.ts';
-import { brandedPage } from '../pages/brand.ts';
+import { renderBrandedPage } from '../pages/brand.ts';
 import { fillLabels } from '../pages/field-labels.ts';
 import { errorSummary, field, type Typed } from '../pages/forms.ts';
 import { type ConsoleParts, toRequestFacts } from '../pages/requests.ts';
@@ -149,5 +149,5 @@ function choosingForm(status: number, link: string, brand: Brand | undefined, ty
 ${passwordFields(typed)}
 <button>Change password</button>
 </form>`;
-  return brandedPage(status, 'Choose a new password', fillLabels(body), brand);
+  return renderBrandedPage(status, 'Choose a new password', fillLabels(body), brand);
 }

@@ -5,7 +5,7 @@ import type { KeptSession, People, Person } from '../../runtime/credentials/peop
 import type { PageAnswer, PageRequest, PageResponse } from '../../runtime/http/page-routes.ts';
 import { html } from '../../runtime/pages/html.ts';
 import type { Performed } from '../../runtime/pipeline/in-process.ts';
-import { brandedPage, toBrand } from '../pages/brand.ts';
+import { renderBrandedPage, toBrand } from '../pages/brand.ts';
 import { type ConsoleParts, type Show, toConsoleAddress, toRequestFacts } from '../pages/requests.ts';
 
 const cookieName = 'console_session';
@@ -133,5 +133,5 @@ ${again ? html`<p role="status">Enter your password again to continue. This acti
 <button>Sign in</button>
 </form>
 <p><a href="/console/forgotten-password">Forgot password?</a></p>`;
-  return brandedPage(status, 'Sign in', body, brand);
+  return renderBrandedPage(status, 'Sign in', body, brand);
 }

@@ -3,6 +3,7 @@
 import { countRecentOutcomes, type RecentOutcomes } from '../../db/automation/webhook-deliveries.ts';
 import type { PageResponse } from '../../runtime/http/page-routes.ts';
 import { type Html, html, isolateText, renderHost } from '../../runtime/pages/html.ts';
+import { getTimeZone, startDay, toPeriod } from '../../runtime/pages/time-zone.ts';
 import { doneMessage, factList, formatTime, nextPageLink, table } from '../pages/components.ts';
 import { checkbox, errorSummary, field, form, splitLines, submitOrShowAgain, type Typed } from '../pages/forms.ts';
 import { consolePage } from '../pages/layout.ts';
@@ -16,7 +17,6 @@ import {
   type Show,
 } from '../pages/requests.ts';
 import { formKey, type Made, makeOnce, showOnce } from '../pages/shown-once.ts';
-import { nameZone, startDay, toPeriod } from '../pages/time-zone.ts';
 import { deliveriesTable, statuses } from './webhook-deliveries.ts';
 
 type Subscription = Data<'getWebhookSubscription'>['subscription'];
@@ -220,10 +220,10 @@ const renderOutcome = ({
     : html`<p role="alert">The test failed: ${code === null ? (fault ?? 'no response') : `the endpoint responded with status ${code}`}.</p>`;
 
 const sendingForms = (request: PersonalRequest, here: string, typed: Typed): Html => html`<h2>Recover</h2>
-<p>Sends failed and skipped deliveries again, starting with the given day in ${nameZone()}.</p>
+<p>Sends failed and skipped deliveries again, starting with the given day in ${getTimeZone()}.</p>
 ${form(request, `${here}/recover`, html`${field('since', 'Since', typed, { type: 'date', required: true })}<button>Recover</button>`)}
 <h2>Replay</h2>
-<p>Sends copies of all deliveries of the given days in ${nameZone()}, for an endpoint that has lost data. At most 1,000, oldest first.</p>
+<p>Sends copies of all deliveries of the given days in ${getTimeZone()}, for an endpoint that has lost data. At most 1,000, oldest first.</p>
 ${form(
   request,
   `${here}/replay`,

@@ -5,12 +5,12 @@ import { sha256 } from '../../runtime/credentials/secrets.ts';
 import { buildProblem, notFound, validationFailed } from '../../runtime/errors.ts';
 import type { PageResponse } from '../../runtime/http/page-routes.ts';
 import { type Html, html, isolateText } from '../../runtime/pages/html.ts';
+import { getTimeZone } from '../../runtime/pages/time-zone.ts';
 import { logoImage, toBrand } from '../pages/brand.ts';
 import { doneMessage, factList } from '../pages/components.ts';
 import { errorSummary, fileField, form, submitOrShowAgain, type Typed } from '../pages/forms.ts';
 import { consolePage } from '../pages/layout.ts';
 import { act, buildAddress, type PersonalRequest, type Show, toLiveMode } from '../pages/requests.ts';
-import { nameZone } from '../pages/time-zone.ts';
 
 const home = '/console/workspace';
 const doneMessages = {
@@ -31,12 +31,12 @@ function workspacePage(request: PersonalRequest, status: number, typed: Typed = 
   const body = html`${doneMessage(request, doneMessages)}${errorSummary(typed)}
 ${factList({
   Name: isolateText(person.caller.companyName),
-  'Time zone': nameZone(),
+  'Time zone': getTimeZone(),
   Logo: logoImage(toBrand(person)) ?? 'none',
 })}
 <p class="note">The console shows all times in this time zone. Pages for your customers, such as the page to unsubscribe from emails, show the name and the logo.</p>
 ${mayChange ? changeForms(request, typed) : null}`;
-  return consolePage(request, status, 'Workspace', body);
+  return consolePage(request, status, 'Name and logo', body);
 }
 
 function changeForms(request: PersonalRequest, typed: Typed): Html {
@@ -47,7 +47,7 @@ function changeForms(request: PersonalRequest, typed: Typed): Html {
   const remove = html`<input type="hidden" name="action" value="remove"><button class="danger">Remove logo</button>`;
   return html`<h2>${request.person.logo ? 'Replace the logo' : 'Add a logo'}</h2>
 ${form(request, home, upload, 'tall', 'with file')}
-${request.person.logo ? form(request, `${home}/remove-logo`, remove, 'line') : null}`;
+${request.person.logo ? form(request, `${home}/remove-logo`, remove) : null}`;
 }
 
 export const changeLogo: Show = (parts, request) =>

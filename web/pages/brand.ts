@@ -5,7 +5,7 @@ import type { PageAnswer } from '../../runtime/http/page-routes.ts';
 import { type Html, html, isolateText, page } from '../../runtime/pages/html.ts';
 
 /** The address contains a digest of the image, so that browsers can keep it forever. */
-export const buildLogoPath = (companyId: string, { hash }: Logo): string => `/logos/${companyId}/${hash}`;
+const buildLogoPath = (companyId: string, { hash }: Logo): string => `/logos/${companyId}/${hash}`;
 
 /** Returns the brand of the workspace of a signed-in person. */
 export const toBrand = ({ caller, logo }: Person): Brand => ({
@@ -27,7 +27,7 @@ export function logoImage({ companyId, logo }: Brand): Html | null {
  * Builds a page for people outside of the console, with the name and the logo of the workspace.
  * @param brand undefined if the workspace is unknown
  */
-export function brandedPage(
+export function renderBrandedPage(
   status: number,
   title: string | Html,
   body: Html,

@@ -19,7 +19,7 @@ export interface Question {
 const carried = new Set(['token', 'mode', 'confirmed']);
 
 /** Performs the action of a form only after the person has confirmed it on a page of its own. */
-export const withConfirmation =
+export const requireConfirmation =
   (question: Question, action: Show): Show =>
   async (parts, request) => {
     const given = request.form ?? new URLSearchParams();

@@ -2,12 +2,12 @@
 import type { Caller } from '../../runtime/caller.ts';
 import type { PageAnswer } from '../../runtime/http/page-routes.ts';
 import { type Frame, type Html, html, isolateText, page } from '../../runtime/pages/html.ts';
+import { getTimeZone } from '../../runtime/pages/time-zone.ts';
 import { logoImage, toBrand } from './brand.ts';
 import { fillLabels } from './field-labels.ts';
 import { buildAddress, buildHomeAddress, type PersonalRequest } from './requests.ts';
 import { consoleScript } from './script.ts';
 import { consoleStyle } from './style.ts';
-import { nameZone } from './time-zone.ts';
 
 /** Groups of the menu, in their order. The first has no heading. */
 const groups = ['', 'Review', 'Developers', 'Workspace', 'Your account'] as const;
@@ -75,7 +75,7 @@ const places: readonly Place[] = [
     hasModes: true,
     scopes: ['settings:view'],
   },
-  { path: '/console/workspace', name: 'Workspace', group: 'Workspace', scopes: ['settings:view'] },
+  { path: '/console/workspace', name: 'Name and logo', group: 'Workspace', scopes: ['settings:view'] },
   { path: '/console/people', name: 'People', group: 'Workspace', scopes: ['users:view'] },
   {
     path: '/console/plan',
@@ -115,7 +115,7 @@ export function consolePage(
   title: string | Html,
   body: Html,
 ): PageAnswer {
-  const zone = body.text.includes('<time ') ? html`<p class="note">Times are in ${nameZone()}.</p>` : null;
+  const zone = body.text.includes('<time ') ? html`<p class="note">Times are in ${getTimeZone()}.</p>` : null;
   return {
     status,
     html: page(title, html`${fillLabels(body)}${zone}`, buildFrame(request)),

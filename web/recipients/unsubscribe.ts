@@ -9,7 +9,7 @@ import { addSuppressed } from '../../db/messaging/email-suppression.ts';
 import type { SignedTokens } from '../../runtime/credentials/signed-tokens.ts';
 import type { PageResponse, PageRoute } from '../../runtime/http/page-routes.ts';
 import { html, isolateText, page } from '../../runtime/pages/html.ts';
-import { brandedPage } from '../pages/brand.ts';
+import { renderBrandedPage } from '../pages/brand.ts';
 
 /**
  * The rate limit of the unsubscribe page per IP address. Mail providers click links for many
@@ -79,7 +79,7 @@ export const notFound: PageResponse = {
 };
 
 const confirmationPage = ({ recipient, ...brand }: MailedDraft): PageResponse =>
-  brandedPage(
+  renderBrandedPage(
     200,
     'Unsubscribe',
     html`<p>Do you want to stop emails from ${isolateText(brand.companyName)} to ${isolateText(recipient)}?</p>
@@ -90,7 +90,7 @@ const confirmationPage = ({ recipient, ...brand }: MailedDraft): PageResponse =>
   );
 
 const donePage = ({ recipient, ...brand }: MailedDraft): PageResponse =>
-  brandedPage(
+  renderBrandedPage(
     200,
     'You are unsubscribed',
     html`<p role="status">${isolateText(brand.companyName)} will no longer send emails to ${isolateText(recipient)}. You can close this page.</p>`,
