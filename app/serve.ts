@@ -54,6 +54,7 @@ import { newPasswordPolicy } from '../web/console/forgotten-password.ts';
 import { consoleScript } from '../web/pages/script.ts';
 import { consoleStyle } from '../web/pages/style.ts';
 import { createEngagementRoutes, engagementPolicy } from '../web/recipients/engagement.ts';
+import { createLogoRoute, logoPolicy } from '../web/recipients/logos.ts';
 import { createMeetingPage, meetingPolicy } from '../web/recipients/meetings.ts';
 import { createUnsubscribePage, unsubscribePolicy } from '../web/recipients/unsubscribe.ts';
 import { createCalendarClient, openCalendars } from './calendar-provider.ts';
@@ -184,6 +185,7 @@ async function createServices(
     ...eventPolicy,
     ...unsubscribePolicy,
     ...meetingPolicy,
+    ...logoPolicy,
     ...engagementPolicy,
     ...twilioPolicy,
     ...consolePolicy,
@@ -316,6 +318,7 @@ function createRoutes(
           return perform({ operationId, path, body, by });
         },
       }),
+      createLogoRoute(pools.tenants),
       ...createEngagementRoutes({ tenants: pools.tenants, tokens: signedTokens, onEvents }),
       ...createConsoleRoutes({
         people,

@@ -1,6 +1,7 @@
 // make bench: measures all figures of docs/performance.md, or those in FIGURES.
 import { campaignRun } from './campaign-run.ts';
 import { measureChangeSets } from './change-sets.ts';
+import { measureConsole } from './console.ts';
 import { measureCountedCalls } from './counted.ts';
 import { createMany } from './create-many/measure.ts';
 import { createOne } from './create-one/measure.ts';
@@ -59,6 +60,7 @@ const figures: Record<string, (settings: Settings) => Promise<Result | string>> 
   'docs-page': docsPage,
   'request-log': measureRequestLog,
   'change-sets': measureChangeSets,
+  console: measureConsole,
 };
 
 const settings: Settings = {

@@ -479,7 +479,7 @@ create table bookings (
   attendee_phone text,
   attendee_timezone text,
   attendee_locale text,
-  guests text[] not null default '{}',
+  guests jsonb not null default '[]',
   answers jsonb not null default '[]',
   metadata jsonb not null default '{}',
   meeting_title text not null,
@@ -798,6 +798,26 @@ create trigger begin_credential_version after insert on companies for each row
   execute function begin_credential_version();
 create constraint trigger raise_credential_version after update on companies deferrable initially deferred for each row
   execute function raise_credential_version('id');
+
+create table company_logos (
+  company_id uuid primary key references companies (id) on delete cascade,
+  hash text not null,
+  content_type text not null check (content_type in ('image/png', 'image/jpeg', 'image/gif', 'image/webp')),
+  width int not null,
+  height int not null,
+  image bytea not null check (length(image) <= 262144)
+);
+alter table company_logos enable row level security, force row level security;
+create policy tenant on company_logos to crm_app
+  using (company_id = current_company())
+  with check (company_id = current_company());
+create policy platform on company_logos for select to crm_platform using (true);
+create policy purge on company_logos to crm_purge
+  using (company_id = current_company())
+  with check (company_id = current_company());
+grant select, insert, update, delete on company_logos to crm_app;
+grant select (company_id, hash, width, height) on company_logos to crm_platform;
+grant select, insert, update, delete on company_logos to crm_purge;
 
 create table credential_versions (
   company_id uuid primary key references companies (id) on delete cascade,
@@ -3707,6 +3727,10 @@ create table webhook_subscriptions (
   secret_rotated_at timestamptz(3),
   sealed_previous_secret text,
   previous_secret_expires_at timestamptz(3),
+  public_key text,
+  sealed_signing_key text,
+  previous_public_key text,
+  sealed_previous_signing_key text,
   disabled_reason text check (disabled_reason in ('manual', 'failures', 'gone')),
   disabled_at timestamptz(3),
   deleted_at timestamptz(3),
@@ -3728,7 +3752,9 @@ create table webhook_subscriptions (
   updated_at timestamptz(3) not null,
   primary key (company_id, test_mode, id),
   check ((disabled_reason is null) = (disabled_at is null)),
-  check ((sealed_headers is null) = (header_names = '{}'))
+  check ((sealed_headers is null) = (header_names = '{}')),
+  check ((sealed_signing_key is null) = (public_key is null)),
+  check ((sealed_previous_signing_key is null) = (previous_public_key is null))
 );
 create index webhook_subscriptions_due on webhook_subscriptions (due_at) where due_at is not null;
 create index webhook_subscriptions_listed on webhook_subscriptions (company_id, test_mode, created_at desc, id desc)

@@ -7,6 +7,7 @@ import type { Audience } from '../../domain/access/oauth-groups.ts';
 import { selectKeyStamp } from '../client/key-versions.ts';
 import type { Sql } from '../client/pool.ts';
 import { selectClockAhead } from '../client/test-clocks.ts';
+import { type Logo, selectLogo } from './logos.ts';
 import { type SubscriptionRow, selectSubscriptionColumns } from './paying-subscription.ts';
 
 export interface KeyRow extends ApiKey, SubscriptionRow {
@@ -130,6 +131,7 @@ export interface PersonRow extends SubscriptionRow, UserRow {
   mustChangePassword: boolean;
   /** IANA name of the workspace's time zone. */
   timezone: string;
+  logo: Logo | null;
 }
 
 export interface SessionRow extends PersonRow {
@@ -138,7 +140,7 @@ export interface SessionRow extends PersonRow {
 
 /** Returns the columns of a user `u` of a company `c` with its subscription `s`. */
 const selectPerson = (sql: Sql, companyId: string) => sql`
-  c.id as company_id, c.name as company_name, c.timezone, c.config_version, c.disabled_modules,
+  c.id as company_id, c.name as company_name, c.timezone, ${selectLogo(sql, companyId)} as logo, c.config_version, c.disabled_modules,
   ${selectSubscriptionColumns(sql)}, ${selectClockAhead(sql)}, u.id as user_id, u.full_name, u.branch_id, u.team_id,
   ${selectProfile(sql, companyId, sql`u.profile_id`)} as profile,
   coalesce((

@@ -1,6 +1,7 @@
 // Approved drafts that are being sent: one server at a time takes one and stores the outcome.
 import type { DraftChannel, StoredDraft } from '../../domain/messaging/drafts.ts';
 import type { SendingOutcome } from '../../domain/messaging/senders.ts';
+import { type Brand, selectLogo } from '../access/logos.ts';
 import { type SubscriptionRow, selectSubscriptionColumns } from '../access/paying-subscription.ts';
 import type { Sql } from '../client/pool.ts';
 import type { TenantScope } from '../client/tenant.ts';
@@ -149,10 +150,9 @@ export async function findKnownReferences(
 }
 
 /** The parts of a draft that a person sees after following a link in the email. */
-export interface MailedDraft {
+export interface MailedDraft extends Brand {
   recipient: string;
   campaignId: string | null;
-  companyName: string;
 }
 
 export async function findMailedDraft(
@@ -161,7 +161,7 @@ export async function findMailedDraft(
   id: string,
 ): Promise<MailedDraft | undefined> {
   const [row] = await sql<MailedDraft[]>`
-    select d.recipient, d.campaign_id, c.name as company_name
+    select d.recipient, d.campaign_id, c.id as company_id, c.name as company_name, ${selectLogo(sql, companyId)} as logo
     from message_drafts d
     join companies c on c.id = ${companyId}
     where d.company_id = ${companyId} and d.test_mode = ${testMode} and d.id = ${id} and d.channel = 'email'`;

@@ -131,6 +131,24 @@ create trigger begin_credential_version after insert on companies for each row
 create constraint trigger raise_credential_version after update on companies deferrable initially deferred for each row
   execute function raise_credential_version('id');
 
+-- The logo of a company, which is public. In the database, so that pages show it while the file storage is down.
+create table company_logos (
+  company_id uuid primary key references companies (id) on delete cascade,
+  -- The beginning of the SHA-256 of the image, in its address.
+  hash text not null,
+  content_type text not null check (content_type in ('image/png', 'image/jpeg', 'image/gif', 'image/webp')),
+  width integer not null,
+  height integer not null,
+  image bytea not null check (length(image) <= 262144)
+);
+alter table company_logos enable row level security, force row level security;
+create policy tenant on company_logos to crm_app
+  using (company_id = current_company())
+  with check (company_id = current_company());
+create policy platform on company_logos for select to crm_platform using (true);
+grant select, insert, update, delete on company_logos to crm_app;
+grant select (company_id, hash, width, height) on company_logos to crm_platform;
+
 -- One number per tenant that rises with every change of what authentication reads. A request compares it in the
 -- message that it sends anyway. It is raised at commit, so that a transaction that waits for this row holds no lock
 -- that the owner of the row still needs.

@@ -313,10 +313,9 @@ async function findSession(
 }
 
 /** A user who is signed in to the console. */
-export interface PersonAtScreen extends Pick<Authenticated, 'caller' | 'configVersion'> {
-  /** IANA name of the workspace's time zone, in which pages show times. */
-  timezone: string;
-}
+export interface PersonAtScreen
+  extends Pick<Authenticated, 'caller' | 'configVersion'>,
+    Pick<SessionRecord, 'timezone' | 'logo'> {}
 
 /**
  * Authenticates a console session, with all permissions of the user's roles. Over HTTP, the same
@@ -331,7 +330,8 @@ export async function authenticatePerson(
 ): Promise<PersonAtScreen> {
   const { record, expiresAt } = await findSession(token, parts, now);
   const caller = personCaller(record, sessionCaller(record, expiresAt, facts));
-  return { caller, configVersion: record.configVersion, timezone: record.timezone };
+  const { configVersion, timezone, logo } = record;
+  return { caller, configVersion, timezone, logo };
 }
 
 /** Returns the caller with all permissions of the user's roles. */

@@ -47,6 +47,8 @@ export interface SessionRecord extends CompanyRecord, WithTestClock {
   fullName: string;
   /** IANA name of the workspace's time zone. */
   timezone: string;
+  /** The logo of the workspace; null without one. */
+  logo: { hash: string; width: number; height: number } | null;
   /** True while the user has a generated password. */
   mustChangePassword: boolean;
   roles: string[];

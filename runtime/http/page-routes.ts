@@ -41,6 +41,8 @@ export interface PageAnswer {
   leadsTo?: readonly string[];
   /** True if the page runs the scripts that it links to. By default no script runs. */
   hasScripts?: true;
+  /** True if the page shows images of this server. */
+  hasImages?: true;
   /** A cookie to be kept, with its attributes. */
   cookie?: string;
 }
@@ -97,12 +99,12 @@ export interface PageRouteParts {
  * cannot be framed. No inline script or style runs, so injected ones do not. Uploaded files are
  * served as octet streams, which browsers do not run as scripts either.
  */
-const policy = ({ leadsTo = [], hasScripts }: PageAnswer): string =>
+const policy = ({ leadsTo = [], hasScripts, hasImages }: PageAnswer): string =>
   [
     "default-src 'none'",
     ...(hasScripts ? ["script-src 'self'", "connect-src 'self'"] : []),
     "style-src 'self'",
-    'img-src data:',
+    hasImages ? "img-src 'self' data:" : 'img-src data:',
     "base-uri 'none'",
     `form-action ${["'self'", ...leadsTo].join(' ')}`,
     "frame-ancestors 'none'",

@@ -53,8 +53,7 @@ export const removeBidiControls = (text: string): string => text.replace(bidiCon
 export interface Frame {
   before: Html;
   /** Addresses of a further style sheet and of a JavaScript module. */
-  style: string;
-  script: string;
+  assets?: { style: string; script: string };
 }
 
 /**
@@ -71,7 +70,7 @@ export function page(title: string | Html, body: Html, frame?: Frame): string {
 <link rel="icon" href="data:,">
 <meta name="color-scheme" content="light dark">
 <link rel="stylesheet" href="${pageStyle.address}">
-${frame ? html`<link rel="stylesheet" href="${frame.style}">\n<script type="module" src="${frame.script}"></script>` : null}
+${frame?.assets ? html`<link rel="stylesheet" href="${frame.assets.style}">\n<script type="module" src="${frame.assets.script}"></script>` : null}
 </head>
 <body>
 ${frame?.before ?? null}

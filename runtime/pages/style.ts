@@ -39,6 +39,9 @@ pre { background: var(--ground); border: 1px solid var(--line); border-radius: v
 dl { margin: var(--space-2) 0 }
 dt { font-weight: 600 }
 dd { margin: 0 0 var(--space-2) }
+.workspace { display: flex; flex-wrap: wrap; align-items: center; gap: var(--space-2) var(--space-4); margin: 0 0 var(--space-6); font-weight: 600 }
+.workspace p { margin: 0; min-width: 0 }
+.logo { background: #fff; border-radius: var(--radius-small) }
 .note { color: var(--quiet); font-size: .9rem; margin: var(--space-1) 0 }
 `,
 );

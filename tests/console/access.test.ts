@@ -66,6 +66,7 @@ describe('a page', () => {
         '/console/apps',
         '/console/webhooks',
         '/console/requests',
+        '/console/workspace',
         '/console/people',
         '/console/plan',
         '/console/audit-log',
@@ -79,6 +80,7 @@ describe('a page', () => {
         '/console/imports',
         '/console/webhooks',
         '/console/requests',
+        '/console/workspace',
         '/console/people',
         '/console/audit-log',
         '/console/sessions',
@@ -139,7 +141,14 @@ describe('a page', () => {
     ];
     for (const path of paths) expect([path, (await admin.ask(path)).status]).toEqual([path, 404]);
     const form = await admin.readForm('/console', '/console/sign-out');
-    const filled = { ...form, overlap_hours: '0', since: '2026-01-01', from: '2026-01-01', to: '2027-01-01' };
+    const filled = {
+      ...form,
+      confirmed: 'yes',
+      overlap_hours: '0',
+      since: '2026-01-01',
+      from: '2026-01-01',
+      to: '2027-01-01',
+    };
     for (const action of listActions(other).filter((each) => !each.startsWith('/console/plan')))
       expect([action, (await admin.ask(action, filled)).status]).toEqual([action, 404]);
     const [row] = await database()`select revoked_at, expires_at from api_keys where id = ${apiKey}`;

@@ -52,7 +52,7 @@ test('changes the role of a person, takes the access away and gives it back', as
   expect((await visitor.ask(page)).text).toContain('<dd>Sales Manager</dd>');
   expect((await visitor.ask(page, { token, role: 'No_Such_Role' })).status).toBe(400);
 
-  expect((await visitor.ask(page, { token, status: 'inactive' })).to).toBe(`${page}?done=inactive`);
+  expect((await visitor.ask(page, { token, status: 'inactive', confirmed: 'yes' })).to).toBe(`${page}?done=inactive`);
   expect((await colleague.ask('/console/sessions')).to).toContain('/console/sign-in');
   expect((await visitor.ask(`${home}?status=inactive`)).text).toContain(email);
   expect((await visitor.ask(page, { token, status: 'active' })).to).toBe(`${page}?done=active`);
@@ -64,14 +64,14 @@ test('keeps the last administrator, and rejects people without permission', asyn
   const visitor = await newVisitor(tenant);
   const own = /href="(\/console\/people\/[0-9a-f-]{36})"/.exec((await visitor.ask(home)).text)?.[1] ?? '';
   const token = readField((await visitor.ask(own)).text, 'token');
-  const refused = await visitor.ask(own, { token, status: 'inactive' });
+  const refused = await visitor.ask(own, { token, status: 'inactive', confirmed: 'yes' });
   expect([refused.status, refused.text.includes('role="alert"')]).toEqual([409, true]);
 
   const { email } = await newPerson(tenant, 'Viewer');
   const viewer = new Visitor();
   await viewer.signIn(email);
   const viewerToken = readField((await viewer.ask('/console/sessions')).text, 'token');
-  expect((await viewer.ask(own, { token: viewerToken, status: 'inactive' })).status).toBe(403);
+  expect((await viewer.ask(own, { token: viewerToken, status: 'inactive', confirmed: 'yes' })).status).toBe(403);
   const [other] = [await newVisitor(await newTenant())];
   expect((await other.ask(own)).status).toBe(404);
 });

@@ -134,6 +134,9 @@ describe.skipIf(!findProgram('chromium'))(`in a browser${skipNote('chromium')}`,
     await page.getByRole('link', { name: 'Back to API keys' }).click();
     await page.getByRole('link', { name: 'Forms', exact: true }).first().click();
     await page.getByRole('button', { name: 'Revoke' }).click();
+    await page.getByRole('heading', { name: 'Revoke this API key?' }).waitFor();
+    await isForAll();
+    await page.getByRole('button', { name: 'Revoke' }).click();
     await page.getByRole('status').waitFor();
     await isForAll();
     await context.clearCookies();
@@ -231,6 +234,8 @@ describe.skipIf(!findProgram('chromium'))(`in a browser${skipNote('chromium')}`,
       await goTo('link', 'Back to API keys');
       await goTo('link', 'By keyboard');
       expect(await page.getByText(/svc_live_[0-9a-f]{32}/).count()).toBe(0);
+      await goTo('button', 'Revoke');
+      await page.getByRole('heading', { name: 'Revoke this API key?' }).waitFor();
       await goTo('button', 'Revoke');
       expect(await page.getByRole('status').textContent()).toContain('The API key is revoked.');
       await goTo('button', 'Sign out');

@@ -34,7 +34,7 @@ test('lists sessions with address and browser, and ends one or all others', asyn
   expect((await third.ask(home)).to).toContain('/console/sign-in');
   expect((await second.ask(home)).status).toBe(200);
   const form = await here.readForm(home, '/console/sign-out');
-  expect((await here.ask(`${home}/${newest}/end`, form)).status).toBe(404);
+  expect((await here.ask(`${home}/${newest}/end`, { ...form, confirmed: 'yes' })).status).toBe(404);
   expect((await here.send(home, {}, `${home}/end-others`)).to).toBe(`${home}?done=others`);
   expect((await second.ask(home)).to).toContain('/console/sign-in');
   expect(idsIn((await here.ask(home)).text)).toEqual([]);
@@ -52,7 +52,7 @@ test('hides sessions of colleagues', async () => {
   const [row] =
     await database()`select id from sessions where company_id = ${tenant.companyId} and user_id = ${colleague.id}`;
   const form = await admin.readForm(home, '/console/sign-out');
-  expect((await admin.ask(`${home}/${row?.id}/end`, form)).status).toBe(404);
+  expect((await admin.ask(`${home}/${row?.id}/end`, { ...form, confirmed: 'yes' })).status).toBe(404);
   expect((await other.ask('/console')).status).toBe(200);
 });
 

@@ -13,7 +13,7 @@ const short = new Set(
     'custom_value_hashes branches teams users user_places user_roles user_calendars user_working_hours sign_ins',
     'profile_permissions workforces campaigns api_keys api_key_usage api_key_places oauth_grants',
     'webhook_subscriptions phone_numbers purged_companies scheduling_pool_members scheduling_turns',
-    'workforce_run_steps reference_clearings link_types saved_views saved_reports pipelines',
+    'workforce_run_steps reference_clearings link_types saved_views saved_reports pipelines company_logos',
   ].flatMap((names) => names.split(' ')),
 );
 

@@ -74,6 +74,7 @@ export const listPages = (of: Omit<Furnished, 'tenant'>): Readonly<Record<string
   'an import with its file': `/console/imports/${of.importWithFile}`,
   'a completed import': `/console/imports/${of.doneImport}`,
   'the undo of an import': `/console/imports/${of.doneImport}/undo`,
+  workspace: '/console/workspace',
   people: '/console/people',
   'a new person': '/console/people/new',
   'a person': `/console/people/${of.person}`,

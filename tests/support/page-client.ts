@@ -83,11 +83,13 @@ export class Visitor {
   }
 
   /**
-   * Fills in a form of a page and sends it.
+   * Fills in a form of a page, sends it, and confirms it if the server asks.
    * @param action the page's own path by default
    */
   async send(path: string, fields: Record<string, string> = {}, action = path.split('?')[0] ?? ''): Promise<Seen> {
-    return this.ask(action, { ...(await this.readForm(path, action)), ...fields });
+    const sent = await this.ask(action, { ...(await this.readForm(path, action)), ...fields });
+    // The page that asks for confirmation has the same action.
+    return sent.text.includes('name="confirmed"') ? this.ask(action, hiddenFields(sent.text, action)) : sent;
   }
 
   /** Sends a form like `send`, and follows the redirect. */

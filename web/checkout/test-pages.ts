@@ -1,5 +1,6 @@
 // The pages of the test payment provider: the checkout and the portal to change the card.
 import { v7 as uuidv7 } from 'uuid';
+import { type Brand, findBrand } from '../../db/access/logos.ts';
 import { type CheckoutSession, findCheckout } from '../../db/billing/checkout-sessions.ts';
 import { listInvoices } from '../../db/billing/invoices.ts';
 import { findPortalSession } from '../../db/billing/portal-sessions.ts';
@@ -21,6 +22,7 @@ import {
   type SubmittedOperation,
   submitOperation,
 } from '../../services/billing/subscription-change.ts';
+import { renderBrandedPage } from '../pages/brand.ts';
 
 /** Transaction timeout in milliseconds. */
 const timeoutMs = 5000;
@@ -62,26 +64,30 @@ const notFound: PageResponse = {
 async function showCheckout(services: TestPageServices, request: PageRequest): Promise<PageResponse> {
   const { path, form, now } = request;
   const scope = readScope(request);
-  const session = await inTransaction(services.tenants, scope, timeoutMs, (sql) =>
-    findCheckout(sql, scope, path.id ?? ''),
+  const [session, brand] = await inTransaction(services.tenants, scope, timeoutMs, (sql) =>
+    Promise.all([findCheckout(sql, scope, path.id ?? ''), findBrand(sql, scope.companyId)]),
   );
   if (!session) return notFound;
-  if (session.completedAt) return completed(session);
+  if (session.completedAt) return completed(session, brand);
   if (session.expiresAt <= now)
-    return {
-      status: 410,
-      html: page('This checkout has expired', html`<p>Nothing was charged. Start a new checkout.</p>`),
-    };
-  if (!form) return checkoutForm(session, 200, []);
+    return renderBrandedPage(
+      410,
+      'This checkout has expired',
+      html`<p>Nothing was charged. Start a new checkout.</p>`,
+      brand,
+    );
+  if (!form) return checkoutForm(session, brand, 200, []);
   if (form.get('action') === 'cancel')
     return session.cancelUrl
       ? { redirect: session.cancelUrl }
-      : {
-          status: 200,
-          html: page('Cancelled', html`<p role="status">Nothing was charged. You can close this page.</p>`),
-        };
+      : renderBrandedPage(
+          200,
+          'Cancelled',
+          html`<p role="status">Nothing was charged. You can close this page.</p>`,
+          brand,
+        );
   const { card, problems } = readCard(readCardForm(form), now);
-  if (!card) return checkoutForm(session, 400, problems);
+  if (!card) return checkoutForm(session, brand, 400, problems);
   const { tenants, provider } = services;
   // Subscriptions of test mode live at the time of its clock. The page itself and the audit log are
   // on the real time.
@@ -92,8 +98,8 @@ async function showCheckout(services: TestPageServices, request: PageRequest): P
     );
   const submitted = await submitOperation({ transaction, provider }, scope, uuidv7(), toChange(session, card), at);
   if (submitted.kind === 'done' || submitted.kind === 'closed')
-    return session.successUrl ? { redirect: session.successUrl } : completed(session);
-  return checkoutForm(session, submitted.kind === 'declined' ? 402 : 409, [whyNot(submitted)]);
+    return session.successUrl ? { redirect: session.successUrl } : completed(session, brand);
+  return checkoutForm(session, brand, submitted.kind === 'declined' ? 402 : 409, [whyNot(submitted)]);
 }
 
 const readCardForm = (form: URLSearchParams): CardForm => ({
@@ -121,9 +127,9 @@ function whyNot(submitted: SubmittedOperation): string {
   return 'Another payment is in progress. Wait a moment, then reload this page.';
 }
 
-function completed({ kind }: CheckoutSession): PageResponse {
+function completed({ kind }: CheckoutSession, brand: Brand | undefined): PageResponse {
   const what = kind === 'subscribe' ? 'The subscription is active.' : 'The wallet has been topped up.';
-  return { status: 200, html: page('Paid', html`<p role="status">${what} You can close this page.</p>`) };
+  return renderBrandedPage(200, 'Paid', html`<p role="status">${what} You can close this page.</p>`, brand);
 }
 
 function renderSummary({ kind, packageCode, billingCycle, seats, amountMinor, currency }: CheckoutSession): Html {
@@ -155,7 +161,12 @@ const cardFields = html`<label for="card_number">Card number</label>
 <input id="code" name="code" inputmode="numeric" autocomplete="cc-csc" required>
 <p class="note">This is the test payment provider. No real card is charged. 4242 4242 4242 4242 is accepted, 4000 0000 0000 0002 is declined.</p>`;
 
-function checkoutForm(session: CheckoutSession, status: number, problems: readonly string[]): PageResponse {
+function checkoutForm(
+  session: CheckoutSession,
+  brand: Brand | undefined,
+  status: number,
+  problems: readonly string[],
+): PageResponse {
   const body = html`${alerts(problems)}
 ${renderSummary(session)}
 <form method="post">
@@ -163,7 +174,10 @@ ${cardFields}
 <button name="action" value="pay">Pay</button>
 <button class="quiet" name="action" value="cancel" formnovalidate>Cancel</button>
 </form>`;
-  return { status, html: page('Checkout', body), leadsTo: listOrigins(session.successUrl, session.cancelUrl) };
+  return {
+    ...renderBrandedPage(status, 'Checkout', body, brand),
+    leadsTo: listOrigins(session.successUrl, session.cancelUrl),
+  };
 }
 
 async function showPortal(services: TestPageServices, request: PageRequest): Promise<PageResponse> {
@@ -176,10 +190,15 @@ async function showPortal(services: TestPageServices, request: PageRequest): Pro
     const at = await readTenantTime(sql, scope);
     const subscription = await openSubscription(sql, scope, (since) => buildShadowSubscription(since, at), at);
     if (card) await savePaymentMethod(sql, scope, card, at);
-    return { session, subscription, invoices: await listInvoices(sql, scope, 24) };
+    return {
+      session,
+      subscription,
+      invoices: await listInvoices(sql, scope, 24),
+      brand: await findBrand(sql, scope.companyId),
+    };
   });
   if (!found) return notFound;
-  const { session, subscription, invoices } = found;
+  const { session, subscription, invoices, brand } = found;
   const method = card ?? subscription?.paymentMethod;
   const bought = (subscription?.addOns ?? []).map((key) => addOns[key]?.name ?? key);
   const body = html`${alerts(problems)}
@@ -201,5 +220,5 @@ ${invoices.map((each) => html`<tr><td>${each.number}</td><td>${each.issuedAt.toI
 </tbody></table>`
 }
 ${session.returnUrl ? html`<p><a href="${session.returnUrl}">Back</a></p>` : null}`;
-  return { status: problems.length > 0 ? 400 : 200, html: page('Billing', body) };
+  return renderBrandedPage(problems.length > 0 ? 400 : 200, 'Billing', body, brand);
 }

@@ -13,8 +13,10 @@ import {
   parseRequestedScopes,
   selectConsentGroups,
 } from '../../domain/access/oauth-groups.ts';
+import type { Person } from '../../runtime/credentials/people.ts';
 import type { PageResponse } from '../../runtime/http/page-routes.ts';
-import { type Html, html, isolateText, page, renderHost } from '../../runtime/pages/html.ts';
+import { type Html, html, isolateText, renderHost } from '../../runtime/pages/html.ts';
+import { renderBrandedPage, toBrand } from '../pages/brand.ts';
 import { type AskedConsent, type ConsoleParts, type PersonalRequest, plainPage, toSignIn } from '../pages/requests.ts';
 
 interface GroupText {
@@ -63,7 +65,7 @@ export async function showConsent(
   // Returns a page instead of a redirect. Browsers block redirects after a form to addresses that
   // the page's policy does not name, and the policy of the sign-in page names none.
   if (known && !form && !mustAsk(asked, known))
-    return continueToApp(asked, await consents.allow(request, user, known.id));
+    return continueToApp(person, asked, await consents.allow(request, user, known.id));
   if (!person.caller.scopes.includes('Company_Admin')) return showNotAllowed(parts, request, asked);
   if (now.getTime() - person.session.signedInAt > recently) return toSignIn(address, true);
   if (!form) return showQuestion(request, asked, known);
@@ -154,8 +156,7 @@ ${checkbox('write_mode', 'propose', 'Ask me before each change', known?.writeMod
 </form>
 <p class="note">${isolateText(person.caller.actor.name ?? '')}, ${isolateText(person.caller.companyName)}. You can revoke this at any time under <a href="/console/apps">Apps</a>.</p>`;
   return {
-    status: 200,
-    html: page(html`Allow ${isolateText(asked.clientName)}?`, body),
+    ...renderBrandedPage(200, html`Allow ${isolateText(asked.clientName)}?`, body, toBrand(person)),
     leadsTo: [toPolicySource(asked.redirectUri)],
   };
 }
@@ -190,16 +191,19 @@ async function showNotAllowed(
 <input type="hidden" name="token" value="${person.formToken}">
 <button class="quiet" name="action" value="deny">Back</button>
 </form>`;
-  return { status: 403, html: page('You cannot allow this app', body), leadsTo: [toPolicySource(asked.redirectUri)] };
+  return {
+    ...renderBrandedPage(403, 'You cannot allow this app', body, toBrand(person)),
+    leadsTo: [toPolicySource(asked.redirectUri)],
+  };
 }
 
-const continueToApp = ({ clientName }: AskedConsent, address: string): PageResponse => ({
-  status: 200,
-  html: page(
+const continueToApp = (person: Person, { clientName }: AskedConsent, address: string): PageResponse =>
+  renderBrandedPage(
+    200,
     html`Back to ${isolateText(clientName)}`,
     html`<meta http-equiv="refresh" content="0; url=${address}"><p>You have already allowed this app. <a href="${address}">Continue</a></p>`,
-  ),
-});
+    toBrand(person),
+  );
 
 /**
  * Returns the source expression of an address for the Content-Security-Policy, which cannot express

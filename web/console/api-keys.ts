@@ -1,6 +1,7 @@
 // API keys of the workspace. A key is shown once, after it is created.
 import type { PageResponse } from '../../runtime/http/page-routes.ts';
 import { type Html, html, isolateText } from '../../runtime/pages/html.ts';
+import { getTimeZone, startDay } from '../../runtime/pages/time-zone.ts';
 import {
   badge,
   doneMessage,
@@ -23,7 +24,6 @@ import {
   toLiveMode,
 } from '../pages/requests.ts';
 import { formKey, type Made, makeOnce, showOnce } from '../pages/shown-once.ts';
-import { nameZone, startDay } from '../pages/time-zone.ts';
 import { presetLinks, readScopes, scopeFields } from './scope-choice.ts';
 
 type ApiKey = Data<'getApiKey'>['api_key'];
@@ -67,7 +67,7 @@ ${field('name', 'Name', typed, { required: true, maxlength: 100, hint: 'Shown in
 ${field('environment', 'Environment', typed, { choices: environments, value: request.testMode ? 'test' : 'live' })}
 ${scopeFields(request, typed)}
 ${field('ip_allowlist', 'IP allowlist', typed, { long: true, hint: 'One IP address or network per line, such as 203.0.113.0/24. Leave empty to allow any address.' })}
-${field('expires_at', 'Expires on', typed, { type: 'date', hint: `At the start of this day in ${nameZone()}. Leave empty for no expiry.` })}
+${field('expires_at', 'Expires on', typed, { type: 'date', hint: `At the start of this day in ${getTimeZone()}. Leave empty for no expiry.` })}
 ${field('rate_limit_per_minute', 'Requests per minute and endpoint', typed, { type: 'number', value: '60', min: 1, max: 6000 })}
 ${field('rate_limit_per_hour', 'Requests per hour', typed, { type: 'number', value: '1000', min: 1, max: 200_000 })}
 ${field('description', 'Description', typed, { maxlength: 1000 })}

@@ -1,6 +1,7 @@
 // The audit log: who did what and when, and everything that one request did.
 import { findBuiltinObject } from '../../domain/objects/builtin.ts';
 import { type Html, html, isolateText } from '../../runtime/pages/html.ts';
+import { getTimeZone, toDay, toPeriod } from '../../runtime/pages/time-zone.ts';
 import { changesTable } from '../pages/changes.ts';
 import { emptyState, formatDay, formatTime, nextPageLink, table } from '../pages/components.ts';
 import {
@@ -14,7 +15,6 @@ import {
 } from '../pages/forms.ts';
 import { consolePage } from '../pages/layout.ts';
 import { ask, buildAddress, type ConsoleParts, type Data, type PersonalRequest, type Show } from '../pages/requests.ts';
-import { nameZone, toDay, toPeriod } from '../pages/time-zone.ts';
 import { buildKey } from './change-set-values.ts';
 import { loadRecordNames, type RecordReference, recordLink } from './record-names.ts';
 
@@ -102,6 +102,6 @@ ${field('record_id', 'Record id', typed, { hint: 'The id of a record, user or AP
 ${field('actor_id', 'Actor id', typed, { hint: 'The id of a user, API key or app.' })}
 ${field('action', 'Action', typed, { hint: 'For example lead.create.' })}
 ${field('object', 'Object', typed, { hint: 'For example leads.' })}
-${field('from', 'From', typed, { type: 'date', hint: `First day, in ${nameZone()}.` })}
-${field('to', 'To', typed, { type: 'date', hint: `Last day, in ${nameZone()}.` })}`,
+${field('from', 'From', typed, { type: 'date', hint: `First day, in ${getTimeZone()}.` })}
+${field('to', 'To', typed, { type: 'date', hint: `Last day, in ${getTimeZone()}.` })}`,
 });

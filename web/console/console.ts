@@ -2,7 +2,9 @@
 import { ApiError } from '../../runtime/errors.ts';
 import type { PageRequest, PageResponse, PageRoute } from '../../runtime/http/page-routes.ts';
 import { type Html, html, isolateText } from '../../runtime/pages/html.ts';
+import { runInTimeZone } from '../../runtime/pages/time-zone.ts';
 import { showConsent } from '../consent/consent.ts';
+import { requireConfirmation } from '../pages/confirmation.ts';
 import { describeError } from '../pages/forms.ts';
 import { consolePage, listPlaces } from '../pages/layout.ts';
 import {
@@ -15,7 +17,6 @@ import {
   toRequestFacts,
   toSignIn,
 } from '../pages/requests.ts';
-import { inTimeZone } from '../pages/time-zone.ts';
 import { mintKey, newKey, revokeKey, rotateKey, saveWriteMode, showKey, showKeys, showNewKey } from './api-keys.ts';
 import { revokeApp, showApps } from './apps.ts';
 import { showAuditLog } from './audit-log.ts';
@@ -33,6 +34,7 @@ import { changePassword, showPassword } from './password.ts';
 import { changePerson, invitePerson, newPerson, showNewPersonPassword, showPeople, showPerson } from './people.ts';
 import { openPortal, showPlan, startCheckout } from './plan.ts';
 import { changePlan, showConfirmation } from './plan-change.ts';
+import { questions } from './questions.ts';
 import { showRecord, showRecords } from './records.ts';
 import { showRequest, showRequests } from './request-log.ts';
 import { endOneSession, endOtherSessions, showSessions } from './sessions.ts';
@@ -50,6 +52,7 @@ import {
   showWebhooks,
   testWebhook,
 } from './webhooks.ts';
+import { changeLogo, logoUpload, removeLogo, showWorkspace } from './workspace.ts';
 
 /** The rate limit of console pages per IP address. Many people may share one address. */
 export const consolePolicy = { console: [{ limit: 600, window: 60_000 }] };
@@ -89,10 +92,10 @@ const routes: readonly Route[] = [
   { path: `/console/api-keys/secret/(?<once>${uuid})`, show: showNewKey },
   { path: key, show: showKey },
   { path: `${key}/rotate`, send: rotateKey, recent: 'send' },
-  { path: `${key}/revoke`, send: revokeKey, recent: 'send' },
+  { path: `${key}/revoke`, send: requireConfirmation(questions.revokeKey, revokeKey), recent: 'send' },
   { path: `${key}/write-mode`, send: saveWriteMode, recent: 'send' },
   { path: '/console/apps', show: showApps },
-  { path: `/console/apps/(?<id>${uuid})`, send: revokeApp, recent: 'send' },
+  { path: `/console/apps/(?<id>${uuid})`, send: requireConfirmation(questions.revokeApp, revokeApp), recent: 'send' },
   { path: '/console/consent/(?<uid>[\\w-]{10,50})', show: askConsent, send: askConsent },
   { path: '/console/webhooks', show: showWebhooks },
   { path: '/console/webhooks/new', show: newWebhook, send: createWebhook, recent: 'all' },
@@ -101,7 +104,7 @@ const routes: readonly Route[] = [
   { path: `${webhook}/(?<to>enable|disable)`, send: changeWebhook },
   { path: `${webhook}/test`, send: testWebhook },
   { path: `${webhook}/rotate`, send: rotateSecret, recent: 'send' },
-  { path: `${webhook}/delete`, send: removeWebhook, recent: 'send' },
+  { path: `${webhook}/delete`, send: requireConfirmation(questions.removeWebhook, removeWebhook), recent: 'send' },
   { path: `${webhook}/(?<how>recover|replay)`, send: sendAgain },
   { path: delivery, show: showDelivery },
   { path: `${delivery}/replay`, send: replayDelivery },
@@ -120,10 +123,17 @@ const routes: readonly Route[] = [
   { path: '/console/organization', show: showOrganization, send: addNode, recent: 'send' },
   { path: `/console/organization/branches/(?<id>${uuid})`, show: showBranch, send: changeBranch, recent: 'send' },
   { path: `/console/organization/teams/(?<id>${uuid})`, show: showTeam, send: changeTeam, recent: 'send' },
+  { path: '/console/workspace', show: showWorkspace, send: changeLogo, upload: logoUpload },
+  { path: '/console/workspace/remove-logo', send: requireConfirmation(questions.removeLogo, removeLogo) },
   { path: '/console/people', show: showPeople },
   { path: '/console/people/new', show: newPerson, send: invitePerson, recent: 'all' },
   { path: `/console/people/password/(?<once>${uuid})`, show: showNewPersonPassword },
-  { path: `/console/people/(?<id>${uuid})`, show: showPerson, send: changePerson, recent: 'send' },
+  {
+    path: `/console/people/(?<id>${uuid})`,
+    show: showPerson,
+    send: requireConfirmation(questions.removeAccess, changePerson),
+    recent: 'send',
+  },
   { path: '/console/plan', show: showPlan },
   { path: '/console/plan/checkout', send: startCheckout },
   { path: '/console/plan/portal', send: openPortal },
@@ -132,8 +142,8 @@ const routes: readonly Route[] = [
   { path: '/console/requests', show: showRequests },
   { path: `/console/requests/(?<id>${uuid})`, show: showRequest },
   { path: '/console/sessions', show: showSessions },
-  { path: `/console/sessions/(?<id>${uuid})/end`, send: endOneSession },
-  { path: '/console/sessions/end-others', send: endOtherSessions },
+  { path: `/console/sessions/(?<id>${uuid})/end`, send: requireConfirmation(questions.endSession, endOneSession) },
+  { path: '/console/sessions/end-others', send: requireConfirmation(questions.endOtherSessions, endOtherSessions) },
   { path: '/console/password', show: showPassword, send: changePassword },
   { path: '/console/_components', show: showComponents },
   { path: '/console/.*' },
@@ -224,7 +234,7 @@ async function handleWithSession(parts: ConsoleParts, request: PageRequest, rout
   const { form = request.form, file, refused } = (await request.receive?.()) ?? {};
   const testMode = (form?.get('mode') ?? request.query.get('mode')) === 'test';
   const personal = { ...request, form, file, refused, person: met.person, testMode };
-  const answer = await inTimeZone(met.person.timezone, () => answered(parts, personal, route));
+  const answer = await runInTimeZone(met.person.timezone, () => answered(parts, personal, route));
   return met.cookie !== undefined && ('html' in answer || 'redirect' in answer)
     ? { cookie: met.cookie, ...answer }
     : answer;

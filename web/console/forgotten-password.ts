@@ -1,5 +1,6 @@
 // Password reset: an email with a link that works once for an hour, and the page behind it.
 import { setTimeout as sleep } from 'node:timers/promises';
+import { type Brand, findBrand } from '../../db/access/logos.ts';
 import {
   endUserSessions,
   findSignIn,
@@ -13,6 +14,7 @@ import { sha256 } from '../../runtime/credentials/secrets.ts';
 import { validationFailed } from '../../runtime/errors.ts';
 import type { PageAnswer, PageRequest, PageResponse } from '../../runtime/http/page-routes.ts';
 import { html, page } from '../../runtime/pages/html.ts';
+import { renderBrandedPage } from '../pages/brand.ts';
 import { fillLabels } from '../pages/field-labels.ts';
 import { errorSummary, field, type Typed } from '../pages/forms.ts';
 import { type ConsoleParts, toRequestFacts } from '../pages/requests.ts';
@@ -99,14 +101,16 @@ export async function showNewPassword(parts: ConsoleParts, request: PageRequest)
   const [companyId, userId, until = 0, signIn] = (parts.tokens.read(purpose, text) ?? []) as Partial<Link>;
   if (!companyId || !userId || until <= now.getTime()) return deadLink;
   const facts = toRequestFacts(request);
+  const readBrand = () =>
+    parts.people.actForNobody(facts, companyId, now, ({ db: { sql } }) => findBrand(sql, companyId));
   if (!form) {
     const found = await parts.people.actForNobody(facts, null, now, ({ db: { sql } }) =>
       lockUserSignIn(sql, companyId, userId),
     );
-    return found && digestSignIn(found) === signIn ? choosingForm(200, text) : deadLink;
+    return found && digestSignIn(found) === signIn ? choosingForm(200, text, await readBrand()) : deadLink;
   }
   const problem = findPasswordProblem(form);
-  if (problem) return choosingForm(400, text, { refused: validationFailed([problem], 400) });
+  if (problem) return choosingForm(400, text, await readBrand(), { refused: validationFailed([problem], 400) });
   // Hashed before the transaction, because hashing is slow.
   const passwordHash = await hashPassword(form.get('password') ?? '');
   const isChanged = await parts.people.actForNobody(facts, null, now, async ({ db: { sql, record } }) => {
@@ -137,7 +141,7 @@ const deadLink: PageAnswer = {
   ),
 };
 
-function choosingForm(status: number, link: string, typed: Typed = {}): PageAnswer {
+function choosingForm(status: number, link: string, brand: Brand | undefined, typed: Typed = {}): PageAnswer {
   const body = html`${errorSummary(typed)}
 <p>This signs you out of all other sessions.</p>
 <form method="post" action="/console/new-password">
@@ -145,5 +149,5 @@ function choosingForm(status: number, link: string, typed: Typed = {}): PageAnsw
 ${passwordFields(typed)}
 <button>Change password</button>
 </form>`;
-  return { status, html: page('Choose a new password', fillLabels(body)) };
+  return renderBrandedPage(status, 'Choose a new password', fillLabels(body), brand);
 }

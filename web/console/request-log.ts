@@ -1,5 +1,6 @@
 // The request log: which calls arrived, why they failed, and what each of them caused.
 import { type Html, html, isolateText } from '../../runtime/pages/html.ts';
+import { getTimeZone, toPeriod } from '../../runtime/pages/time-zone.ts';
 import {
   badge,
   emptyState,
@@ -21,7 +22,6 @@ import {
 } from '../pages/forms.ts';
 import { consolePage } from '../pages/layout.ts';
 import { ask, buildAddress, type ConsoleParts, type Data, type PersonalRequest, type Show } from '../pages/requests.ts';
-import { nameZone, toPeriod } from '../pages/time-zone.ts';
 import { findTarget } from './change-set-names.ts';
 import { buildKey } from './change-set-values.ts';
 import { loadRecordNames, recordLink } from './record-names.ts';
@@ -91,8 +91,8 @@ const buildFilters = (query: URLSearchParams, typed: Typed): Filters => ({
 ${field('error_code', 'Error code', typed, { hint: 'For example VALIDATION_ERROR.' })}
 ${field('path', 'Path begins with', typed, { hint: 'For example /v1/leads.' })}
 ${field('actor_id', 'Actor id', typed, { hint: 'The id of an API key, user or app.' })}
-${field('from', 'From', typed, { type: 'date', hint: `First day, in ${nameZone()}.` })}
-${field('to', 'To', typed, { type: 'date', hint: `Last day, in ${nameZone()}.` })}`,
+${field('from', 'From', typed, { type: 'date', hint: `First day, in ${getTimeZone()}.` })}
+${field('to', 'To', typed, { type: 'date', hint: `Last day, in ${getTimeZone()}.` })}`,
 });
 
 export const showRequest: Show = async (parts, request) => {

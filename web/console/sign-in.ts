@@ -1,9 +1,11 @@
 // Signs people in to and out of the console through the public operations.
+import type { Brand } from '../../db/access/logos.ts';
 import { buildAnonymousCaller } from '../../runtime/credentials/authentication.ts';
 import type { KeptSession, People, Person } from '../../runtime/credentials/people.ts';
 import type { PageAnswer, PageRequest, PageResponse } from '../../runtime/http/page-routes.ts';
-import { html, page } from '../../runtime/pages/html.ts';
+import { html } from '../../runtime/pages/html.ts';
 import type { Performed } from '../../runtime/pipeline/in-process.ts';
+import { renderBrandedPage, toBrand } from '../pages/brand.ts';
 import { type ConsoleParts, type Show, toConsoleAddress, toRequestFacts } from '../pages/requests.ts';
 
 const cookieName = 'console_session';
@@ -32,8 +34,13 @@ const doneMessages: Readonly<Record<string, string>> = {
 export async function signIn(parts: ConsoleParts, request: PageRequest): Promise<PageResponse> {
   const { form, query, now, ip } = request;
   const next = toConsoleAddress((form ?? query).get('next')) ?? home;
-  const shown = { next, again: query.has('again'), done: doneMessages[query.get('done') ?? ''] };
-  if (!form) return signInForm(200, shown);
+  if (!form) {
+    const again = query.has('again');
+    const shown = { next, again, done: doneMessages[query.get('done') ?? ''] };
+    // The workspace is known from the session that continues.
+    const person = again ? await findPerson(parts, request) : undefined;
+    return signInForm(200, { ...shown, brand: person && toBrand(person) });
+  }
   const body = { email: form.get('email') ?? '', password: form.get('password') ?? '' };
   const answer = (await parts.takeSignIn(ip, now)) ? await token(parts, request, 'password', body) : undefined;
   const session = answer && toKeptSession(answer, now.getTime());
@@ -54,9 +61,14 @@ export async function signIn(parts: ConsoleParts, request: PageRequest): Promise
 
 /** Ends the previous session of the browser, because a browser has only one. */
 async function endPreviousSession(parts: ConsoleParts, request: PageRequest): Promise<void> {
-  const before = readSession(parts.people, request);
-  const person = before && (await parts.people.find(before, toRequestFacts(request), request.now));
+  const person = await findPerson(parts, request);
   if (person) await end(parts, person);
+}
+
+/** Returns the person of the session in the cookie. undefined if there is none, or it has ended. */
+async function findPerson({ people }: ConsoleParts, request: PageRequest): Promise<Person | undefined> {
+  const session = readSession(people, request);
+  return session && people.find(session, toRequestFacts(request), request.now);
 }
 
 const end = ({ perform }: ConsoleParts, { caller, configVersion }: Person): Promise<Performed> =>
@@ -105,9 +117,10 @@ interface Shown {
   done?: string | undefined;
   problem?: string;
   email?: string;
+  brand?: Brand | undefined;
 }
 
-function signInForm(status: number, { next, again = false, done, problem, email = '' }: Shown): PageAnswer {
+function signInForm(status: number, { next, again = false, done, problem, email = '', brand }: Shown): PageAnswer {
   const body = html`${problem === undefined ? null : html`<p role="alert">${problem}</p>`}
 ${done === undefined ? null : html`<p role="status">${done}</p>`}
 ${again ? html`<p role="status">Enter your password again to continue. This action requires a recent sign-in.</p>` : null}
@@ -120,5 +133,5 @@ ${again ? html`<p role="status">Enter your password again to continue. This acti
 <button>Sign in</button>
 </form>
 <p><a href="/console/forgotten-password">Forgot password?</a></p>`;
-  return { status, html: page('Sign in', body) };
+  return renderBrandedPage(status, 'Sign in', body, brand);
 }

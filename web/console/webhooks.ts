@@ -2,12 +2,12 @@
 
 import type { PageResponse } from '../../runtime/http/page-routes.ts';
 import { type Html, html, isolateText, renderHost } from '../../runtime/pages/html.ts';
+import { getTimeZone, startDay, toPeriod } from '../../runtime/pages/time-zone.ts';
 import { doneMessage, factList, formatTime, nextPageLink, table } from '../pages/components.ts';
 import { checkbox, errorSummary, field, form, splitLines, submitOrShowAgain, type Typed } from '../pages/forms.ts';
 import { consolePage } from '../pages/layout.ts';
 import { ask, buildAddress, type ConsoleParts, type Data, type PersonalRequest, type Show } from '../pages/requests.ts';
 import { formKey, type Made, makeOnce, showOnce } from '../pages/shown-once.ts';
-import { nameZone, startDay, toPeriod } from '../pages/time-zone.ts';
 import { deliveriesTable, statuses } from './webhook-deliveries.ts';
 
 type Subscription = Data<'getWebhookSubscription'>['subscription'];
@@ -32,17 +32,18 @@ export const showWebhooks: Show = async (parts, request) => {
     query: { cursor },
   });
   const rows = subscriptions.map(
-    ({ id, url, events, status, consecutive_failures: failures, last_success_at: last }) => [
+    ({ id, url, events, status, consecutive_failures: failures, last_success_at: last, success_rate_24h: rate }) => [
       html`<a href="${buildAddress(`${home}/${id}`, testMode)}"><code>${toAsciiUrl(url)}</code></a>`,
       events.join(', '),
       failures > 0 ? `${status}, ${failures} consecutive failures` : status,
+      formatShare(rate),
       formatTime(last, 'never'),
     ],
   );
   const add = html`<p><a href="${buildAddress(`${home}/new`, testMode)}">Add webhook endpoint</a></p>`;
   const body = html`${doneMessage(request, doneMessages)}
 ${mayChange(request) ? add : null}
-${rows.length === 0 ? html`<p>No webhook endpoints.</p>` : table('Webhook endpoints', ['URL', 'Events', 'Status', 'Last success'], rows)}
+${rows.length === 0 ? html`<p>No webhook endpoints.</p>` : table('Webhook endpoints', ['URL', 'Events', 'Status', 'Accepted within 24 hours', 'Last success'], rows)}
 ${nextPageLink(buildAddress(home, testMode, { cursor: next ?? '' }), next)}`;
   return consolePage(request, 200, 'Webhooks', body);
 };
@@ -156,7 +157,7 @@ const renderFacts = (each: Subscription): Html =>
     Filter: each.filter === null ? null : html`<code>${JSON.stringify(each.filter)}</code>`,
     Status: each.disabled_reason === null ? each.status : `${each.status}: ${reasons[each.disabled_reason]}`,
     'Consecutive failures': each.consecutive_failures,
-    'Accepted within 24 hours': each.success_rate_24h === null ? null : formatShare(each.success_rate_24h),
+    'Accepted within 24 hours': formatShare(each.success_rate_24h),
     'Last success': formatTime(each.last_success_at, 'never'),
     'Own headers': each.header_names.length === 0 ? null : html`<code>${each.header_names.join(', ')}</code>`,
     'Requests per second': `at most ${each.max_per_second}`,
@@ -169,7 +170,9 @@ const renderFacts = (each: Subscription): Html =>
   });
 
 /** Rounds down, so that 100 % means all. */
-const formatShare = (share: number): string => `${Math.floor(share * 1000) / 10} %`;
+/** @param share from 0 to 1; null without attempts */
+const formatShare = (share: number | null): string | null =>
+  share === null ? null : `${Math.floor(share * 1000) / 10} %`;
 
 const reasons = { manual: 'manually', failures: 'it kept failing', gone: 'it reported that it is gone' };
 
@@ -197,10 +200,10 @@ const renderOutcome = ({
     : html`<p role="alert">The test failed: ${code === null ? (fault ?? 'no response') : `the endpoint responded with status ${code}`}.</p>`;
 
 const sendingForms = (request: PersonalRequest, here: string, typed: Typed): Html => html`<h2>Recover</h2>
-<p>Sends failed and skipped deliveries again, starting with the given day in ${nameZone()}.</p>
+<p>Sends failed and skipped deliveries again, starting with the given day in ${getTimeZone()}.</p>
 ${form(request, `${here}/recover`, html`${field('since', 'Since', typed, { type: 'date', required: true })}<button>Recover</button>`)}
 <h2>Replay</h2>
-<p>Sends copies of all deliveries of the given days in ${nameZone()}, for an endpoint that has lost data. At most 1,000, oldest first.</p>
+<p>Sends copies of all deliveries of the given days in ${getTimeZone()}, for an endpoint that has lost data. At most 1,000, oldest first.</p>
 ${form(
   request,
   `${here}/replay`,

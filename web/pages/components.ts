@@ -1,7 +1,7 @@
 // Components of console pages: tables, lists, badges, tabs, charts, empty states and times.
 import { type Html, html } from '../../runtime/pages/html.ts';
+import { formatInZone, toDay } from '../../runtime/pages/time-zone.ts';
 import { buildAddress, type PersonalRequest } from './requests.ts';
-import { formatInZone, toDay } from './time-zone.ts';
 
 type Cell = Html | string | number | null;
 

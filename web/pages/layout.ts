@@ -2,11 +2,12 @@
 import type { Caller } from '../../runtime/caller.ts';
 import type { PageAnswer } from '../../runtime/http/page-routes.ts';
 import { type Frame, type Html, html, isolateText, page } from '../../runtime/pages/html.ts';
+import { getTimeZone } from '../../runtime/pages/time-zone.ts';
+import { logoImage, toBrand } from './brand.ts';
 import { fillLabels } from './field-labels.ts';
 import { buildAddress, buildHomeAddress, type PersonalRequest } from './requests.ts';
 import { consoleScript } from './script.ts';
 import { consoleStyle } from './style.ts';
-import { nameZone } from './time-zone.ts';
 
 /** Groups of the menu, in their order. The first has no heading. */
 const groups = ['', 'Review', 'Developers', 'Workspace', 'Your account'] as const;
@@ -80,6 +81,7 @@ const places: readonly Place[] = [
     hasModes: true,
     scopes: ['settings:view'],
   },
+  { path: '/console/workspace', name: 'Name and logo', group: 'Workspace', scopes: ['settings:view'] },
   { path: '/console/people', name: 'People', group: 'Workspace', scopes: ['users:view'] },
   { path: '/console/organization', name: 'Organization', group: 'Workspace', scopes: ['users:view'] },
   {
@@ -121,8 +123,13 @@ export function consolePage(
   title: string | Html,
   body: Html,
 ): PageAnswer {
-  const zone = body.text.includes('<time ') ? html`<p class="note">Times are in ${nameZone()}.</p>` : null;
-  return { status, html: page(title, html`${fillLabels(body)}${zone}`, buildFrame(request)), hasScripts: true };
+  const zone = body.text.includes('<time ') ? html`<p class="note">Times are in ${getTimeZone()}.</p>` : null;
+  return {
+    status,
+    html: page(title, html`${fillLabels(body)}${zone}`, buildFrame(request)),
+    hasScripts: true,
+    ...(request.person.logo ? { hasImages: true as const } : {}),
+  };
 }
 
 function buildFrame({ person, testMode, address }: Pick<PersonalRequest, 'person' | 'testMode' | 'address'>): Frame {
@@ -149,7 +156,7 @@ function buildFrame({ person, testMode, address }: Pick<PersonalRequest, 'person
     : null;
   const before = html`<a class="skip" href="#content">Skip to content</a>
 <header>
-<p class="brand"><a href="${buildHomeAddress(testMode)}">CRM console</a></p>
+<p class="brand"><a href="${buildHomeAddress(testMode)}">${logoImage(toBrand(person))}CRM console</a></p>
 <p class="who">${isolateText(caller.actor.name ?? '')}, ${isolateText(caller.companyName)}</p>
 <p class="mode"><strong class="badge ${testMode ? 'warning' : 'good'}">${testMode ? 'Test' : 'Live'} mode</strong>${other}</p>
 <form method="post" action="/console/sign-out">
@@ -158,5 +165,5 @@ function buildFrame({ person, testMode, address }: Pick<PersonalRequest, 'person
 </form>
 </header>
 ${open.length === 0 ? null : html`<nav class="menu" aria-label="Console">${groups.map(section)}</nav>`}`;
-  return { before, style: consoleStyle.address, script: consoleScript.address };
+  return { before, assets: { style: consoleStyle.address, script: consoleScript.address } };
 }

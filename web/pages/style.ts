@@ -14,6 +14,7 @@ header { display: flex; flex-wrap: wrap; align-items: center; gap: var(--space-1
 header p, header form { margin: 0 }
 header button { margin: 0; padding: var(--space-1) var(--space-3); min-height: 2rem }
 .brand a { color: var(--text); font-weight: 650; text-decoration: none; display: inline-block; padding: var(--space-1) 0 }
+.brand img { margin-right: var(--space-2); vertical-align: middle }
 .who { color: var(--quiet); margin-left: auto }
 nav.menu { background: var(--ground); border-bottom: 1px solid var(--line); padding: var(--space-2) }
 nav.menu ul { list-style: none; display: flex; flex-wrap: wrap; margin: 0; padding: 0 }

@@ -9,6 +9,7 @@ import { addSuppressed } from '../../db/messaging/email-suppression.ts';
 import type { SignedTokens } from '../../runtime/credentials/signed-tokens.ts';
 import type { PageResponse, PageRoute } from '../../runtime/http/page-routes.ts';
 import { html, isolateText, page } from '../../runtime/pages/html.ts';
+import { renderBrandedPage } from '../pages/brand.ts';
 
 /**
  * The rate limit of the unsubscribe page per IP address. Mail providers click links for many
@@ -77,21 +78,21 @@ export const notFound: PageResponse = {
   html: page('Not found', html`<p>This page does not exist. Check that the link is complete.</p>`),
 };
 
-const confirmationPage = ({ recipient, companyName }: MailedDraft): PageResponse => ({
-  status: 200,
-  html: page(
+const confirmationPage = ({ recipient, ...brand }: MailedDraft): PageResponse =>
+  renderBrandedPage(
+    200,
     'Unsubscribe',
-    html`<p>Do you want to stop emails from ${isolateText(companyName)} to ${isolateText(recipient)}?</p>
+    html`<p>Do you want to stop emails from ${isolateText(brand.companyName)} to ${isolateText(recipient)}?</p>
 <form method="post">
 <button>Unsubscribe</button>
 </form>`,
-  ),
-});
+    brand,
+  );
 
-const donePage = ({ recipient, companyName }: MailedDraft): PageResponse => ({
-  status: 200,
-  html: page(
+const donePage = ({ recipient, ...brand }: MailedDraft): PageResponse =>
+  renderBrandedPage(
+    200,
     'You are unsubscribed',
-    html`<p role="status">${isolateText(companyName)} will no longer send emails to ${isolateText(recipient)}. You can close this page.</p>`,
-  ),
-});
+    html`<p role="status">${isolateText(brand.companyName)} will no longer send emails to ${isolateText(recipient)}. You can close this page.</p>`,
+    brand,
+  );

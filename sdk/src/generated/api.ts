@@ -6213,6 +6213,8 @@ export interface paths {
          *       wait for each other. A receiver that fails delays each record for up to 75 hours, and a record gets at most about five
          *       events per second. Replays and recovered deliveries join the queue of their record at the place of their event: before
          *       later events that still wait, after the one that is being tried.
+         *     - **signature_scheme**: `asymmetric` adds a signature with an Ed25519 key to `webhook-signature` (`v1a,`), besides the others.
+         *       Your receiver verifies it with `public_key`, which is no secret. Each webhook endpoint has its own key.
          *     - **url**: an https URL with a public address, without user or password, on port 443, 8443 or 1024 and above. The address
          *       is checked again for each request, and redirects are not followed. For development, a server can be configured to let
          *       *test* keys use http and private addresses (`WEBHOOK_ALLOW_PRIVATE=1`).
@@ -6297,7 +6299,8 @@ export interface paths {
          * Rotate the secret of a webhook endpoint
          * @description Creates a new secret, or takes over yours (`secret`), and returns it, **once**. For `overlap_hours`, every request has two signatures, the one of the new
          *     secret first. A receiver that still has the old secret keeps working: accept a request if any signature matches. With 0
-         *     the old secret stops immediately. Another rotation within the overlap ends the oldest secret.
+         *     the old secret stops immediately. Another rotation within the overlap ends the oldest secret. If the scheme
+         *     is `asymmetric`, its key is rotated with the same overlap: `public_key` is new, and `previous_public_key` the old one.
          *
          *     Requires `webhooks:configure` or `settings:configure`, and a credential that can see the whole workspace. **404**: no
          *     webhook endpoint has this ID in this mode. **400**: your secret is not base64, or has fewer than 24 or more than 64 bytes.
@@ -15368,6 +15371,12 @@ export interface components {
             meta: components["schemas"]["Meta"];
         };
         /**
+         * @description `symmetric` signs with the secret. `asymmetric` also signs with an Ed25519 key, whose public key is in `public_key`.
+         * @example symmetric
+         * @enum {string}
+         */
+        WebhookSignatureScheme: "symmetric" | "asymmetric";
+        /**
          * @example active
          * @enum {string}
          */
@@ -15404,6 +15413,17 @@ export interface components {
             max_per_second: number;
             /** @description True if events of the same record are sent one after the other. */
             ordered: boolean;
+            signature_scheme: components["schemas"]["WebhookSignatureScheme"];
+            /**
+             * @description The Ed25519 public key, with which your receiver verifies the `v1a` signature. Null if the scheme is `symmetric`.
+             * @example whpk_11qYAYKxCrfVS/7TyWQHOg7hcvPapiMlrwIaaPcHURo=
+             */
+            public_key: string | null;
+            /**
+             * @description The public key from before the last rotation. Until `previous_secret_expires_at`, its private key also signs.
+             * @example whpk_11qYAYKxCrfVS/7TyWQHOg7hcvPapiMlrwIaaPcHURo=
+             */
+            previous_public_key: string | null;
             status: components["schemas"]["WebhookStatus"];
             disabled_reason: components["schemas"]["WebhookDisabledReason"] | null;
             /**
@@ -15523,6 +15543,8 @@ export interface components {
              * @default false
              */
             ordered?: boolean;
+            /** @default symmetric */
+            signature_scheme?: components["schemas"]["WebhookSignatureScheme"];
             secret?: components["schemas"]["WebhookOwnSecret"];
             readonly id?: unknown;
             readonly status?: unknown;
@@ -15530,6 +15552,8 @@ export interface components {
             readonly disabled_at?: unknown;
             readonly consecutive_failures?: unknown;
             readonly header_names?: unknown;
+            readonly public_key?: unknown;
+            readonly previous_public_key?: unknown;
             readonly success_rate_24h?: unknown;
             readonly last_delivery_at?: unknown;
             readonly last_success_at?: unknown;
@@ -15605,12 +15629,16 @@ export interface components {
             max_per_second?: number;
             /** @description Sends the events of a record one after the other, from now on. */
             ordered?: boolean;
+            /** @description `asymmetric` creates a key pair, `symmetric` deletes it. */
+            signature_scheme?: components["schemas"]["WebhookSignatureScheme"];
             readonly id?: unknown;
             readonly status?: unknown;
             readonly disabled_reason?: unknown;
             readonly disabled_at?: unknown;
             readonly consecutive_failures?: unknown;
             readonly header_names?: unknown;
+            readonly public_key?: unknown;
+            readonly previous_public_key?: unknown;
             readonly success_rate_24h?: unknown;
             readonly last_delivery_at?: unknown;
             readonly last_success_at?: unknown;
@@ -18886,10 +18914,7 @@ export interface components {
          * @example sara@example.com
          */
         BookingAttendeeEmail: string;
-        /**
-         * @description The object of `record_id`. Send both or neither.
-         * @example leads
-         */
+        /** @description The object of `record_id`. Send both or neither. */
         BookingObject: string;
         /** @description Returns only bookings about this record. Requires `object`. */
         BookingRecord: string;
@@ -37777,6 +37802,9 @@ export interface operations {
                      *             "header_names": [],
                      *             "max_per_second": 25,
                      *             "ordered": false,
+                     *             "signature_scheme": "symmetric",
+                     *             "public_key": null,
+                     *             "previous_public_key": null,
                      *             "status": "active",
                      *             "disabled_reason": null,
                      *             "disabled_at": null,
@@ -37863,6 +37891,9 @@ export interface operations {
                      *           "header_names": [],
                      *           "max_per_second": 25,
                      *           "ordered": false,
+                     *           "signature_scheme": "symmetric",
+                     *           "public_key": null,
+                     *           "previous_public_key": null,
                      *           "status": "active",
                      *           "disabled_reason": null,
                      *           "disabled_at": null,
@@ -37951,6 +37982,9 @@ export interface operations {
                      *           "header_names": [],
                      *           "max_per_second": 25,
                      *           "ordered": false,
+                     *           "signature_scheme": "symmetric",
+                     *           "public_key": null,
+                     *           "previous_public_key": null,
                      *           "status": "active",
                      *           "disabled_reason": null,
                      *           "disabled_at": null,
@@ -38092,6 +38126,9 @@ export interface operations {
                      *           "header_names": [],
                      *           "max_per_second": 25,
                      *           "ordered": false,
+                     *           "signature_scheme": "symmetric",
+                     *           "public_key": null,
+                     *           "previous_public_key": null,
                      *           "status": "active",
                      *           "disabled_reason": null,
                      *           "disabled_at": null,
@@ -38188,6 +38225,9 @@ export interface operations {
                      *           "header_names": [],
                      *           "max_per_second": 25,
                      *           "ordered": false,
+                     *           "signature_scheme": "symmetric",
+                     *           "public_key": null,
+                     *           "previous_public_key": null,
                      *           "status": "active",
                      *           "disabled_reason": null,
                      *           "disabled_at": null,
@@ -39293,10 +39333,7 @@ export interface operations {
                  * @example sara@example.com
                  */
                 attendee_email?: components["parameters"]["BookingAttendeeEmail"];
-                /**
-                 * @description The object of `record_id`. Send both or neither.
-                 * @example leads
-                 */
+                /** @description The object of `record_id`. Send both or neither. */
                 object?: components["parameters"]["BookingObject"];
                 /** @description Returns only bookings about this record. Requires `object`. */
                 record_id?: components["parameters"]["BookingRecord"];

@@ -3565,6 +3565,8 @@ export interface Operations {
    *   wait for each other. A receiver that fails delays each record for up to 75 hours, and a record gets at most about five
    *   events per second. Replays and recovered deliveries join the queue of their record at the place of their event: before
    *   later events that still wait, after the one that is being tried.
+   * - **signature_scheme**: `asymmetric` adds a signature with an Ed25519 key to `webhook-signature` (`v1a,`), besides the others.
+   *   Your receiver verifies it with `public_key`, which is no secret. Each webhook endpoint has its own key.
    * - **url**: an https URL with a public address, without user or password, on port 443, 8443 or 1024 and above. The address
    *   is checked again for each request, and redirects are not followed. For development, a server can be configured to let
    *   *test* keys use http and private addresses (`WEBHOOK_ALLOW_PRIVATE=1`).
@@ -3619,7 +3621,8 @@ export interface Operations {
    *
    * Creates a new secret, or takes over yours (`secret`), and returns it, **once**. For `overlap_hours`, every request has two signatures, the one of the new
    * secret first. A receiver that still has the old secret keeps working: accept a request if any signature matches. With 0
-   * the old secret stops immediately. Another rotation within the overlap ends the oldest secret.
+   * the old secret stops immediately. Another rotation within the overlap ends the oldest secret. If the scheme
+   * is `asymmetric`, its key is rotated with the same overlap: `public_key` is new, and `previous_public_key` the old one.
    *
    * Requires `webhooks:configure` or `settings:configure`, and a credential that can see the whole workspace. **404**: no
    * webhook endpoint has this ID in this mode. **400**: your secret is not base64, or has fewer than 24 or more than 64 bytes.

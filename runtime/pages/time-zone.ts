@@ -6,10 +6,10 @@ import { Temporal } from 'temporal-polyfill';
 const current = new AsyncLocalStorage<string>();
 
 /** Runs work that builds a page for a workspace in this time zone. */
-export const inTimeZone = <Result>(zone: string, work: () => Result): Result => current.run(zone, work);
+export const runInTimeZone = <Result>(zone: string, work: () => Result): Result => current.run(zone, work);
 
 /** Returns the IANA name of the time zone of the page. */
-export const nameZone = (): string => current.getStore() ?? 'UTC';
+export const getTimeZone = (): string => current.getStore() ?? 'UTC';
 
 /** Formats by zone. Creating one costs more than using it, and there are at most some hundreds. */
 const formats = new Map<string, Intl.DateTimeFormat>();
@@ -33,7 +33,7 @@ function findFormat(zone: string): Intl.DateTimeFormat {
 }
 
 function findParts(iso: string): Partial<Record<Intl.DateTimeFormatPartTypes, string>> {
-  const parts = findFormat(nameZone()).formatToParts(new Date(iso));
+  const parts = findFormat(getTimeZone()).formatToParts(new Date(iso));
   return Object.fromEntries(parts.map(({ type, value }) => [type, value]));
 }
 
@@ -57,7 +57,7 @@ export function toDay(iso: string): string {
 export function startDay(day: string, daysLater: 0 | 1 = 0): string | undefined {
   if (!isDay.test(day)) return undefined;
   try {
-    const start = Temporal.PlainDate.from(day).add({ days: daysLater }).toZonedDateTime({ timeZone: nameZone() });
+    const start = Temporal.PlainDate.from(day).add({ days: daysLater }).toZonedDateTime({ timeZone: getTimeZone() });
     return new Date(start.epochMilliseconds).toISOString();
   } catch {
     // Such as 2026-02-30.
