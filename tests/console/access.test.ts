@@ -54,7 +54,7 @@ describe('a page', () => {
   test('shows pages in the menu only with permission, and rejects others with the missing permission', async () => {
     // Names live mode, because the home page chooses a mode if none is given.
     const home = '/console?mode=live';
-    const everybody = [home, '/console/sessions', '/console/password'];
+    const everybody = [home, '/console/notifications', '/console/sessions', '/console/password'];
     const menus = {
       Company_Admin: [
         home,
@@ -68,8 +68,10 @@ describe('a page', () => {
         '/console/requests',
         '/console/workspace',
         '/console/people',
+        '/console/organization',
         '/console/plan',
         '/console/audit-log',
+        '/console/notifications',
         '/console/sessions',
         '/console/password',
       ],
@@ -82,7 +84,9 @@ describe('a page', () => {
         '/console/requests',
         '/console/workspace',
         '/console/people',
+        '/console/organization',
         '/console/audit-log',
+        '/console/notifications',
         '/console/sessions',
         '/console/password',
       ],
@@ -123,7 +127,7 @@ describe('a page', () => {
 
   test('shows an unknown page like any other error page', async () => {
     const { status, text } = await admin.ask('/console/nowhere');
-    expect([status, readMenu(text).length]).toEqual([404, 14]);
+    expect([status, readMenu(text).length]).toEqual([404, 17]);
     expect((await admin.ask(`/console/api-keys/${furnished.webhook}`)).status).toBe(404);
   });
 

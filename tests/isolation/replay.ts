@@ -14,8 +14,9 @@ export type Volatile = Set<string>[];
  * Sends all requests in order.
  * @param settle runs before the first probe, before the first repeated one, before resetTestMode,
  * whose response counts rows that jobs may still be writing, before and after the probes of
- * createExport, whose job counts the rows of one moment, and after those of startImport, whose job
- * creates records that lists show in the order of their creation
+ * createExport, whose job counts the rows of one moment, after those of startImport, whose job
+ * creates records that lists show in the order of their creation, and before those of
+ * listAllWebhookDeliveries, which returns deliveries that the sender is about to attempt
  * @param each gets every response, and ends the run by returning false
  */
 export async function replay(
@@ -30,7 +31,8 @@ export async function replay(
     const before = probes[index - 1];
     const isBoundary =
       (before?.operation.id === 'createExport') !== (probe.operation.id === 'createExport') ||
-      (before?.operation.id === 'startImport' && probe.operation.id !== 'startImport');
+      (before?.operation.id === 'startImport' && probe.operation.id !== 'startImport') ||
+      (before?.operation.id !== 'listAllWebhookDeliveries' && probe.operation.id === 'listAllWebhookDeliveries');
     if (index === 0 || index === counting || isBoundary || (probe.isAgain && !before?.isAgain)) await settle();
     const { observation, text } = await observe(baseUrl, probe);
     observations.push(observation);
