@@ -40,12 +40,15 @@ export interface PageUpload {
 /**
  * Receives a form. Rejects files that are too large, empty or named like a program.
  * @param folder the file is written here under a random name
+ * @param isAccepted gets the fields before the file; returns false if no file may be written. The
+ * form then has no file, and is not rejected.
  * @throws ClientGone if the client disconnects
  */
 export async function receivePageForm(
   request: IncomingMessage,
   folder: string,
   { field, bytes: limit }: PageUpload,
+  isAccepted: (form: URLSearchParams) => boolean,
   invite: () => void,
 ): Promise<PageForm> {
   const path = join(folder, randomUUID());
@@ -74,6 +77,7 @@ export async function receivePageForm(
   let bytes = 0;
   let found: Pick<Upload, 'name' | 'contentType'> | undefined;
   let refusedExtension: string | undefined;
+  let isForeign = false;
   let writingFile: Promise<void> = Promise.resolve();
   async function* measure(source: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
     for await (const chunk of source) {
@@ -84,7 +88,8 @@ export async function receivePageForm(
   }
   const takeFile = (name: string, stream: Readable, fileName: string | undefined, type: string): void => {
     // Browsers send a part without a file name if no file was chosen.
-    if (name !== field || found || !fileName) {
+    isForeign ||= !isAccepted(form);
+    if (isForeign || name !== field || found || !fileName) {
       stream.on('error', () => undefined).resume();
       return;
     }
@@ -103,6 +108,7 @@ export async function receivePageForm(
     if (refusedExtension !== undefined)
       throw unreadable('file_type_refused', `Files with .${refusedExtension} in their name are not accepted.`);
     if (bytes > limit) throw tooLarge;
+    if (isForeign) return { form, file: undefined, refused: undefined, discard };
     if (!found) throw validationFailed([buildProblem(field, 'REQUIRED', `${field} is required`)], 400);
     if (bytes === 0) throw validationFailed([buildProblem(field, 'TOO_SHORT', `${field} must not be empty`)], 400);
     const upload = { ...found, isNamed: true, path, bytes, sha256: content.digest('hex'), requestHash };

@@ -22,7 +22,7 @@ export interface PageRequest {
    * Receives a form with a file. Only on routes with `upload`, so that they can reject a request
    * without reading its file.
    */
-  receive?: () => Promise<PageForm>;
+  receive?: (isAccepted: (form: URLSearchParams) => boolean) => Promise<PageForm>;
   /** The raw bytes; undefined if there is no body. */
   body: Buffer | undefined;
   /** The request target as sent: path and query. */
@@ -207,9 +207,9 @@ export function routePageRequests(
     if (!verdict.allowed) return refused(429, countSecondsUntil(verdict, Date.now()));
     const { upload } = screen;
     const forms: PageForm[] = [];
-    const receive = async (): Promise<PageForm> => {
+    const receive = async (isAccepted: (form: URLSearchParams) => boolean): Promise<PageForm> => {
       const received = await withoutTimeout(request, () =>
-        receivePageForm(request, files.folder, upload as PageUpload, invite),
+        receivePageForm(request, files.folder, upload as PageUpload, isAccepted, invite),
       );
       forms.push(received);
       return hasNul(received.form) ? { ...received, form: new URLSearchParams() } : received;

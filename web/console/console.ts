@@ -64,8 +64,8 @@ interface Route {
   send?: Show;
   /** Requests that require a recent sign-in. */
   recent?: 'all' | 'send';
-  /** The file that the form uploads. */
-  upload?: PageRoute['upload'];
+  /** The file that the form uploads, and the scope without which it is not received. */
+  upload?: NonNullable<PageRoute['upload']> & { scope: string };
 }
 
 const uuid = '[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}';
@@ -164,7 +164,12 @@ const redirectToPassword = (next: string): PageResponse => ({
     : `/console/password?${new URLSearchParams({ next })}`,
 });
 
+/** Files that the people of a company may upload at the same time. More could fill the disk. */
+const maxUploads = 2;
+
 export function createConsoleRoutes(parts: ConsoleParts): PageRoute[] {
+  /** Uploads in progress, by company. */
+  const uploads = new Map<string, number>();
   const screens: PageRoute[] = [
     {
       name: 'console_sign_in',
@@ -188,7 +193,7 @@ export function createConsoleRoutes(parts: ConsoleParts): PageRoute[] {
       path: new RegExp(`^${route.path}$`),
       limit: 'console',
       ...(route.upload ? { upload: route.upload } : {}),
-      show: (request: PageRequest) => handleWithSession(parts, request, route),
+      show: (request: PageRequest) => handleWithSession(parts, request, route, uploads),
     })),
   ];
   return screens.map((screen) => ({
@@ -224,27 +229,76 @@ const foreignForm = plainPage(
  * Serves signed-in people and renews their session if needed. Redirects all others to the sign-in
  * page.
  */
-async function handleWithSession(parts: ConsoleParts, request: PageRequest, route: Route): Promise<PageResponse> {
+async function handleWithSession(
+  parts: ConsoleParts,
+  request: PageRequest,
+  route: Route,
+  uploads: Map<string, number>,
+): Promise<PageResponse> {
   const kept = readSession(parts.people, request);
   if (!kept) return toSignIn(returnAddress(request, route));
   const found = await parts.people.find(kept, toRequestFacts(request), request.now);
   const met = found ? { person: found, cookie: undefined } : await renewSession(parts, request, kept);
   if (!met) return toSignIn(returnAddress(request, route));
-  // Files are received only from signed-in people.
-  const { form = request.form, file, refused } = (await request.receive?.()) ?? {};
-  const testMode = (form?.get('mode') ?? request.query.get('mode')) === 'test';
-  const personal = { ...request, form, file, refused, person: met.person, testMode };
-  const answer = await runInTimeZone(met.person.timezone, () => answered(parts, personal, route));
+  const { person } = met;
+  const answerTo = (form: URLSearchParams | undefined, received?: Pick<PersonalRequest, 'file' | 'refused'>) => {
+    const testMode = (form ?? request.query).get('mode') === 'test';
+    const personal = { ...request, ...received, form, person, testMode };
+    return runInTimeZone(person.timezone, () => answered(parts, personal, route));
+  };
+  const { receive } = request;
+  const answer = receive
+    ? (rejectUpload({ ...request, person, testMode: false }, route, uploads) ??
+      (await countUpload(uploads, person, async () => {
+        const { form, file, refused } = await receive((fields) => parts.people.isOwnForm(person, fields));
+        return answerTo(form, { file, refused });
+      })))
+    : await answerTo(request.form);
   return met.cookie !== undefined && ('html' in answer || 'redirect' in answer)
     ? { cookie: met.cookie, ...answer }
     : answer;
+}
+
+/** Returns the response to a person whose file is not received; undefined if it is. */
+function rejectUpload(
+  request: PersonalRequest,
+  { upload }: Route,
+  uploads: ReadonlyMap<string, number>,
+): PageResponse | undefined {
+  const { caller } = request.person;
+  if (caller.mustChangePassword) return redirectToPassword('');
+  if (upload && !caller.grants.allows(upload.scope))
+    return errorPage(
+      request,
+      new ApiError('FORBIDDEN_SCOPE', 'You cannot upload files here.', { required_scopes: [upload.scope] }),
+    );
+  if ((uploads.get(caller.companyId) ?? 0) < maxUploads) return undefined;
+  const text = `${maxUploads} files are being uploaded to this workspace. Wait until one has arrived, and try again.`;
+  return problemPage(request, 429, 'Too many uploads', text);
+}
+
+/** Runs an upload, which counts for its company until it ends. */
+async function countUpload<Result>(
+  uploads: Map<string, number>,
+  { caller: { companyId } }: PersonalRequest['person'],
+  upload: () => Promise<Result>,
+): Promise<Result> {
+  uploads.set(companyId, (uploads.get(companyId) ?? 0) + 1);
+  try {
+    return await upload();
+  } finally {
+    const left = (uploads.get(companyId) ?? 1) - 1;
+    if (left > 0) uploads.set(companyId, left);
+    else uploads.delete(companyId);
+  }
 }
 
 async function answered(parts: ConsoleParts, request: PersonalRequest, route: Route): Promise<PageResponse> {
   const { form, person, testMode, address, now } = request;
   const [path = ''] = address.split('?');
   // A rejected form may have ended before its token, and changes nothing.
-  if (form && !request.refused && !parts.people.isOwnForm(person, form))
+  const isCutOff = request.refused !== undefined && !form?.has('token');
+  if (form && !isCutOff && !parts.people.isOwnForm(person, form))
     return problemPage(
       request,
       403,

@@ -38,7 +38,7 @@ type Import = Data<'getImport'>['import'];
 const home = '/console/imports';
 
 /** The file of the form. */
-export const importUpload = { field: 'file', bytes: importLimits.partBytes };
+export const importUpload = { field: 'file', bytes: importLimits.partBytes, scope: 'imports:create' };
 
 export const showNewImport: Show = (parts, request) => uploadPage(parts, request, 200);
 

@@ -20,7 +20,7 @@ const doneMessages = {
 const change = 'settings:configure';
 const kilobytes = logoLimits.bytes / 1024;
 /** The file of the form. */
-export const logoUpload = { field: 'logo', bytes: logoLimits.bytes };
+export const logoUpload = { field: 'logo', bytes: logoLimits.bytes, scope: change };
 
 export const showWorkspace: Show = async (parts, request) => {
   await act(parts, toLiveMode(request), ['settings:view'], async ({ authorize }) => authorize('settings:view'));

@@ -1,12 +1,14 @@
 // The page of a meeting for its attendee: GET shows it and other times, POST cancels or moves it.
+import { type Brand, findBrand } from '../../db/access/logos.ts';
 import { inTransaction } from '../../db/client/in-transaction.ts';
 import type { Pool } from '../../db/client/pool.ts';
 import { type BookingRow, findBooking } from '../../db/scheduling/bookings.ts';
 import type { SignedTokens } from '../../runtime/credentials/signed-tokens.ts';
 import type { PageRequest, PageResponse, PageRoute } from '../../runtime/http/page-routes.ts';
-import { type Html, html, isolateText, page } from '../../runtime/pages/html.ts';
+import { type Html, html, isolateText } from '../../runtime/pages/html.ts';
 import type { Performed } from '../../runtime/pipeline/in-process.ts';
 import { findAttendeeSlots, type SlotPage } from '../../services/scheduling/attendee-slots.ts';
+import { renderBrandedPage } from '../pages/brand.ts';
 import { notFound } from './unsubscribe.ts';
 
 /** The rate limit of the page per IP address. Mail providers open links for many people. */
@@ -43,6 +45,7 @@ interface Visit {
   parts: MeetingPageParts;
   companyId: string;
   booking: BookingRow;
+  brand: Brand | undefined;
   token: string;
   now: Date;
 }
@@ -55,12 +58,13 @@ export function createMeetingPage(parts: MeetingPageParts): PageRoute {
     async show({ path, query, form, body, now }) {
       const token = path.token ?? '';
       const [companyId, id] = (parts.tokens.read(purpose, token) ?? []) as [string?, string?];
-      const booking = companyId && id ? await readBooking(parts, companyId, id) : undefined;
-      if (!companyId || !booking) return notFound;
-      const visit = { parts, companyId, booking, token, now };
+      const found = companyId && id ? await readBooking(parts, companyId, id) : undefined;
+      if (!companyId || !found?.booking) return notFound;
+      const visit = { ...found, booking: found.booking, parts, companyId, token, now };
+      const { booking } = visit;
       const closed = explainClosed(booking, now);
       if (closed !== null)
-        return answer(200, 'Your meeting', html`<p role="status">${closed}</p>\n${describe(booking)}`);
+        return answer(visit, 'Your meeting', html`<p role="status">${closed}</p>\n${describe(booking)}`);
       // Link scanners send GET requests, which change nothing.
       if (body === undefined) return query.has('move') ? showTimes(visit, query) : showMeeting(visit);
       return form?.get('action') === 'cancel' ? cancel(visit, form) : move(visit, form);
@@ -69,9 +73,11 @@ export function createMeetingPage(parts: MeetingPageParts): PageRoute {
 }
 
 const readBooking = ({ tenants }: MeetingPageParts, companyId: string, id: string) =>
-  inTransaction(tenants, { companyId, testMode: false }, timeoutMs, (sql) =>
-    findBooking(sql, { companyId, testMode: false, reach: { kind: 'company' } }, id),
-  );
+  inTransaction(tenants, { companyId, testMode: false }, timeoutMs, async (sql) => {
+    const caller = { companyId, testMode: false, reach: { kind: 'company' } } as const;
+    const [booking, brand] = await Promise.all([findBooking(sql, caller, id), findBrand(sql, companyId)]);
+    return { booking, brand };
+  });
 
 /** Returns why the meeting can no longer be changed; null if it can. The link ends with the state of the booking. */
 function explainClosed({ status, startAt }: BookingRow, now: Date): string | null {
@@ -81,9 +87,10 @@ function explainClosed({ status, startAt }: BookingRow, now: Date): string | nul
   return null;
 }
 
-function showMeeting({ booking, token }: Visit, problem: Html | null = null): PageResponse {
+function showMeeting(visit: Visit, problem: Html | null = null): PageResponse {
+  const { booking, token } = visit;
   return answer(
-    200,
+    visit,
     'Your meeting',
     html`${problem}${describe(booking)}
 <p><a href="/meeting/${token}?move=1">Choose another time</a></p>
@@ -122,7 +129,7 @@ ${times.map(({ start }) => {
 ${choices}<button>Move the meeting</button>
 </form>`;
   return answer(
-    200,
+    visit,
     'Choose another time',
     html`${problem}${describe(booking)}
 ${form}
@@ -144,9 +151,9 @@ async function cancel(visit: Visit, form: URLSearchParams): Promise<PageResponse
   const done = await parts.change(companyId, { operationId: 'cancelBooking', path: { id: booking.id }, body });
   if (done?.status !== 200) return failed(visit, done);
   return answer(
-    200,
+    visit,
     'Your meeting is cancelled',
-    html`<p role="status">${isolateText(booking.userName)} knows that you will not come. You can close this page.</p>`,
+    html`<p role="status">The time is free again. You can close this page.</p>`,
   );
 }
 
@@ -163,7 +170,7 @@ async function move(visit: Visit, form: URLSearchParams | undefined): Promise<Pa
   if (done?.status !== 200) return failed(visit, done);
   const moved = { ...booking, startAt: new Date(start), endAt: new Date(offered.end) };
   return answer(
-    200,
+    visit,
     'Your meeting is moved',
     html`<p role="status">You will receive an email with the new time. You can close this page.</p>\n${describe(moved)}`,
   );
@@ -173,10 +180,10 @@ const gone = html`<p role="alert">This time is no longer free. Please choose ano
 
 /** The response if another request was faster, or the workspace cannot change bookings at the moment. */
 async function failed(visit: Visit, done: Performed | undefined): Promise<PageResponse> {
-  const current = await readBooking(visit.parts, visit.companyId, visit.booking.id);
+  const { booking: current } = await readBooking(visit.parts, visit.companyId, visit.booking.id);
   const closed = current ? explainClosed(current, visit.now) : null;
   if (closed !== null)
-    return answer(200, 'Your meeting', html`<p role="status">${closed}</p>\n${describe(visit.booking)}`);
+    return answer(visit, 'Your meeting', html`<p role="status">${closed}</p>\n${describe(visit.booking)}`);
   const text = 'The meeting cannot be changed here at the moment. Please try again later, or answer the email.';
   const status = done && done.status < 500 && done.status !== 429 ? 409 : 503;
   return { ...showMeeting(visit, html`<p role="alert">${text}</p>\n`), status } as PageResponse;
@@ -185,7 +192,8 @@ async function failed(visit: Visit, done: Performed | undefined): Promise<PageRe
 const readReason = ({ body }: Performed): unknown =>
   (body as { error?: { details?: { reason?: unknown } } }).error?.details?.reason;
 
-const answer = (status: number, title: string, content: Html): PageResponse => ({ status, html: page(title, content) });
+const answer = ({ brand }: Visit, title: string, content: Html): PageResponse =>
+  renderBrandedPage(200, title, content, brand);
 
 const describe = (booking: BookingRow): Html =>
   html`<dl class="facts"><dt>What</dt><dd>${isolateText(booking.meetingTitle)}</dd>
