@@ -1700,8 +1700,9 @@ export interface paths {
          *     updates that record:
          *
          *     - `last_contacted_at` moves forward to `performed_at`, never back, for every type of activity;
-         *     - `next_followup_at` of a lead or a deal is set if you send `followup_at`. Customers and accounts have no such field,
-         *       so it is null in the response; the follow-up stays on the activity.
+         *     - a `followup_at` becomes the planned follow-up of a lead or a deal, and replaces an earlier plan. `next_followup_at` is
+         *       the earlier of the planned follow-up and the next confirmed [meeting](#operation/createBooking). Customers and
+         *       accounts have no such field, so it is null in the response; the follow-up stays on the activity.
          *
          *     The response contains both values together with the activity. Send at least one of `summary` and `details`; blank text
          *     counts as omitted.
@@ -1757,9 +1758,9 @@ export interface paths {
          * Update an activity
          * @description Changes only the fields that you send, at least one of `summary`, `details`, `activity_type`, `performed_at` and
          *     `followup_at`. The record that it is logged on is updated too. A changed `performed_at` or type moves its
-         *     `last_contacted_at` forward. For a lead or a deal, a new `followup_at` becomes its `next_followup_at`.
-         *     `followup_at: null` cancels the follow-up: `next_followup_at` becomes the earliest future follow-up among its
-         *     activities, or null.
+         *     `last_contacted_at` forward. For a lead or a deal, a new `followup_at` becomes its planned follow-up.
+         *     `followup_at: null` cancels it: the planned follow-up becomes the earliest future one among its activities, or none.
+         *     `next_followup_at` is the earlier of the planned follow-up and the next confirmed meeting.
          *
          *     Requires `activities:edit`; the legacy scope `activities:update` grants it. If you send `If-Match`, send an
          *     `Idempotency-Key` too. A retry after a lost response then gets the original response instead of a conflict with its
@@ -3216,7 +3217,8 @@ export interface paths {
          *     otherwise, field by field: `source` takes the value of the source, even if that is empty; `target` keeps the value of
          *     the target, even if that is empty. `extension` goes with its phone number. `fields` in the response lists the fields in
          *     which the two differed. A stage of the source brings its `stage_changed_at`, `won_at` and `lost_at`.
-         *     `last_contacted_at` becomes the later of both and `next_followup_at` the earlier one that is still to come. Duplicate
+         *     `last_contacted_at` becomes the later of both, and the planned follow-up the earlier one that is still to come.
+         *     `next_followup_at` is the earlier of the planned follow-up and the next confirmed meeting of both. Duplicate
          *     checks and the pre-conditions of statuses do not apply.
          *
          *     **Items.** Notes, tasks, activities, messages, attachments, links, bookings and message drafts move to the target with
@@ -6728,8 +6730,9 @@ export interface paths {
          *     meantime causes `slot_conflict`, and no alternative overlaps it. If the calendar cannot be reached, nothing is booked.
          *     The calendar event is written right after the booking, exactly once, even if something fails in between.
          *
-         *     If the booking names a lead or a deal, the record's `next_followup_at` becomes the earliest of its future follow-ups
-         *     and confirmed meetings. Rescheduling and cancelling the booking compute it again.
+         *     If the booking names a lead or a deal, the record's `next_followup_at` is the earlier of its planned follow-up, which
+         *     activities set, and its next confirmed meeting. If the booking is rescheduled, cancelled or over, it is set again: to
+         *     the planned follow-up if no other meeting is earlier. A meeting counts as over 15 minutes after its end.
          *
          *     If the attendee has an email address and you use a live key, the attendee receives a calendar invitation. Its email has
          *     a link to a page on which the attendee can cancel the meeting, or move it to another free slot, until it begins. Live
