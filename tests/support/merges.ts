@@ -85,7 +85,7 @@ export async function fillLead(of: Tenant, id: string): Promise<void> {
     insert into scheduling_assignments (company_id, test_mode, id, pool_id, policy_id, user_id, strategy, rotation_index, object, record_id, assigned_at)
     values (${companyId}, false, gen_random_uuid(), gen_random_uuid(), gen_random_uuid(), ${user.id}, 'round_robin', 0, 'leads', ${id}, now())`;
   await sql`
-    insert into notifications (company_id, id, user_id, kind, text, object, record_id, created_at)
+    insert into notifications (company_id, id, user_id, kind, title, object, record_id, created_at)
     values (${companyId}, gen_random_uuid(), ${user.id}, 'sla_reminder', 'Soon', 'leads', ${id}, now())`;
   const workforce = randomUUID();
   await sql`
