@@ -75,7 +75,7 @@ export async function fillLead(of: Tenant, id: string): Promise<void> {
   await sql`
     insert into bookings (company_id, test_mode, id, status, user_id, policy_id, start_at, end_at, timezone, attendee_name, meeting_title, location_kind,
       provider, object, record_id, invitation_id, invitation_sequence, created_by_kind, created_by_id, created_at, updated_at)
-    values (${companyId}, false, ${booking}, 'confirmed', ${user.id}, gen_random_uuid(), now() + interval '1 year', now() + interval '367 days',
+    values (${companyId}, false, ${booking}, 'cancelled', ${user.id}, gen_random_uuid(), now() + interval '1 year', now() + interval '367 days',
       'UTC', 'Sara', 'Call', 'phone', 'internal', 'leads', ${id}, ${booking}, 0, 'api_key', 'x', now(), now())`;
   await sql`
     insert into message_drafts (company_id, test_mode, id, channel, status, recipient, body, object, record_id, created_by_kind, created_by_id,
