@@ -62,8 +62,15 @@ export function requireAnswers({ request: { body } }: CreateCall, { questions }:
   const answered = new Set(body.answers?.map(({ question }) => question.trim()));
   const missing = questions.filter(({ question, required }) => required && !answered.has(question.trim()));
   if (missing.length === 0) return;
-  const problems = missing.map(({ question }) =>
-    buildProblem('answers', 'REQUIRED', `answers must contain an answer to “${question.trim()}”`),
+  const asked = questions.map(({ question, required }) => `“${question.trim()}”${required ? ' (required)' : ''}`);
+  const hint = `The policy asks ${asked.join(', ')}. Send answers as {"question", "answer"}.`;
+  const problems = missing.map(({ question }, index) =>
+    buildProblem(
+      'answers',
+      'REQUIRED',
+      `answers must contain an answer to “${question.trim()}”`,
+      index === 0 ? { hint } : {},
+    ),
   );
   throw validationFailed(problems, 400);
 }
