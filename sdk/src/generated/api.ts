@@ -16373,8 +16373,8 @@ export interface components {
         /** @description When meetings can take place, in the time zone of the policy. Null to use each user's own hours. */
         PolicyWorkingHours: components["schemas"]["WorkingWindow"][] | null;
         /**
-         * @description The web address of video calls that are booked without a location. `{booking_id}` stands for the ID of the booking. Null
-         *     for none.
+         * @description The web address of video calls that are booked without a location. `{booking_id}` stands for the ID of the booking. It
+         *     contains no spaces, credentials or other placeholders. Null for none.
          * @example https://meet.example.com/{booking_id}
          */
         MeetingUrlTemplate: string | null;
