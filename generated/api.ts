@@ -16114,10 +16114,10 @@ export interface components {
              *     ]
              */
             guests?: string[];
-            /** @description Answers to the questions of the policy, and to questions of your own. Required questions need an answer. */
+            /** @description Answers to the questions of the policy, and to questions of your own. Required questions need an answer, and no question has two. */
             answers?: components["schemas"]["BookingQuestionAnswer"][];
             /**
-             * @description Your own data, stored with the booking. The service does not use it. Keys have at most 40 characters.
+             * @description Your own data, stored with the booking. The service does not use it. Keys have 1 to 40 characters, on one line.
              * @example {
              *       "campaign": "spring"
              *     }
