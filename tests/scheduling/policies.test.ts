@@ -81,7 +81,11 @@ describe('a policy', () => {
     ['an address of calls with a space', { meeting_url_template: 'https://x.example/a b' }, 'meeting_url_template'],
     ['an address of calls with a line', { meeting_url_template: 'https://x.example/a\nb' }, 'meeting_url_template'],
     ['an address of calls with markup', { meeting_url_template: 'https://x.example/<b>' }, 'meeting_url_template'],
-    ['an address of calls with credentials', { meeting_url_template: 'https://u:p@x.example/' }, 'meeting_url_template'],
+    [
+      'an address of calls with credentials',
+      { meeting_url_template: 'https://u:p@x.example/' },
+      'meeting_url_template',
+    ],
     ['an address of calls that runs', { meeting_url_template: 'javascript:alert(1)' }, 'meeting_url_template'],
     [
       'a repeated question',
