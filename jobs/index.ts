@@ -25,7 +25,7 @@ import type { TenantQueue } from './records/tenant-queue.ts';
 import { emptyTrash, restorePendingReferences } from './records/trash.ts';
 import type { SearchIndexer } from './reports/search.ts';
 import type { Job } from './runner.ts';
-import { completeBookingsOfClock, completePastBookings } from './scheduling/bookings.ts';
+import { completePastBookings } from './scheduling/bookings.ts';
 import {
   type CalendarServices,
   lookAtCalendars,
@@ -76,7 +76,7 @@ const buildClockedJobs = ({ billing, messages, webhookSender }: BackgroundServic
   'change-sets': expireChangeSets,
   billing: (context) => runBilling(context, billing),
   sla: handleSlaClocks,
-  bookings: completeBookingsOfClock,
+  bookings: completePastBookings,
   'expiring-keys': announceExpiringKeys,
   messages: (context) => sendMessages(context, messages, ['email', 'sms', 'whatsapp']),
   'run-decisions': applyRunDecisions,
@@ -330,9 +330,10 @@ export const backgroundJobs: readonly Job<BackgroundServices, BackgroundPool>[] 
   // Completes past bookings.
   {
     name: 'bookings',
-    pool: 'platform',
+    pool: 'background',
     intervalMs: minute,
     batchSize: 500,
+    timeoutMs: 5 * second,
     run: completePastBookings,
   },
   // Emits events for API keys that expire soon.

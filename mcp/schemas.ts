@@ -68,14 +68,14 @@ const ownArguments: Readonly<Record<string, JsonSchema>> = {
     description:
       '{"field", "op", "value"}, {"and": […]}, {"or": […]} or {"not": {…}}. op: eq, neq, gt, gte, lt, lte, between, contains, starts_with, ends_with, in, not_in, is_null. field can be tags (in, not_in, is_null) or of a related record: account.industry. {"link": "deals", "any" or "none": <filter>} is about several related records.',
   },
-  fields: { type: 'string', description: 'Fields to return, separated by commas.' },
-  limit: { type: 'integer', description: 'Items per page.', default: defaultPageSize },
+  fields: { type: 'string', description: 'Fields, separated by commas.' },
+  limit: { type: 'integer', default: defaultPageSize },
   status: {
     type: 'string',
-    description: 'confirmed, cancelled, rescheduled, completed or no_show; several separated by commas.',
+    description: 'confirmed, cancelled, rescheduled, completed, no_show.',
   },
   cursor: { type: 'string', description: 'next_cursor of the previous page.' },
-  idempotency_key: { type: 'string', description: 'The same for each attempt of a change. 8+ characters.' },
+  idempotency_key: { type: 'string', description: 'The same for each attempt.' },
   record: { type: 'object', description: 'Values by field name.' },
   // The OpenAPI document gives items no type, because an item that is not an object fails on its
   // own.

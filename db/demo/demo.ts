@@ -72,10 +72,10 @@ export interface DemoConfiguration {
 
 export interface DemoRecords {
   links: readonly Row[];
-  leads: readonly (Row & { source: string; lead_status: string; custom: object })[];
+  leads: readonly (Row & { source: string; lead_status: string; next_followup_at: Date | null; custom: object })[];
   accounts: readonly Row[];
   customers: readonly (Row & { source: string })[];
-  deals: readonly (Row & { source: string; stage: string })[];
+  deals: readonly (Row & { source: string; stage: string; next_followup_at: Date | null })[];
   tasks: readonly (Row & { task_type: string })[];
   activities: readonly (Row & { activity_type: string })[];
   /** Records of the custom object. */
@@ -285,6 +285,7 @@ export async function insertRecords(sql: Sql, companyId: string, demo: DemoRecor
     ...record(lead),
     source_id: findSource(source),
     lead_status_id: find(ids, `leads ${lead_status}`),
+    planned_followup_at: lead.next_followup_at,
     custom: sql.json(custom as never),
   }));
   await sql`insert into leads ${sql(leads)}`;
@@ -303,6 +304,7 @@ export async function insertRecords(sql: Sql, companyId: string, demo: DemoRecor
     source_id: findSource(source),
     pipeline_id: find(ids, 'default pipeline'),
     stage_id: find(ids, `deals ${stage}`),
+    planned_followup_at: deal.next_followup_at,
   }));
   await sql`insert into deals ${sql(deals)}`;
   const tasks = demo.tasks.map(({ task_type, ...task }) => ({

@@ -15,9 +15,21 @@ export interface NewMail {
 }
 
 export async function insertMail(sql: Sql, mail: NewMail, now: Date): Promise<void> {
-  await sql`
-    insert into mails (company_id, id, recipient, template, data, next_attempt_at, created_at)
-    values (${mail.companyId}, ${uuidv7()}, ${mail.recipient}, ${mail.template}, ${sql.json(mail.data)}, ${now}, ${now})`;
+  await insertMails(sql, [mail], now);
+}
+
+/** Inserts several mails with one statement. */
+export async function insertMails(sql: Sql, mails: readonly NewMail[], now: Date): Promise<void> {
+  if (mails.length === 0) return;
+  const rows = mails.map(({ companyId, ...mail }) => ({
+    ...mail,
+    company_id: companyId,
+    id: uuidv7(),
+    data: sql.json(mail.data),
+    next_attempt_at: now,
+    created_at: now,
+  }));
+  await sql`insert into mails ${sql(rows)}`;
 }
 
 export interface MailRow {

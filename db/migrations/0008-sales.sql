@@ -206,6 +206,8 @@ create table leads (
   assigned_to uuid,
   last_contacted_at timestamptz(3),
   next_followup_at timestamptz(3),
+  -- The follow-up that applies without meetings.
+  planned_followup_at timestamptz(3),
   converted_at timestamptz(3),
   converted_customer_id uuid,
   custom jsonb not null default '{}',
@@ -456,6 +458,8 @@ create table deals (
   lost_at timestamptz(3),
   last_contacted_at timestamptz(3),
   next_followup_at timestamptz(3),
+  -- The follow-up that applies without meetings.
+  planned_followup_at timestamptz(3),
   custom jsonb not null default '{}',
   version int not null default 1,
   created_by_kind text not null,

@@ -287,7 +287,7 @@ create policy tenant on bookings to crm_app
   with check (company_id = current_company() and test_mode = current_test_mode());
 create policy platform on bookings to crm_platform using (true);
 grant select, insert, update, delete on bookings to crm_app;
-grant select (company_id, test_mode, id, status, end_at), update (status, updated_at) on bookings to crm_platform;
+grant select (company_id, test_mode, id, status, end_at) on bookings to crm_platform;
 
 -- Busy intervals of reservations and bookings. The exclusion constraint prevents double bookings.
 create table taken_times (

@@ -74,6 +74,9 @@ const creator: readonly [string, Column][] = [
   ['_created_by_name', { name: 'created_by_name', type: 'text' }],
 ];
 
+/** The follow-up that applies without meetings. Stored only: records show `next_followup_at`. */
+const plannedFollowup: [string, Column] = ['_planned_followup_at', { name: 'planned_followup_at', type: 'timestamp' }];
+
 const columnsOf: Readonly<Record<string, readonly [string, Column][]>> = {
   leads: [
     ...text('first_name', 'last_name', 'extension', 'company_name', 'job_title', 'origin'),
@@ -86,6 +89,7 @@ const columnsOf: Readonly<Record<string, readonly [string, Column][]>> = {
     ...idsByAge('lead_status_id', 'assigned_to'),
     ...ids('source_id', 'converted_customer_id'),
     ...times('last_contacted_at', 'next_followup_at', 'converted_at'),
+    plannedFollowup,
   ],
   deals: [
     ...text('name', 'currency_code'),
@@ -98,6 +102,7 @@ const columnsOf: Readonly<Record<string, readonly [string, Column][]>> = {
     ...idsByAge('pipeline_id', 'stage_id', 'assigned_to'),
     ...ids('source_id', 'customer_id', 'account_id', 'lead_id'),
     ...times('stage_changed_at', 'won_at', 'lost_at', 'last_contacted_at', 'next_followup_at'),
+    plannedFollowup,
   ],
   customers: [
     ...text('first_name', 'last_name', 'extension', 'company_name', 'job_title'),

@@ -72,3 +72,10 @@ export function selectMergeTarget(sql: Sql, scope: TenantScope, recordId: Fragme
     select target_id from merges
     where ${isOwn(sql, scope)} and source_id = ${recordId} and undone_at is null and status = 'running'`;
 }
+
+/** Returns the query for the records whose items a merge still moves to a record. */
+export function selectMergeSources(sql: Sql, scope: TenantScope, recordId: Fragment): Fragment {
+  return sql`
+    select source_id from merges
+    where ${isOwn(sql, scope)} and target_id = ${recordId} and undone_at is null and status = 'running'`;
+}

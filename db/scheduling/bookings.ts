@@ -3,7 +3,7 @@ import type { StoredBooking } from '../../domain/scheduling/bookings.ts';
 import type { Interval } from '../../domain/service/intervals.ts';
 import { type Actor, type CreatedByRow, toCreatedColumns } from '../client/created-by.ts';
 import type { Sql } from '../client/pool.ts';
-import { type DueDataRow, forEachTenant } from '../client/sweeping.ts';
+import type { DueDataRow } from '../client/sweeping.ts';
 import type { TenantScope } from '../client/tenant.ts';
 import { belongsToRun, type DueTime } from '../client/test-clocks.ts';
 import { type Reach, selectVisibleUserIds } from '../client/visibility.ts';
@@ -183,19 +183,43 @@ export async function endBooking(
 export const completionDelay = 15 * 60_000;
 
 /**
- * Completes bookings that are over.
- * @returns how many, at most the limit
+ * Returns confirmed bookings that are over, those that ended first before others.
+ * @param failed companies that are left out
  */
-export async function completeBookings(sql: Sql, limit: number, time: DueTime): Promise<number> {
-  const { now } = time;
-  const before = new Date(now.getTime() - completionDelay);
-  const due = await sql<DueDataRow[]>`
+export async function findEndedBookings(
+  sql: Sql,
+  limit: number,
+  time: DueTime,
+  failed: readonly string[],
+): Promise<DueDataRow[]> {
+  const before = new Date(time.now.getTime() - completionDelay);
+  return await sql<DueDataRow[]>`
     select company_id, test_mode, id from bookings
-    where status = 'confirmed' and end_at <= ${before} and ${belongsToRun(sql, 'bookings', time)} order by end_at limit ${limit}`;
-  return forEachTenant(due, async ({ companyId, testMode }, rows) => {
-    const completed = await sql`
-      update bookings set status = 'completed', updated_at = ${now}
-      where company_id = ${companyId} and test_mode = ${testMode} and id = any(${rows.map(({ id }) => id)}::uuid[]) and status = 'confirmed'`;
-    return completed.count;
-  });
+    where status = 'confirmed' and end_at <= ${before} and company_id <> all(${[...failed]}::uuid[])
+      and ${belongsToRun(sql, 'bookings', time)}
+    order by end_at
+    limit ${limit}`;
+}
+
+/** Returns the records that bookings are about. */
+export async function findBookedRecords(
+  sql: Sql,
+  { companyId, testMode }: TenantScope,
+  ids: readonly string[],
+): Promise<{ object: string; id: string }[]> {
+  return await sql<{ object: string; id: string }[]>`
+    select distinct object, record_id as id from bookings
+    where company_id = ${companyId} and test_mode = ${testMode} and id = any(${[...ids]}::uuid[]) and record_id is not null`;
+}
+
+/** Completes those of the bookings that are still confirmed. */
+export async function completeBookings(
+  sql: Sql,
+  { companyId, testMode }: TenantScope,
+  ids: readonly string[],
+  now: Date,
+): Promise<void> {
+  await sql`
+    update bookings set status = 'completed', updated_at = ${now}
+    where company_id = ${companyId} and test_mode = ${testMode} and id = any(${[...ids]}::uuid[]) and status = 'confirmed'`;
 }

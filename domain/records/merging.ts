@@ -119,9 +119,11 @@ function joinDerived(source: StoredRecord['values'], target: StoredRecord['value
   const times = (name: string) => [source[name], target[name]].filter((each) => typeof each === 'string').sort();
   const contacted = times('last_contacted_at').at(-1);
   if (contacted !== undefined) derived.last_contacted_at = contacted;
-  const followups = times('next_followup_at');
-  const followup = followups.find((each) => each > now.toISOString()) ?? followups.at(-1);
-  if (followup !== undefined) derived.next_followup_at = followup;
+  for (const name of ['next_followup_at', '_planned_followup_at']) {
+    const followups = times(name);
+    const followup = followups.find((each) => each > now.toISOString()) ?? followups.at(-1);
+    if (followup !== undefined) derived[name] = followup;
+  }
   if ((target.converted_at ?? null) === null && (source.converted_at ?? null) !== null)
     for (const name of ['converted_at', 'converted_customer_id']) derived[name] = source[name] ?? null;
   return Object.fromEntries(Object.entries(derived).filter(([name, value]) => value !== (target[name] ?? null)));

@@ -90,12 +90,19 @@ function findQuestionProblems(questions: readonly PolicyQuestion[]): SettingProb
   });
 }
 
+/** Returns true for a web address that mails show as one link. */
+function isLink(url: string): boolean {
+  if (/[\s{}<>"]/.test(url) || !URL.canParse(url)) return false;
+  const { protocol, username, password } = new URL(url);
+  return /^https?:$/.test(protocol) && username === '' && password === '';
+}
+
 function findTemplateProblems(template: string | null): SettingProblem[] {
   if (template === null) return [];
   const url = template.replaceAll('{booking_id}', 'id');
-  if (URL.canParse(url) && /^https?:$/.test(new URL(url).protocol) && !/[{}]/.test(url)) return [];
+  if (isLink(url)) return [];
   const message =
-    'meeting_url_template must be a web address. The only placeholder is {booking_id}, e.g. https://meet.example.com/{booking_id}.';
+    'meeting_url_template must be a web address without spaces and credentials. The only placeholder is {booking_id}, e.g. https://meet.example.com/{booking_id}.';
   return [{ field: 'meeting_url_template', code: 'INVALID_FORMAT', message }];
 }
 

@@ -36,6 +36,7 @@ import {
   unknownUsers,
 } from '../../services/scheduling/bookable-users.ts';
 import { type BookingCall, recordBookingChange } from '../../services/scheduling/booking-changes.ts';
+import { updateFollowup } from '../../services/scheduling/booking-followups.ts';
 import {
   readBookingFilter,
   readPhone,
@@ -235,6 +236,7 @@ export const markBookingNoShow: Handler<'markBookingNoShow'> = async (call) => {
   const metadata = { user_id: row.userId, start_at: row.startAt.toISOString() };
   const changes = { status: { from: row.status, to: end.status } };
   call.db.record({ action: 'booking.no_show', object: 'bookings', recordId: row.id, changes, metadata });
+  await updateFollowup(call, row);
   return { status: 200, data: { booking: toResponse({ ...row, ...end, updatedAt: now }, caller.testMode) } };
 };
 

@@ -14,6 +14,7 @@ import { describeMovedChild, describeRepointing } from '../../domain/records/vie
 import { findRecordsToRetag, listRetaggedNames } from '../../domain/settings/tags.ts';
 import type { TenantJobContext } from '../runner.ts';
 import { noteConsequence } from './consequences.ts';
+import { updateFollowups } from './followups.ts';
 
 /** Merges that are looked at to find out whose turn it is. */
 const scanLimit = 2000;
@@ -105,13 +106,23 @@ class MergeChunk {
     const rows = await (this.#isUndo ? progress.takeMoved(sql, scope, id, this.#limit) : this.#pickRows());
     // Only a reset of test mode deletes the record while the merge runs, and with it what still hangs
     // on the other one.
-    if (rows.length === 0 || !(await progress.hasDestination(sql, scope, this.#pair)))
-      return progress.completeMerge(sql, scope, id);
+    if (rows.length === 0 || !(await progress.hasDestination(sql, scope, this.#pair))) {
+      await progress.completeMerge(sql, scope, id);
+      // Bookings that had not moved back counted for the other record.
+      if (this.#isUndo) await this.#updateFollowups();
+      return;
+    }
     const counts = await this.#moveRows(rows);
     await progress.noteProgress(sql, scope, id, {
       moved: this.#isUndo ? moved : addCounts(moved, counts, 1),
       remaining: addCounts(remaining, countRows(rows), -1),
     });
+  }
+
+  async #updateFollowups(): Promise<void> {
+    const { object, from, to } = this.#pair;
+    const records = [from, to].map((id) => ({ object, id }));
+    await updateFollowups(this.#sql, this.#scope, records, this.#merge.causedBy, this.#now, this.#emit, this.#audit);
   }
 
   /** Returns references, or items if there are no more references. */

@@ -32,6 +32,7 @@ import { describeMerge, describeRepointing } from '../../domain/records/view.ts'
 import { endClocks, findContinuingKinds } from '../../domain/settings/sla-tracking.ts';
 import { findRecordsToRetag, listRetaggedNames } from '../../domain/settings/tags.ts';
 import { buildProblem, conflict, notFound, validationFailed, versionMismatch } from '../../runtime/errors.ts';
+import { applyFollowup, updateFollowups } from './followups.ts';
 import { lockEachForChange } from './locked-records.ts';
 import { prepareStored } from './preparation.ts';
 import type { RecordTarget, WriteCall } from './record-target.ts';
@@ -92,8 +93,8 @@ export async function mergeRecords(call: WriteCall, place: RecordTarget, options
   const manual = tagIds.length > 0 ? [...kept, ...tagIds] : undefined;
   const change = await prepareStored(call, place, target, joined, manual);
   const metadata = { merge_id: id, source_id: sourceId };
-  const record = change ? await writeChange(call, place, change, { metadata }) : target;
-  const clockIds = await moveOrEndClocks(call, place, pair, record, now);
+  const written = change ? await writeChange(call, place, change, { metadata }) : target;
+  const clockIds = await moveOrEndClocks(call, place, pair, written, now);
 
   const { activities, tasks, ...plain } = items;
   const moved = {
@@ -116,7 +117,7 @@ export async function mergeRecords(call: WriteCall, place: RecordTarget, options
   };
   const listIds = (records: readonly { id: string }[]): string[] => records.map((each) => each.id);
   const undo = {
-    ...listMergeChanges(target, record),
+    ...listMergeChanges(target, written),
     ...{ tagIds, clockIds },
     items: { ...plain, activities: listIds(activities), tasks: listIds(tasks) },
     references: references.map((each) => ({ id: each.id, field: each.field })),
@@ -134,7 +135,8 @@ export async function mergeRecords(call: WriteCall, place: RecordTarget, options
     occurredAt,
   });
   await noteMovedReferences(call, place, references, pair, id, now);
-  return { merge: { ...merge, undoneAt: null }, record, linksLeft };
+  const followed = await updateFollowups(call, place.workspace, object.object, [targetId]);
+  return { merge: { ...merge, undoneAt: null }, record: applyFollowup(written, followed), linksLeft };
 }
 
 /**

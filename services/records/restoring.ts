@@ -22,7 +22,7 @@ import {
   lockDeletedRecords,
   lockInTrash,
 } from '../../db/records/trash.ts';
-import { recomputeFollowups } from '../../db/sales/activity-effects.ts';
+import { replanFollowups } from '../../db/sales/activity-effects.ts';
 import { reopenClocks } from '../../db/settings/sla-clocks.ts';
 import { getBuiltinObject, listConfiguredFields, type WorkspaceObject } from '../../domain/objects/workspace.ts';
 import type { NeededReference, StoredRecord } from '../../domain/records/draft.ts';
@@ -43,6 +43,7 @@ import { toLoggedContact } from '../../domain/records/writes.ts';
 import { findRecordsToRetag, listRetaggedNames } from '../../domain/settings/tags.ts';
 import { ApiError, conflict, notFound } from '../../runtime/errors.ts';
 import type { Change } from '../../runtime/handler.ts';
+import { applyFollowup, updateFollowups } from './followups.ts';
 import { takenError } from './preparation.ts';
 import type { RecordTarget, WriteCall } from './record-target.ts';
 import { retagContacted, toCause, traceEntities } from './record-writes.ts';
@@ -238,6 +239,10 @@ async function insertEach(
     });
   }
   if (object.object === 'activities') await noteActivities(call, place, stored, now);
+  // Bookings do not go to the trash, so they may have changed meanwhile.
+  const followed = await updateFollowups(call, workspace, object.object, ids);
+  for (const [id, restoration] of restorations)
+    restorations.set(id, { ...restoration, record: applyFollowup(restoration.record, followed) });
   return restorations;
 }
 
@@ -442,6 +447,6 @@ async function noteActivities(
     .map(({ values }) => toLoggedContact(values));
   if (contacts.length === 0) return;
   const entities = [...new Map(contacts.map((contact) => [contact.entityId, contact])).values()];
-  const moved = await recomputeFollowups(call.db.sql, call.caller, entities, now);
+  const moved = await replanFollowups(call.db.sql, call.caller, entities, now);
   traceEntities(call, workspace, moved, await retagContacted(call, workspace, entities, now));
 }

@@ -24,6 +24,7 @@ import { describeMerge, showRecord } from '../../domain/records/view.ts';
 import { conflict, notFound } from '../../runtime/errors.ts';
 import type { Call, CallServices } from '../../runtime/handler.ts';
 import { attempt } from './attempt.ts';
+import { applyFollowup, updateFollowups } from './followups.ts';
 import { lockForChange } from './locked-records.ts';
 import { listMovedChildren, noteMovedReferences } from './merging.ts';
 import { prepareStored } from './preparation.ts';
@@ -109,7 +110,7 @@ async function undo(call: WriteCall, place: RecordTarget, merge: MergeRow): Prom
   const left = manual.filter((tagId) => !added.has(tagId));
   const change = await prepareStored(call, place, before, reverted, left.length < manual.length ? left : undefined);
   const metadata = { merge_id: merge.id, source_id: merge.sourceId };
-  const target = change ? await writeChange(call, place, change, { metadata }) : before;
+  const written = change ? await writeChange(call, place, change, { metadata }) : before;
   const { mergeId, sourceId, targetId } = { ...merge, mergeId: merge.id };
   const items = await moveBack(call, pair, known.items, now);
   const { record: source, warnings } = await restoreLocked(call, place, deleted, (of, _id, _records, changes, at) => {
@@ -124,15 +125,16 @@ async function undo(call: WriteCall, place: RecordTarget, merge: MergeRow): Prom
   await noteMovedReferences(call, place, references, pair, merge.id, now);
   const remaining = (await hasMoved(sql, caller, merge.id)) ? { ...stored.moved, tags: 0 } : null;
   await endMerge(sql, caller, merge.id, now, remaining ? { remaining, causedBy: toCause(call) } : undefined);
+  const followed = await updateFollowups(call, place.workspace, object.object, [merge.targetId]);
+  const target = applyFollowup(written, followed);
   const [shown, earlier] = [
     showRecord(object, target),
     showRecord(object, { ...target, ...valuesBefore(target, known) }),
   ];
-  const conflicts = kept.map((field) => ({
-    field,
-    before: earlier[field] ?? null,
-    current: shown[field] ?? null,
-  }));
+  const conflicts = kept
+    .map((field) => ({ field, before: earlier[field] ?? null, current: shown[field] ?? null }))
+    // A next follow-up that changed since the merge can be as before again.
+    .filter(({ field, before: former, current }) => field !== 'next_followup_at' || former !== current);
   const status = remaining ? ('running' as const) : ('completed' as const);
   return { merge: { ...merge, fields: [], undoneAt: now, status, remaining }, source, target, conflicts, warnings };
 }

@@ -1,6 +1,6 @@
 // The effects of every booking change: audit row, event, mail, and order to an external calendar.
 
-import { insertMail } from '../../db/messaging/mails.ts';
+import { insertMails } from '../../db/messaging/mails.ts';
 import type { BookingRow } from '../../db/scheduling/bookings.ts';
 import { enqueueCalendarWrite } from '../../db/scheduling/calendar-orders.ts';
 import { buildAppointmentEvent } from '../../domain/scheduling/bookings.ts';
@@ -47,14 +47,14 @@ export async function recordBookingChange(
 /** Mails the attendee, if there is an address, and the guests. */
 async function invite(call: BookingCall, what: 'scheduled' | 'rescheduled' | 'cancelled', booking: BookingRow) {
   const { caller, now } = call;
-  const { sql } = call.db;
   const { attendeeEmail: email } = booking;
   const recipients = [
     ...(email === null ? [] : [{ name: booking.attendeeName, email }]),
     ...booking.guests.map((guest) => ({ name: '', email: guest })),
   ];
-  for (const attendee of recipients) {
-    const mail = buildInvitation({
+  const mails = recipients.map((attendee) => ({
+    companyId: caller.companyId,
+    ...buildInvitation({
       what,
       invitationId: booking.invitationId,
       sequence: booking.invitationSequence,
@@ -69,9 +69,10 @@ async function invite(call: BookingCall, what: 'scheduled' | 'rescheduled' | 'ca
       changedAt: now,
       // Guests cannot change the meeting.
       bookingId: attendee.email === email && what !== 'cancelled' ? booking.id : null,
-    });
-    await insertMail(sql, { companyId: caller.companyId, ...mail }, now);
-  }
+    }),
+  }));
+  // One statement, because the lead, the booking and the user are locked.
+  await insertMails(call.db.sql, mails, now);
 }
 
 /**

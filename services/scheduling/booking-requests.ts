@@ -46,11 +46,20 @@ function findProblems({ request: { body } }: CreateCall): FieldProblem[] {
   if (attendee.email === undefined && attendee.phone === undefined)
     problems.push(buildProblem('attendee.email', 'REQUIRED', sendAtLeastOneOf(['attendee.email', 'attendee.phone'])));
   if (attendee.timezone !== undefined) problems.push(...findTimezoneProblems('attendee.timezone', attendee.timezone));
-  for (const key of Object.keys(body.metadata ?? {}))
+  for (const key of Object.keys(body.metadata ?? {})) {
     if (key.length > longestKey)
       problems.push(
         buildProblem('metadata', 'TOO_LONG', `metadata must have keys of at most ${longestKey} characters`),
       );
+    if (key.trim() === '' || /[\r\n]/.test(key))
+      problems.push(buildProblem('metadata', 'INVALID_FORMAT', 'metadata must have keys with text and on one line'));
+  }
+  const asked = body.answers?.map(({ question }) => question.trim()) ?? [];
+  for (const [index, question] of asked.entries()) {
+    const field = `answers[${index}].question`;
+    if (asked.indexOf(question) < index)
+      problems.push(buildProblem(field, 'INVALID_FORMAT', `${field} must not repeat an earlier question`));
+  }
   return problems;
 }
 
@@ -62,8 +71,15 @@ export function requireAnswers({ request: { body } }: CreateCall, { questions }:
   const answered = new Set(body.answers?.map(({ question }) => question.trim()));
   const missing = questions.filter(({ question, required }) => required && !answered.has(question.trim()));
   if (missing.length === 0) return;
-  const problems = missing.map(({ question }) =>
-    buildProblem('answers', 'REQUIRED', `answers must contain an answer to “${question.trim()}”`),
+  const asked = questions.map(({ question, required }) => `“${question.trim()}”${required ? ' (required)' : ''}`);
+  const hint = `The policy asks ${asked.join(', ')}. Send answers as {"question", "answer"}.`;
+  const problems = missing.map(({ question }, index) =>
+    buildProblem(
+      'answers',
+      'REQUIRED',
+      `answers must contain an answer to “${question.trim()}”`,
+      index === 0 ? { hint } : {},
+    ),
   );
   throw validationFailed(problems, 400);
 }

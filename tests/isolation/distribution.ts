@@ -163,7 +163,7 @@ export const acrossCompanies: Readonly<Record<string, string>> = {
   'db/messaging/draft-decisions.ts findDecidedRuns': 'finds companies with decided runs, by an index',
   'db/messaging/draft-sending.ts findDueQueues': 'finds companies with due messages, by an index',
   'db/messaging/draft-sending.ts countDueMessages': 'counts due messages of all companies for a metric',
-  'db/scheduling/bookings.ts completeBookings': 'finds companies with bookings that have ended, by an index',
+  'db/scheduling/bookings.ts findEndedBookings': 'finds companies with bookings that have ended, by an index',
   'db/scheduling/calendar-orders.ts findDueOrders': 'finds companies with due calendar operations, by an index',
   'db/scheduling/calendars.ts findDueCalendars': 'finds companies with due calendars, by an index',
   'db/scheduling/calendars.ts findUnreadCalendars': 'finds companies with unread calendars, by an index',

@@ -15,6 +15,7 @@ import { database, newUser, type Tenant } from '../support/tenants.ts';
 /** Arguments that identify nothing of a company. */
 const plain = new Set([
   'activity_type',
+  'answers',
   'atomic',
   'attendee',
   'body',
@@ -24,8 +25,8 @@ const plain = new Set([
   'count',
   'custom_fields',
   'date_field',
-  'details',
   'description',
+  'details',
   'duration_minutes',
   'duration_seconds',
   'entity_type',
@@ -36,6 +37,7 @@ const plain = new Set([
   'followup_at',
   'from',
   'group_by',
+  'guests',
   'include',
   'inquiry_details',
   'kind',
@@ -50,6 +52,7 @@ const plain = new Set([
   'note',
   'notes',
   'objects',
+  'order',
   'outcome',
   'performed_at',
   'performed_from',
@@ -66,12 +69,13 @@ const plain = new Set([
   'subject',
   'summary',
   'tags',
-  'type',
   'task_type',
   'timezone',
   'title',
   'to',
   'ttl_seconds',
+  'type',
+  'upcoming',
 ]);
 
 interface Named {

@@ -9,6 +9,7 @@ import { call, expectStatus, type Json } from '../support/client.ts';
 import { callTool, post } from '../support/mcp.ts';
 import { tomorrow, toolExamples } from '../support/mcp-examples.ts';
 import { newWideTenant } from '../support/requests.ts';
+import { newPool } from '../support/scheduling.ts';
 import { newKey, newTenant, newUser, type Tenant } from '../support/tenants.ts';
 
 const ajv = new Ajv2020({ strict: false });
@@ -105,6 +106,26 @@ describe('a tool', () => {
       expect(await refusal(name, bad)).toMatch(recorded);
     },
   );
+
+  test('books a meeting with answers to the questions that its error lists, and finds it by its record', async () => {
+    const questions = [
+      { question: 'How large is your roof?', required: true },
+      { question: 'Flat or pitched?', required: false },
+    ];
+    const pool = await newPool(tenant, { members: 1, policy: { questions } });
+    const { slots } = await data('find_slots', { pool_id: pool.id, limit: 1 });
+    const { reservation } = await data('hold_slot', { slot_token: slots[0].slot_token });
+    const about = { object: 'leads', record_id: await newRecord(tenant, 'live', 'leads') };
+    const held = { slot_token: slots[0].slot_token, reservation_id: reservation.id, ...booking, ...about };
+    expect(await refusal('book_meeting', held)).toMatch(
+      /- answers \(REQUIRED\): .*The policy asks “How large is your roof\?” \(required\), “Flat or pitched\?”\./,
+    );
+    const answers = [{ question: 'How large is your roof?', answer: '80 square meters' }];
+    const booked = (await data('book_meeting', { ...held, answers, guests: ['ben@example.com'] })).booking;
+    expect(booked).toMatchObject({ answers, guests: ['ben@example.com'], ...about });
+    const { bookings } = await data('list_bookings', { ...about, upcoming: true, order: 'asc' });
+    expect(bookings.map(({ id }: Json) => id)).toEqual([booked.id]);
+  });
 
   test('shows the requested fields, even if the operation returns all', async () => {
     const { activities } = await data('list_activities', { fields: 'summary, outcome' });

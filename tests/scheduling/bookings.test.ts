@@ -389,6 +389,18 @@ describe('the details of a booking', () => {
       'metadata',
     ],
     ['a long key of metadata', { metadata: { ['k'.repeat(41)]: 'x' } }, 'metadata'],
+    ['an empty key of metadata', { metadata: { '': 'x' } }, 'metadata'],
+    ['a key of metadata with two lines', { metadata: { 'a\nb': 'x' } }, 'metadata'],
+    [
+      'two answers to one question',
+      {
+        answers: [
+          { question: 'x', answer: 'a' },
+          { question: ' x', answer: 'b' },
+        ],
+      },
+      'answers[1].question',
+    ],
     ['a number in metadata', { metadata: { size: 3 } }, 'metadata.size', 422],
     ['an empty answer', { answers: [{ question: 'x', answer: ' ' }] }, 'answers[0].answer'],
   ])('rejects invalid %s', async (_, more, field, status = 400) => {

@@ -78,6 +78,14 @@ describe('a policy', () => {
     ['no name', { name: ' ' }, 'name'],
     ['an address of calls that is not one', { meeting_url_template: 'room {booking_id}' }, 'meeting_url_template'],
     ['an unknown placeholder', { meeting_url_template: 'https://x.example/{user}' }, 'meeting_url_template'],
+    ['an address of calls with a space', { meeting_url_template: 'https://x.example/a b' }, 'meeting_url_template'],
+    ['an address of calls with a line', { meeting_url_template: 'https://x.example/a\nb' }, 'meeting_url_template'],
+    ['an address of calls with markup', { meeting_url_template: 'https://x.example/<b>' }, 'meeting_url_template'],
+    [
+      'an address of calls with credentials',
+      { meeting_url_template: 'https://u:p@x.example/' },
+      'meeting_url_template',
+    ],
     ['an address of calls that runs', { meeting_url_template: 'javascript:alert(1)' }, 'meeting_url_template'],
     [
       'a repeated question',

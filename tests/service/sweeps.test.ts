@@ -19,10 +19,10 @@ import { sweepExports } from '../../db/records/exports.ts';
 import { sweepImports } from '../../db/records/imports.ts';
 import { sweepNotifications } from '../../db/records/notifications.ts';
 import { sweepReverts } from '../../db/records/reverts.ts';
-import { completeBookings } from '../../db/scheduling/bookings.ts';
 import { sweepHeldTimes, sweepReservations } from '../../db/scheduling/reservations.ts';
 import { sweepClocks } from '../../db/settings/sla-due.ts';
 import { deliverMails } from '../../jobs/messaging/mail.ts';
+import { completePastBookings } from '../../jobs/scheduling/bookings.ts';
 import { sweepAll } from '../../jobs/service/sweeps.ts';
 import { newLoggedRequest } from '../support/arranged-ids.ts';
 import { dropDatabase, newDatabase } from '../support/databases.ts';
@@ -272,7 +272,7 @@ test('completes bookings a quarter of an hour after their end, and not before', 
           const isOver = status === 'confirmed' && minutes === 16;
           made.set(await add(tenant, testMode, status, minutes), isOver ? 'completed' : status);
         }
-  await pool.use((sql) => completeBookings(sql, 1000, { now: new Date() }));
+  await completePastBookings(buildJobContext('bookings', { platform: pool, tenants: pool }));
   const rows = await database()`select id, status from bookings where id = any(${[...made.keys()]}::uuid[])`;
   expect(new Map(rows.map(({ id, status }) => [id, status]))).toEqual(made);
 });

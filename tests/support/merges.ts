@@ -75,7 +75,7 @@ export async function fillLead(of: Tenant, id: string): Promise<void> {
   await sql`
     insert into bookings (company_id, test_mode, id, status, user_id, policy_id, start_at, end_at, timezone, attendee_name, meeting_title, location_kind,
       provider, object, record_id, invitation_id, invitation_sequence, created_by_kind, created_by_id, created_at, updated_at)
-    values (${companyId}, false, ${booking}, 'confirmed', ${user.id}, gen_random_uuid(), now() + interval '1 year', now() + interval '367 days',
+    values (${companyId}, false, ${booking}, 'cancelled', ${user.id}, gen_random_uuid(), now() + interval '1 year', now() + interval '367 days',
       'UTC', 'Sara', 'Call', 'phone', 'internal', 'leads', ${id}, ${booking}, 0, 'api_key', 'x', now(), now())`;
   await sql`
     insert into message_drafts (company_id, test_mode, id, channel, status, recipient, body, object, record_id, created_by_kind, created_by_id,
@@ -85,7 +85,7 @@ export async function fillLead(of: Tenant, id: string): Promise<void> {
     insert into scheduling_assignments (company_id, test_mode, id, pool_id, policy_id, user_id, strategy, rotation_index, object, record_id, assigned_at)
     values (${companyId}, false, gen_random_uuid(), gen_random_uuid(), gen_random_uuid(), ${user.id}, 'round_robin', 0, 'leads', ${id}, now())`;
   await sql`
-    insert into notifications (company_id, id, user_id, kind, text, object, record_id, created_at)
+    insert into notifications (company_id, id, user_id, kind, title, object, record_id, created_at)
     values (${companyId}, gen_random_uuid(), ${user.id}, 'sla_reminder', 'Soon', 'leads', ${id}, now())`;
   const workforce = randomUUID();
   await sql`
