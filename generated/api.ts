@@ -7347,6 +7347,12 @@ export interface paths {
          *     **Exactly this amount.** A change in the middle of a period costs less with every minute. To charge what the person saw,
          *     send `prorated_at` of the preview with the change, within 15 minutes. Otherwise, the change is prorated as of its own time.
          *
+         *     `prorated_at` fixes the time, and with it the amount as long as the subscription stays the same. If the subscription has
+         *     renewed since the preview, or another change has started a new period, the change returns 400 for `prorated_at`: preview it
+         *     again. Anything else that changes in these 15 minutes is not noticed, for example more seats, another module, a discount, or
+         *     credit that another invoice uses. The change is then charged as of `prorated_at` for the subscription as it is now, which
+         *     can be another amount. The invoice that it makes shows the amount.
+         *
          *     **Warnings** do not prevent a change. `raises_bill`: a scheduled downgrade makes the next period cost more than this one.
          *     `loses_discount`: a discount, or a price below the current list price, ends with the change. More codes may be added.
          *
@@ -7381,7 +7387,8 @@ export interface paths {
          *     The new quota, rate limits, seats and modules apply from the next call on.
          *
          *     [Preview](#operation/previewSubscriptionChange) the change first to see its amounts, and send `prorated_at` of the preview to
-         *     charge exactly those: a time that is not within the last 15 minutes returns 400.
+         *     charge exactly those, if the subscription stays the same until then. A time that is not within the last 15 minutes, or is
+         *     before the current period, returns 400.
          *
          *     The change is charged before it takes effect. 402 CARD_CHARGE_FAILED means that the card was declined and nothing was
          *     changed. If `details.action_url` is present, the person can confirm the payment there. After a 503 the outcome is not
@@ -7454,7 +7461,8 @@ export interface paths {
          *     409 SEAT_LIMIT_REACHED.
          *
          *     [Preview](#operation/previewSubscriptionChange) the change first to see its amounts, and send `prorated_at` of the preview to
-         *     charge exactly those: a time that is not within the last 15 minutes returns 400.
+         *     charge exactly those, if the subscription stays the same until then. A time that is not within the last 15 minutes, or is
+         *     before the current period, returns 400.
          *
          *     The change is charged before it takes effect. 402 CARD_CHARGE_FAILED means that the card was declined and nothing was
          *     changed. If `details.action_url` is present, the person can confirm the payment there. After a 503 the outcome is not
@@ -7488,7 +7496,8 @@ export interface paths {
          *     seconds. If the module was scheduled for removal at the end of the period, it stays at no additional charge.
          *
          *     [Preview](#operation/previewSubscriptionChange) the change first to see its amounts, and send `prorated_at` of the preview to
-         *     charge exactly those: a time that is not within the last 15 minutes returns 400.
+         *     charge exactly those, if the subscription stays the same until then. A time that is not within the last 15 minutes, or is
+         *     before the current period, returns 400.
          *
          *     The change is charged before it takes effect. 402 CARD_CHARGE_FAILED means that the card was declined and nothing was
          *     changed. If `details.action_url` is present, the person can confirm the payment there. After a 503 the outcome is not
@@ -17041,7 +17050,7 @@ export interface components {
         PreviewAction: "subscribe" | "upgrade" | "downgrade" | "set_seats" | "add_module" | "remove_module" | "cancel" | "reactivate";
         /**
          * Format: date-time
-         * @description The time as of which the rest of the period is charged: `prorated_at` of a preview of the last 15 minutes. Without it, the time of the call.
+         * @description The time as of which the rest of the period is charged: `prorated_at` of a preview of the last 15 minutes and of the current period. Without it, the time of the call.
          * @example 2026-11-20T23:55:00.000Z
          */
         ProratedAt: string;

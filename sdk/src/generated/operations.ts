@@ -4199,6 +4199,12 @@ export interface Operations {
    * **Exactly this amount.** A change in the middle of a period costs less with every minute. To charge what the person saw,
    * send `prorated_at` of the preview with the change, within 15 minutes. Otherwise, the change is prorated as of its own time.
    *
+   * `prorated_at` fixes the time, and with it the amount as long as the subscription stays the same. If the subscription has
+   * renewed since the preview, or another change has started a new period, the change returns 400 for `prorated_at`: preview it
+   * again. Anything else that changes in these 15 minutes is not noticed, for example more seats, another module, a discount, or
+   * credit that another invoice uses. The change is then charged as of `prorated_at` for the subscription as it is now, which
+   * can be another amount. The invoice that it makes shows the amount.
+   *
    * **Warnings** do not prevent a change. `raises_bill`: a scheduled downgrade makes the next period cost more than this one.
    * `loses_discount`: a discount, or a price below the current list price, ends with the change. More codes may be added.
    *
@@ -4219,7 +4225,8 @@ export interface Operations {
    * The new quota, rate limits, seats and modules apply from the next call on.
    *
    * [Preview](#operation/previewSubscriptionChange) the change first to see its amounts, and send `prorated_at` of the preview to
-   * charge exactly those: a time that is not within the last 15 minutes returns 400.
+   * charge exactly those, if the subscription stays the same until then. A time that is not within the last 15 minutes, or is
+   * before the current period, returns 400.
    *
    * The change is charged before it takes effect. 402 CARD_CHARGE_FAILED means that the card was declined and nothing was
    * changed. If `details.action_url` is present, the person can confirm the payment there. After a 503 the outcome is not
@@ -4264,7 +4271,8 @@ export interface Operations {
    * 409 SEAT_LIMIT_REACHED.
    *
    * [Preview](#operation/previewSubscriptionChange) the change first to see its amounts, and send `prorated_at` of the preview to
-   * charge exactly those: a time that is not within the last 15 minutes returns 400.
+   * charge exactly those, if the subscription stays the same until then. A time that is not within the last 15 minutes, or is
+   * before the current period, returns 400.
    *
    * The change is charged before it takes effect. 402 CARD_CHARGE_FAILED means that the card was declined and nothing was
    * changed. If `details.action_url` is present, the person can confirm the payment there. After a 503 the outcome is not
@@ -4284,7 +4292,8 @@ export interface Operations {
    * seconds. If the module was scheduled for removal at the end of the period, it stays at no additional charge.
    *
    * [Preview](#operation/previewSubscriptionChange) the change first to see its amounts, and send `prorated_at` of the preview to
-   * charge exactly those: a time that is not within the last 15 minutes returns 400.
+   * charge exactly those, if the subscription stays the same until then. A time that is not within the last 15 minutes, or is
+   * before the current period, returns 400.
    *
    * The change is charged before it takes effect. 402 CARD_CHARGE_FAILED means that the card was declined and nothing was
    * changed. If `details.action_url` is present, the person can confirm the payment there. After a 503 the outcome is not
