@@ -7357,7 +7357,7 @@ export interface paths {
          *     `loses_discount`: a discount, or a price below the current list price, ends with the change. More codes may be added.
          *
          *     `is_estimate` is true if the provider could not compute an amount beforehand: for a first checkout, where it asks for the
-         *     address that taxes depend on, and for a change that is made while another one is scheduled.
+         *     address that taxes depend on, for a change that is made while another one is scheduled, and if it cannot compute the taxes.
          *
          *     Works without a subscription too.
          */

@@ -1,5 +1,5 @@
 // Previews of changes of subscriptions at Stripe: from its current state and its own previews.
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { Random } from '../faults/support/random.ts';
 import { call, expectStatus, type Json } from '../support/client.ts';
 import { digestRows, listDigestedTables } from '../support/row-digests.ts';
@@ -89,6 +89,31 @@ test('returns 503 if Stripe fails', async () => {
     world.standIn.faults.push({ of: /^GET \/v1\/subscriptions$/, how: 'refused' });
   const body = { action: 'cancel' };
   await expectStatus(503, 'POST', '/v1/subscription/preview', { key: tenant.key, body });
+});
+
+describe('if Stripe rejects the request for an invoice', () => {
+  const upgrade = { action: 'upgrade', package_code: 'scale' };
+  const reject = (skip: number, code: string) =>
+    world.standIn.faults.push({ of: /^POST \/v1\/invoices\/create_preview$/, how: 'invalid', skip, code });
+
+  test.each([
+    [0, 'the next invoice without the change'],
+    [1, 'the invoice of the change'],
+    [2, 'the next invoice after the change'],
+  ])('estimates amounts whose taxes it cannot compute (request %i: %s)', async (skip) => {
+    const tenant = await newSubscriber({ package_code: 'growth' });
+    reject(skip, 'customer_tax_location_invalid');
+    expect(await preview(tenant, upgrade)).toMatchObject({ is_estimate: true, next_invoice_minor: 29_900 });
+    expect(await preview(tenant, upgrade)).toMatchObject({ is_estimate: false });
+  });
+
+  test.each([0, 1, 2])('returns 503 for any other reason and logs it (request %i)', async (skip) => {
+    const tenant = await newSubscriber({ package_code: 'growth' });
+    const code = `parameter_unknown_${skip}`;
+    reject(skip, code);
+    await expectStatus(503, 'POST', '/v1/subscription/preview', { key: tenant.key, body: upgrade });
+    await vi.waitFor(() => expect(world.server.output()).toContain(code));
+  });
 });
 
 describe('discounts and kept prices', () => {
