@@ -166,6 +166,18 @@ describe('a preview', () => {
   });
 });
 
+test('limits the live previews of a workspace, by all its keys together', async () => {
+  const [tenant, other] = await Promise.all([newSubscriber(), newSubscriber()]);
+  const keys = [tenant.key, await newKey(tenant, { scopes: ['billing:view'] })];
+  const body = { action: 'cancel' };
+  const statuses: number[] = [];
+  for (let count = 0; count < 61; count += 1) statuses.push((await preview(keys[count % 2] ?? '', body)).status);
+  expect(statuses).toEqual([...Array(60).fill(200), 429]);
+  expect((await preview(tenant.testKey, body)).status).not.toBe(429);
+  expect((await preview(other.key, body)).status).toBe(200);
+  expect((await call('GET', '/v1/subscription', { key: tenant.key })).status).toBe(200);
+});
+
 test('changes no row, however often changes are previewed', async () => {
   const paused = await PausedJobs.of('billing');
   try {

@@ -4211,7 +4211,8 @@ export interface Operations {
    * `is_estimate` is true if the provider could not compute an amount beforehand: for a first checkout, where it asks for the
    * address that taxes depend on, for a change that is made while another one is scheduled, and if it cannot compute the taxes.
    *
-   * Works without a subscription too.
+   * Works without a subscription too. Each preview of a live subscription asks the payment provider, so a workspace can make 60 in
+   * a minute with all its live credentials together; more return 429. Preview when the person has chosen, not with every key press.
    */
   previewSubscriptionChange: Method<'previewSubscriptionChange'>;
   /**
