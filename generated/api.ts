@@ -7354,7 +7354,7 @@ export interface paths {
          *     can be another amount. The invoice that it makes shows the amount.
          *
          *     **Warnings** do not prevent a change. `raises_bill`: a scheduled downgrade makes the next period cost more than this one.
-         *     `loses_discount`: a discount, or a price below the current list price, ends with the change. More codes may be added.
+         *     `loses_discount`: a discount, or a price below the current list price, ends with the change, also with a cancellation. More codes may be added.
          *
          *     `is_estimate` is true if the provider could not compute an amount beforehand: for a first checkout, where it asks for the
          *     address that taxes depend on, for a change that is made while another one is scheduled, and if it cannot compute the taxes.
@@ -24755,7 +24755,7 @@ export interface operations {
                      *       "data": {
                      *         "team": {
                      *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d17",
-                     *           "name": "Outbound",
+                     *           "name": "Outbound sales",
                      *           "branch_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d11",
                      *           "manager_user_id": null,
                      *           "member_count": 0

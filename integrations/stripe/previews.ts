@@ -191,7 +191,8 @@ async function previewNext(
   target: Subscription,
   creditMinor: number,
 ): Promise<PreviewedNext> {
-  if (target.cancelAtPeriodEnd || !isPaid(target)) return { bill: null, discounts: null, isEstimate: false };
+  if (target.cancelAtPeriodEnd) return { bill: null, discounts: new Map(), isEstimate: false };
+  if (!isPaid(target)) return { bill: null, discounts: null, isEstimate: false };
   const period = buildNextPeriod(target);
   const priced = await resolvePreviewItems(stripe, period, live.items.data);
   const params = priced && buildNextParams(live, target, priced.items);

@@ -148,6 +148,19 @@ describe('discounts and kept prices', () => {
     expect((await preview(tenant, { action: 'set_seats', seats: 12 })).warnings).toEqual([]);
   });
 
+  test('warns of the discount and the price that end with a cancellation', async () => {
+    const tenant = await newSubscriber({ package_code: 'growth' });
+    world.standIn.books.setTerms(await world.findCustomer(tenant), { coupon: { name: 'Old friend', percent_off: 20 } });
+    keepOldPrice('plan.growth', 7900);
+    const { warnings } = await preview(tenant, { action: 'cancel' });
+    expect(warnings.map(({ message }: Json) => message)).toEqual([
+      'The discount Old friend no longer applies after this change.',
+      expect.stringContaining('Growth, monthly costs 79.00 USD now'),
+    ]);
+    await changed(tenant, 'cancel');
+    expect((await preview(tenant, { action: 'reactivate' })).warnings).toEqual([]);
+  });
+
   test('warns if a change gives up a price below the list price', async () => {
     const tenant = await newSubscriber({ package_code: 'growth' });
     keepOldPrice('plan.growth', 7900);

@@ -4206,7 +4206,7 @@ export interface Operations {
    * can be another amount. The invoice that it makes shows the amount.
    *
    * **Warnings** do not prevent a change. `raises_bill`: a scheduled downgrade makes the next period cost more than this one.
-   * `loses_discount`: a discount, or a price below the current list price, ends with the change. More codes may be added.
+   * `loses_discount`: a discount, or a price below the current list price, ends with the change, also with a cancellation. More codes may be added.
    *
    * `is_estimate` is true if the provider could not compute an amount beforehand: for a first checkout, where it asks for the
    * address that taxes depend on, for a change that is made while another one is scheduled, and if it cannot compute the taxes.
