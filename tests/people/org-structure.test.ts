@@ -291,6 +291,8 @@ describe('changes of branches', () => {
       [422, { manager_user_id: people.inactive }, 'manager_user_id', 'NOT_FOUND'],
       [400, { timezone: 'Europe/Nowhere' }, 'timezone', 'INVALID_FORMAT'],
       [400, { name: ' ' }, 'name', 'INVALID_FORMAT'],
+      [400, { city: '  ' }, 'city', 'INVALID_FORMAT'],
+      [400, { country: ' ' }, 'country', 'INVALID_FORMAT'],
     ];
     for (const [status, more, field, code] of cases) {
       const { error } = (await send(status, 'POST', '/v1/branches', { name: 'Rejected', ...more })).body;
