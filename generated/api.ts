@@ -1877,7 +1877,7 @@ export interface paths {
          * Create a user
          * @description Creates an active user who can sign in immediately, with one role. Send the role by name (`role`) or by ID
          *     (`role_id`), exactly one of the two. The user joins the default branch. A user created by a key limited to a branch or
-         *     team joins that branch or team.
+         *     team joins that branch or team. If that branch is inactive, the call returns 409 CONFLICT, `details.reason: branch_inactive`.
          *
          *     **Password.** Without `password`, a password of 16 characters is generated and returned in `temp_password`, **once**:
          *     only a digest of it is stored. The user has to change it with [PATCH /v1/me/password](#operation/updatePassword)
@@ -1942,10 +1942,11 @@ export interface paths {
          *       stays, and continues to replace the permissions of the role. An unknown role and Super_Admin are rejected with 400.
          *       A role with wider visibility than the credential is rejected with 403, `details.reason: reach_too_narrow`.
          *     - `branch_id` moves the user to another branch and removes the user from a team of the old branch. Null removes the
-         *       user from both. A branch that does not exist, or that the credential cannot see, is rejected with 422.
+         *       user from both. A branch that does not exist, that the credential cannot see, or that is inactive, is rejected with
+         *       422. Users who already belong to an inactive branch stay there.
          *     - `team_id` moves the user to another team and to the branch of that team. Null removes the user from the team; the
-         *       branch stays. A team that does not exist, or that the credential cannot see, is rejected with 422. A
-         *       team outside of the `branch_id` of the same body is rejected with 400.
+         *       branch stays. A team that does not exist, that the credential cannot see, or whose branch is another one that is
+         *       inactive, is rejected with 422. A team outside of the `branch_id` of the same body is rejected with 400.
          *
          *     A change of branch or team changes immediately who sees the records of the user, and which records a person with the
          *     visibility `branch` or `team` sees: each call looks it up.
@@ -2189,7 +2190,8 @@ export interface paths {
         /**
          * Update a branch
          * @description Changes only the fields that you send. `is_default: true` makes this the branch that new users join; the former default
-         *     branch remains as an ordinary one.
+         *     branch remains as an ordinary one. `is_active: false` closes the branch to new users and teams. Those that it has
+         *     stay, and can work as before.
          *
          *     Requires `users:configure`, a live key and a credential that sees the whole workspace. **404**: the branch does not
          *     exist. **409** `ALREADY_EXISTS`: another branch has this name or code. `CONFLICT` with the reason `default_branch`: the
@@ -2222,7 +2224,7 @@ export interface paths {
          *
          *     Requires `users:configure`, a live key, because live and test mode share the teams, and a credential that sees the whole
          *     workspace. **409** `ALREADY_EXISTS`: the branch has a team with this name, ignoring case; `details.existing_id` is that
-         *     team. `CONFLICT` with the reason `team_limit`: a workspace can have at most 500 teams. **422**: `branch_id` is not a
+         *     team. `CONFLICT` with the reason `team_limit`: a workspace can have at most 500 teams. **422**: `branch_id` is not an active
          *     branch, `manager_user_id` is not an active user, a field is unknown or read-only, or a value has the wrong JSON type.
          *     **400**: any other invalid value.
          */
@@ -2268,7 +2270,7 @@ export interface paths {
          *     Keys and people that see one branch or team see other records immediately: each call looks up who belongs to it.
          *
          *     Requires `users:configure`, a live key and a credential that sees the whole workspace. **404**: the team does not exist.
-         *     **409** `ALREADY_EXISTS`: the branch has another team with this name. **422**: `branch_id` is not a branch,
+         *     **409** `ALREADY_EXISTS`: the branch has another team with this name. **422**: `branch_id` is not an active branch,
          *     `manager_user_id` is not an active user, a field is unknown or read-only, or a value has the wrong JSON type. **400**:
          *     any other invalid value.
          */
@@ -10506,6 +10508,7 @@ export interface components {
             code: string | null;
             /** @description True for the branch that new users join. */
             is_default: boolean;
+            /** @description False for a closed branch. No user or team can be moved into it. Its users and teams stay, and can work as before. */
             is_active: boolean;
             city: string | null;
             country: string | null;
