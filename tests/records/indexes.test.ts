@@ -158,6 +158,18 @@ describe('filters that the API documents as fast', () => {
     expect(plan).not.toContain('Seq Scan on sla_clocks');
   });
 
+  test.each(['eq', 'neq', 'in', 'not_in'] as const)(
+    'looks up the SLA deadline of a record once for %s, however many values there are',
+    async (op) => {
+      const values = Array.from({ length: 200 }, (_, index) => new Date(Date.UTC(2036, 0, 1, 0, index)).toISOString());
+      const isList = op === 'in' || op === 'not_in';
+      const filter = { field: 'sla_due_at', op, ...(isList ? { values } : { value: values[0] }) } as Page['filter'];
+      const sort = [{ field: 'created_at', descending: true }];
+      const [plan] = await readPlans('leads', { sort, filter, after: undefined, limit: 26 }, 'sorts');
+      expect(plan?.match(/ on sla_clocks c/g)).toHaveLength(1);
+    },
+  );
+
   test.each([...objects, 'object:visits'])(
     'finds values of custom fields of %s by an index, with eq and in',
     async (object) => {
