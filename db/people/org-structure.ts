@@ -118,15 +118,19 @@ export interface OrgNode {
   name: string;
 }
 
-/** Returns the company itself, or a visible branch or team. */
-export async function findNode(sql: Sql, { companyId, reach }: UserScope, id: string): Promise<OrgNode | undefined> {
-  const [node] = await sql<OrgNode[]>`
-    select id, 'company' as kind, name from companies where id = ${companyId} and id = ${id}
+/** Returns the company itself, or a visible branch or team. Only branches can be inactive. */
+export async function findNode(
+  sql: Sql,
+  { companyId, reach }: UserScope,
+  id: string,
+): Promise<(OrgNode & { isActive: boolean }) | undefined> {
+  const [node] = await sql<(OrgNode & { isActive: boolean })[]>`
+    select id, 'company' as kind, name, true as is_active from companies where id = ${companyId} and id = ${id}
     union all
-    select b.id, 'branch', b.name from branches b
+    select b.id, 'branch', b.name, b.is_active from branches b
     where b.company_id = ${companyId} and b.id = ${id} and ${selectVisibleBranch(sql, companyId, reach)}
     union all
-    select t.id, 'team', t.name from teams t
+    select t.id, 'team', t.name, true from teams t
     where t.company_id = ${companyId} and t.id = ${id} and ${selectVisibleTeam(sql, companyId, reach)}`;
   return node;
 }
@@ -235,10 +239,15 @@ export async function updateBranch(sql: Sql, companyId: string, id: string, sett
   await sql`update branches set ${sql({ ...settings })} where company_id = ${companyId} and id = ${id}`;
 }
 
-/** Makes the default branch an ordinary one, unless it is the given branch. */
-export async function clearDefaultBranch(sql: Sql, companyId: string, besides: string): Promise<void> {
-  await sql`
-    update branches set is_default = false where company_id = ${companyId} and is_default and id <> ${besides}`;
+/**
+ * Makes the default branch an ordinary one, unless it is the given branch.
+ * @returns the ids of the branches that were the default, at most one
+ */
+export async function clearDefaultBranch(sql: Sql, companyId: string, besides: string): Promise<string[]> {
+  const cleared = await sql<{ id: string }[]>`
+    update branches set is_default = false where company_id = ${companyId} and is_default and id <> ${besides}
+    returning id`;
+  return cleared.map(({ id }) => id);
 }
 
 export async function insertTeam(

@@ -248,16 +248,16 @@ const selectTagsOfRow = (
 
 /**
  * Returns a condition for records by the running SLA clock that is due first. A record without one
- * has no deadline. The clocks of records are only asked whether there is one that is due before a
- * time, for which an index exists.
+ * has no deadline. For ranges, the clocks of records are only asked whether there is one that is due
+ * before a time, for which an index exists.
  */
 function deadlineCondition(rows: Rows, filter: Condition): Fragment {
   const { sql } = rows;
   const isDue = (operator: 'lt' | 'lte', value: string | number): Fragment =>
     hasClock(rows, sql`and c.due_at ${ordering(sql)[operator]} ${value}::timestamptz`);
-  const isAt = (value: string | number): Fragment => sql`(${isDue('lte', value)} and not ${isDue('lt', value)})`;
+  // One look-up of each record's deadline, however many values there are.
   const isAtAny = (values: readonly (string | number)[]): Fragment =>
-    values.reduce<Fragment>((any, value) => sql`${any} or ${isAt(value)}`, sql`false`);
+    sql`coalesce((${selectClocks(rows, sql`min(c.due_at)`)}) = any(${values.map(String)}::text[]::timestamptz[]), false)`;
   switch (filter.op) {
     case 'is_null':
       return filter.isNull ? sql`not ${hasClock(rows)}` : hasClock(rows);
@@ -271,24 +271,27 @@ function deadlineCondition(rows: Rows, filter: Condition): Fragment {
     case 'between':
       return sql`(${isDue('lte', filter.high)} and not ${isDue('lt', filter.low)})`;
     case 'eq':
-      return isAt(filter.value);
+      return isAtAny([filter.value]);
     case 'neq':
-      return sql`not ${isAt(filter.value)}`;
+      return sql`not ${isAtAny([filter.value])}`;
     case 'in':
-      return sql`(${isAtAny(filter.values)})`;
+      return isAtAny(filter.values);
     case 'not_in':
-      return sql`not (${isAtAny(filter.values)})`;
+      return sql`not ${isAtAny(filter.values)}`;
     default:
       throw new Error(`deadlines have no ${filter.op}`);
   }
 }
 
 /** Returns a condition for a row with a running SLA clock that passes a condition on `c`. */
-const hasClock = ({ sql, table, row }: Rows, more = sql``): Fragment => sql`exists (
-  select from sla_clocks c
+const hasClock = (rows: Rows, more = rows.sql``): Fragment =>
+  rows.sql`exists (${selectClocks(rows, rows.sql``)} ${more})`;
+
+/** Returns a query of the running SLA clocks of a row. */
+const selectClocks = ({ sql, table, row }: Rows, columns: Fragment): Fragment => sql`
+  select ${columns} from sla_clocks c
   where c.company_id = ${row}.company_id and c.test_mode = ${row}.test_mode and c.object = ${table.name} and c.record_id = ${row}.id
-    and c.ended_at is null ${more}
-)`;
+    and c.ended_at is null`;
 
 /**
  * Returns the condition that one of the values has the hash of the row's value in a custom field.

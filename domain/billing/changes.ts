@@ -22,7 +22,7 @@ import {
 
 /** Why a change is rejected, with an error code of the API. */
 export interface ChangeRejection {
-  code: 'CONFLICT' | 'AGREEMENT_ACTIVE' | 'NO_ACTIVE_SUBSCRIPTION';
+  code: 'CONFLICT' | 'AGREEMENT_ACTIVE' | 'NO_ACTIVE_SUBSCRIPTION' | 'PREVIEW_OUTDATED';
   message: string;
   /** The reason of a conflict. */
   reason?: string;
@@ -58,6 +58,11 @@ export function findRejection(
     return {
       code: 'NO_ACTIVE_SUBSCRIPTION',
       message: 'There is no subscription to change. Start a checkout with POST /v1/checkout-sessions.',
+    };
+  if (isOfEarlierPeriod(change, subscription))
+    return {
+      code: 'PREVIEW_OUTDATED',
+      message: 'prorated_at is before the current period, so its amount no longer applies. Preview the change again.',
     };
   switch (change.action) {
     case 'upgrade':
@@ -188,7 +193,13 @@ export interface Consequence {
   effective: Date;
 }
 
-/** Returns the time as of which a change is prorated, which is not before the period. */
+/** Returns true if the preview of the change was of an earlier period. Previews are of a whole second. */
+function isOfEarlierPeriod(change: Change, { periodStart }: Subscription): boolean {
+  if (!('prorated_at' in change) || change.prorated_at === undefined) return false;
+  return Date.parse(change.prorated_at) < Math.floor(periodStart.getTime() / 1000) * 1000;
+}
+
+/** Returns the time as of which a change is prorated: not before the period, which may start within its second. */
 export function findProrationTime(change: Change, { periodStart }: Subscription, now: Date): Date {
   const previewed = 'prorated_at' in change && change.prorated_at !== undefined ? new Date(change.prorated_at) : now;
   return previewed < periodStart ? periodStart : previewed;

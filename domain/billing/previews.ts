@@ -90,7 +90,8 @@ export function findPreviewWarnings(
   bill: ProviderBill | undefined,
   lostDiscounts: readonly (string | null)[] = [],
 ): PreviewWarning[] {
-  if (after.cancelAtPeriodEnd || change.action === 'subscribe') return [];
+  const isEndingAnyway = after.cancelAtPeriodEnd && change.action !== 'cancel';
+  if (isEndingAnyway || change.action === 'subscribe') return [];
   return [
     ...findWarnings(after, bill).map(({ code, message }) => ({ code, message })),
     ...lostDiscounts.map((name) => ({
@@ -107,8 +108,8 @@ export function findPreviewWarnings(
  */
 function findLostPrices(before: Subscription, after: Subscription, kept: KeptPrices): PreviewWarning[] {
   const later = buildNextPeriod(after);
-  const isSameCycle = later.billingCycle === before.billingCycle;
-  const stays = new Set(isSameCycle ? listItems(later).map(({ key }) => key) : []);
+  const isContinued = !after.cancelAtPeriodEnd && later.billingCycle === before.billingCycle;
+  const stays = new Set(isContinued ? listItems(later).map(({ key }) => key) : []);
   return listItems(before).flatMap(({ key, description, unitMinor }) => {
     const price = kept[key];
     if (price == null || price >= unitMinor || stays.has(key)) return [];

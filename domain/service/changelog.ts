@@ -58,7 +58,17 @@ export const changelog: readonly ChangelogEntry[] = [
     date: '2026-11-29',
     kind: 'changed',
     text: 'Bookings have `guests`, who are invited too, `answers` and `metadata`. Policies have `questions` and `meeting_url_template`.',
-    operations: ['createBooking', 'createSchedulingPolicy', 'updateSchedulingPolicy'],
+    operations: [
+      'createBooking',
+      'listBookings',
+      'getBooking',
+      'rescheduleBooking',
+      'cancelBooking',
+      'createSchedulingPolicy',
+      'updateSchedulingPolicy',
+      'listSchedulingPolicies',
+      'getSchedulingPolicy',
+    ],
   },
   {
     id: '2026-11-29-slot-days',

@@ -18,6 +18,7 @@ import {
 } from '../../runtime/errors.ts';
 import type { Call, Handler } from '../../runtime/handler.ts';
 import { readPage } from '../../runtime/paging.ts';
+import { buildInactiveProblem } from '../../services/people/inactive-branches.ts';
 import { refuseFull, refuseTwin } from '../../services/settings/setting-changes.ts';
 
 type OrgTreeNode = components['schemas']['OrgTreeNode'];
@@ -81,7 +82,7 @@ export const createBranch: Handler<'createBranch'> = async (call) => {
   refuseFull(branches.length, configurationLimits.branches, 'branch_limit', 'branches');
   assertDefaultStays(settings);
   const id = uuidv7();
-  if (settings.isDefault) await db.clearDefaultBranch(sql, companyId, id);
+  if (settings.isDefault) await replaceDefault(call, id);
   await db.insertBranch(sql, companyId, id, settings, now);
   const response = toBranchResponse({ id, ...settings, userCount: 0, createdAt: now });
   recordNode(call, 'branch', undefined, response);
@@ -102,7 +103,7 @@ export const updateBranch: Handler<'updateBranch'> = async (call) => {
   const was = toBranchResponse(before);
   const response = toBranchResponse({ ...before, ...settings });
   if (!recordNode(call, 'branch', was, response)) return { status: 200, data: { branch: was } };
-  if (settings.isDefault) await db.clearDefaultBranch(sql, companyId, before.id);
+  if (settings.isDefault) await replaceDefault(call, before.id);
   await db.updateBranch(sql, companyId, before.id, settings);
   return { status: 200, data: { branch: response } };
 };
@@ -177,7 +178,7 @@ export const updateTeam: Handler<'updateTeam'> = async (call) => {
     managerUserId:
       body.manager_user_id === undefined ? before.managerUserId : (body.manager_user_id?.toLowerCase() ?? null),
   };
-  await assertValid(call, settings, before.managerUserId);
+  await assertValid(call, settings, before.managerUserId, before.branchId);
   refuseTwinTeam(settings, await db.listTeamNames(sql, companyId), before.id);
   const was = toTeamResponse(before);
   const response = toTeamResponse({ ...before, ...settings });
@@ -278,12 +279,14 @@ function pickBranchSettings(branch: db.BranchRow): db.BranchSettings {
 
 /**
  * @param manager the manager so far, who can stay even if inactive
+ * @param currentBranchId the branch so far, which can stay even if inactive
  * @throws ApiError 400 or 422 with all problems of the settings
  */
 async function assertValid(
   { caller, db: { sql } }: Pick<Call, 'caller' | 'db'>,
   settings: { managerUserId: string | null; timezone?: string | null; branchId?: string },
   manager: string | null = null,
+  currentBranchId?: string,
 ): Promise<void> {
   const { companyId } = caller;
   const { managerUserId, timezone = null, branchId } = settings;
@@ -299,6 +302,7 @@ async function assertValid(
   const branch = branchId === undefined ? undefined : await db.findNode(sql, caller, branchId);
   if (branchId !== undefined && branch?.kind !== 'branch')
     problems.push(buildProblem('branch_id', 'NOT_FOUND', 'branch_id must be the id of a branch'));
+  else if (branch && !branch.isActive && branchId !== currentBranchId) problems.push(buildInactiveProblem('branch_id'));
   // A reference that does not exist is a 422, as everywhere.
   if (problems.length > 0)
     throw validationFailed(problems, problems.some((each) => each.code === 'NOT_FOUND') ? 422 : 400);
@@ -334,6 +338,12 @@ function assertDefaultStays({ isDefault, isActive }: db.BranchSettings, wasDefau
   if ((wasDefault && !isDefault) || (isDefault && !isActive)) throw defaultBranchStays();
 }
 
+/** Makes the former default branch an ordinary one, with an audit row of its own. */
+async function replaceDefault(call: Pick<Call, 'caller' | 'db'>, next: string): Promise<void> {
+  for (const id of await db.clearDefaultBranch(call.db.sql, call.caller.companyId, next))
+    recordNode(call, 'branch', { id, is_default: true }, { id, is_default: false });
+}
+
 /**
  * Records a change of a branch or team in the audit log.
  * @returns false if nothing changes
@@ -341,8 +351,8 @@ function assertDefaultStays({ isDefault, isActive }: db.BranchSettings, wasDefau
 function recordNode(
   call: Pick<Call, 'db'>,
   kind: 'branch' | 'team',
-  before: { id: string } | undefined,
-  after: { id: string } | undefined,
+  before: { id: string; is_default?: boolean } | undefined,
+  after: { id: string; is_default?: boolean } | undefined,
   metadata?: Record<string, unknown>,
 ): boolean {
   const changes = diffSettings(before, after);

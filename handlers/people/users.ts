@@ -22,6 +22,7 @@ import {
 } from '../../runtime/errors.ts';
 import type { Call, Handler } from '../../runtime/handler.ts';
 import { readPage } from '../../runtime/paging.ts';
+import { buildInactiveProblem } from '../../services/people/inactive-branches.ts';
 
 type Role = { id: string; name: string };
 
@@ -73,6 +74,7 @@ export const createUser: Handler<'createUser'> = async (call) => {
   };
   await db.lockMembers(sql, companyId);
   await assertCanAdd(call, email);
+  await assertBranchOpen(call, place?.branchId);
   if (!(await db.insertUser(sql, companyId, user, now))) throw taken(null);
   if (body.send_welcome) {
     const data = { full_name: user.fullName, company_name: caller.companyName };
@@ -164,6 +166,14 @@ async function findRequestedRole(
   return role;
 }
 
+/** @throws ApiError 409 if the branch of the caller is inactive. The default branch is always active. */
+async function assertBranchOpen({ caller, db: { sql } }: Call, branchId: string | undefined): Promise<void> {
+  if (caller.reach.kind === 'company' || branchId === undefined) return;
+  const branch = await findNode(sql, caller, branchId);
+  if (branch?.isActive === false)
+    throw conflict('branch_inactive', `The branch ${branch.name} is inactive, so new users cannot join it.`);
+}
+
 /** Returns the branch and team of the user after the change, and the problems of the ids. */
 async function findRequestedPlace(
   { caller, request: { body }, db: { sql } }: Call<'updateUser'>,
@@ -178,6 +188,7 @@ async function findRequestedPlace(
     // A caller who sees only a part of the company cannot move users out of it.
     const isThere = body.branch_id === null ? reach.kind === 'company' : node?.kind === 'branch';
     if (!isThere) problems.push(buildProblem('branch_id', 'NOT_FOUND', 'branch_id must be the id of a branch'));
+    else if (node && !node.isActive && node.id !== user.branch?.id) problems.push(buildInactiveProblem('branch_id'));
     branchId = node?.id ?? null;
     // A team belongs to its branch.
     if (user.team?.branchId !== branchId) teamId = null;
@@ -190,7 +201,12 @@ async function findRequestedPlace(
     if (!team) problems.push(buildProblem('team_id', 'NOT_FOUND', 'team_id must be the id of a team'));
     else if (body.branch_id !== undefined && team.branchId !== branchId)
       problems.push(buildProblem('team_id', 'CONFLICTING_FIELDS', 'team_id must be a team of branch_id'));
-    else [branchId, teamId] = [team.branchId, team.id];
+    else {
+      const isNew = team.branchId !== user.branch?.id && body.branch_id === undefined;
+      if (isNew && (await findNode(sql, caller, team.branchId))?.isActive === false)
+        problems.push(buildInactiveProblem('team_id'));
+      [branchId, teamId] = [team.branchId, team.id];
+    }
   }
   return { branchId, teamId, problems };
 }

@@ -20,7 +20,7 @@ import type { FollowParts } from './follow.ts';
 import { diffItems, hasExactly, type PricedItem, resolvePreviewItems } from './items.ts';
 import { buildSubscription } from './projection.ts';
 import { planPhases } from './schedules.ts';
-import { fetchAllLines, fetchPreview, fetchSubscriptions, findSchedule, selectLiveSubscription } from './state.ts';
+import { fetchAllLines, fetchNextInvoice, fetchSubscriptions, findSchedule, selectLiveSubscription } from './state.ts';
 import { hasAutomaticTax } from './taxes.ts';
 
 /** Transaction timeout in milliseconds. */
@@ -103,7 +103,8 @@ async function previewLive(
 ): Promise<ChangePreview> {
   const { applies, effective, paid } = computeConsequence(change, subscription, 0, now);
   const target = paid.after;
-  const coming = await fetchPreview(stripe, live);
+  const fetched = await allowUntaxed(() => fetchNextInvoice(stripe, live));
+  const coming = fetched ?? { invoice: null, problem: 'not_computable', isTransient: false };
   const bill = readBill(live, customer, coming);
   const present = applies === 'immediately' ? await previewNow(stripe, live, bill, change, subscription, now) : null;
   const credit = present ? present.creditMinor : subscription.creditMinor;
@@ -151,11 +152,14 @@ async function previewNow(
   const none = { invoice: null, creditMinor: before.creditMinor, discounts: new Map(), isEstimate: false };
   const priced = await resolvePreviewItems(stripe, paid.after, live.items.data);
   if (priced?.items.every(isPriced) && hasExactly(live.items.data, priced.items)) return none;
-  const params = priced && {
-    subscription: live.id,
-    subscription_details: buildChangeParams(live, priced.items, findProrationTime(change, before, now)),
-  };
-  const invoice = params && (await findInvoice(stripe, params, priced, live.items.data));
+  // The change releases an active schedule first, which a preview cannot do.
+  const canPreview = findSchedule(live)?.status !== 'active';
+  const params = canPreview &&
+    priced && {
+      subscription: live.id,
+      subscription_details: buildChangeParams(live, priced.items, findProrationTime(change, before, now)),
+    };
+  const invoice = params ? await findInvoice(stripe, params, priced, live.items.data) : undefined;
   if (invoice)
     return {
       invoice: toPreviewedInvoice(invoice),
@@ -187,7 +191,8 @@ async function previewNext(
   target: Subscription,
   creditMinor: number,
 ): Promise<PreviewedNext> {
-  if (target.cancelAtPeriodEnd || !isPaid(target)) return { bill: null, discounts: null, isEstimate: false };
+  if (target.cancelAtPeriodEnd) return { bill: null, discounts: new Map(), isEstimate: false };
+  if (!isPaid(target)) return { bill: null, discounts: null, isEstimate: false };
   const period = buildNextPeriod(target);
   const priced = await resolvePreviewItems(stripe, period, live.items.data);
   const params = priced && buildNextParams(live, target, priced.items);
@@ -246,7 +251,7 @@ const isPriced = (item: Parameters<typeof diffItems>[1][number]): item is Priced
 
 /**
  * @param live the items before the change
- * @returns undefined if Stripe cannot preview it, for example because a schedule manages the items
+ * @returns undefined if Stripe cannot compute the taxes
  */
 async function findInvoice(
   stripe: Stripe,
@@ -254,11 +259,32 @@ async function findInvoice(
   priced: PreviewItems,
   live: readonly Stripe.SubscriptionItem[],
 ): Promise<Stripe.Invoice | undefined> {
-  try {
+  return allowUntaxed(async () => {
     const invoice = await stripe.invoices.createPreview({ ...params, expand: ['discounts.source.coupon'] });
     return nameInlineItems(await fetchAllLines(stripe, invoice), priced, live);
+  });
+}
+
+/**
+ * Stripe's error codes for an invoice whose taxes it cannot compute. The change itself can still
+ * succeed, for example after the person has entered an address.
+ */
+const taxProblems: readonly string[] = [
+  'customer_tax_location_invalid',
+  'invalid_tax_location',
+  'stripe_tax_inactive',
+  'taxes_calculation_failed',
+];
+
+/**
+ * @returns undefined if Stripe cannot compute the taxes
+ * @throws Error for all other errors, so that a wrong parameter does not become an estimate
+ */
+async function allowUntaxed<Result>(request: () => Promise<Result>): Promise<Result | undefined> {
+  try {
+    return await request();
   } catch (error) {
-    if ((error as Stripe.errors.StripeError).type === 'StripeInvalidRequestError') return undefined;
+    if (taxProblems.includes((error as Stripe.errors.StripeError).code ?? '')) return undefined;
     throw error;
   }
 }

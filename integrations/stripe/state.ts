@@ -53,11 +53,22 @@ async function fetchWithPreview(stripe: Stripe, customer: string) {
 
 const nothingToCome: Preview = { invoice: null, problem: null, isTransient: false };
 
+/** Fetches the next invoice. A failed preview does not fail the whole fetch. */
+async function fetchPreview(stripe: Stripe, live: Stripe.Subscription): Promise<Preview> {
+  try {
+    return await fetchNextInvoice(stripe, live);
+  } catch (error) {
+    const { type, code } = error as Stripe.errors.StripeError;
+    if (typeof type !== 'string' || !type.startsWith('Stripe')) throw error;
+    return { invoice: null, problem: code ?? type, isTransient: type !== 'StripeInvalidRequestError' };
+  }
+}
+
 /**
- * Fetches the next invoice of a subscription, or of its schedule. A failed preview does not fail
- * the whole fetch.
+ * Fetches the next invoice of a subscription, or of its schedule.
+ * @throws Error if Stripe fails or cannot preview it
  */
-export async function fetchPreview(stripe: Stripe, live: Stripe.Subscription): Promise<Preview> {
+export async function fetchNextInvoice(stripe: Stripe, live: Stripe.Subscription): Promise<Preview> {
   const schedule = findSchedule(live);
   const subject = schedule?.status === 'active' ? { schedule: schedule.id } : { subscription: live.id };
   try {
@@ -67,10 +78,8 @@ export async function fetchPreview(stripe: Stripe, live: Stripe.Subscription): P
     );
     return { invoice: await fetchAllLines(stripe, invoice), problem: null, isTransient: false };
   } catch (error) {
-    const { type, code } = error as Stripe.errors.StripeError;
-    if (typeof type !== 'string' || !type.startsWith('Stripe')) throw error;
-    if (code === 'invoice_upcoming_none') return nothingToCome;
-    return { invoice: null, problem: code ?? type, isTransient: type !== 'StripeInvalidRequestError' };
+    if ((error as Stripe.errors.StripeError).code === 'invoice_upcoming_none') return nothingToCome;
+    throw error;
   }
 }
 

@@ -135,7 +135,7 @@ export class RateLimits {
 
   /** Counts a call of an authenticated caller. */
   takeAuthenticated(
-    operation: Pick<Operation, 'id' | 'keyLimit'>,
+    operation: Pick<Operation, 'id' | 'keyLimit' | 'workspaceLimit'>,
     caller: Caller,
     now: number,
   ): LimitDecision | Promise<LimitDecision> {
@@ -146,6 +146,13 @@ export class RateLimits {
     const layers: Layer[] = [{ key: `tenant:${caller.companyId}`, limit: limits.tenantPerMinute, window: minute }];
     if (limits.tenantPerDay !== null)
       layers.push({ key: `tenant-day:${caller.companyId}`, limit: limits.tenantPerDay, window: day });
+    // Test mode asks no payment provider.
+    if (operation.workspaceLimit !== undefined && !caller.testMode)
+      layers.push({
+        key: `tenant:${caller.companyId}:${operation.id}`,
+        limit: operation.workspaceLimit,
+        window: minute,
+      });
     if (caller.kind === 'session') {
       layers.push({ key: `user:${actor.id}:${operation.id}`, limit: callsPerUserAndMinute, window: minute });
     } else {

@@ -59,6 +59,8 @@ export interface Operation {
   publicLimit: string | undefined;
   /** Calls per minute per key, if lower than the key's own limit. */
   keyLimit: number | undefined;
+  /** Calls per minute of all live credentials of a workspace together. */
+  workspaceLimit: number | undefined;
   cacheControl: string | undefined;
   /** Pages of any site may read the response, which is the same for every caller. */
   readableAnywhere: boolean;
@@ -143,6 +145,7 @@ export interface Document {
 const otherExtensions = [
   'x-public-limit',
   'x-key-limit',
+  'x-workspace-limit',
   'x-cache-control',
   'x-credential-with',
   'x-deprecated-use',
@@ -314,8 +317,10 @@ function readOperation(
   if (declared['x-dry-run'] && (declared['x-acts-outside'] || readAccess(method, path, false)))
     throw new Error(`${id}: x-dry-run is for writes that act only in their transaction`);
   const keyLimit = declared['x-key-limit'] as number | undefined;
-  if (keyLimit !== undefined && !(Number.isInteger(keyLimit) && keyLimit > 0))
-    throw new Error(`${id}: x-key-limit must be a whole number of calls per minute; it is ${String(keyLimit)}`);
+  const workspaceLimit = declared['x-workspace-limit'] as number | undefined;
+  for (const [name, limit] of Object.entries({ 'x-key-limit': keyLimit, 'x-workspace-limit': workspaceLimit }))
+    if (limit !== undefined && !(Number.isInteger(limit) && limit > 0))
+      throw new Error(`${id}: ${name} must be a whole number of calls per minute; it is ${String(limit)}`);
   // Compiled on the first call of the operation: compiling all takes half of the start and a fifth
   // of the memory.
   const validators = () => backend.validator.getRequestValidatorsForOperation(id) as ValidateFunction[];
@@ -342,6 +347,7 @@ function readOperation(
     beforePasswordChange: declared['x-before-password-change'] === true,
     publicLimit,
     keyLimit,
+    workspaceLimit,
     cacheControl: declared['x-cache-control'] as string | undefined,
     readableAnywhere: declared['x-readable-anywhere'] === true,
     uniformRefusal: declared['x-uniform-refusal'] === true,

@@ -187,7 +187,7 @@ export class Admission {
    * @throws ApiError 429
    */
   async count(route: string, { caller }: Authenticated, trace: Trace): Promise<void> {
-    const verdict = this.#countOnce({ id: route, keyLimit: undefined }, caller, trace);
+    const verdict = this.#countOnce({ id: route, keyLimit: undefined, workspaceLimit: undefined }, caller, trace);
     if (verdict) await verdict;
   }
 
@@ -258,7 +258,7 @@ export class Admission {
    * @throws ApiError 429, or returns a promise that rejects with it
    */
   #countOnce(
-    operation: Pick<Operation, 'id' | 'keyLimit'>,
+    operation: Pick<Operation, 'id' | 'keyLimit' | 'workspaceLimit'>,
     caller: Authenticated['caller'],
     trace: Trace,
   ): Promise<void> | undefined {

@@ -293,9 +293,11 @@ export function requireRecentProration(proratedAt: string | undefined, now: Date
   if (proratedAt === undefined) return;
   const age = now.getTime() - Date.parse(proratedAt);
   if (age <= prorationWindowMs && age >= -clockSkewMs) return;
-  const message = 'prorated_at must be the time of a preview of the last 15 minutes. Preview the change again.';
-  throw validationFailed([buildProblem('prorated_at', 'OUT_OF_RANGE', message)], 400);
+  throw toOutdatedError('prorated_at must be the time of a preview of the last 15 minutes. Preview the change again.');
 }
+
+const toOutdatedError = (message: string): ApiError =>
+  validationFailed([buildProblem('prorated_at', 'OUT_OF_RANGE', message)], 400);
 
 const toTenantScope = ({ caller: { companyId, testMode } }: BillingCall): TenantScope => ({ companyId, testMode });
 
@@ -338,7 +340,9 @@ export const changeInProgress = (options: { keepsWork?: boolean } = {}): ApiErro
 
 /** Converts a rejected change to an error. */
 export function toRejectionError({ code, message, reason, more }: ChangeRejection): ApiError {
-  return code === 'CONFLICT' ? conflict(reason ?? '', message, more) : new ApiError(code, message);
+  if (code === 'CONFLICT') return conflict(reason ?? '', message, more);
+  if (code === 'PREVIEW_OUTDATED') return toOutdatedError(message);
+  return new ApiError(code, message);
 }
 
 const cardDeclined = (actionUrl: string | null): ApiError =>

@@ -55,6 +55,7 @@ const operationExtensions = new Set([
   'x-idempotency',
   'x-public-limit',
   'x-key-limit',
+  'x-workspace-limit',
   'x-credential-with',
   'x-mode-with',
   'x-platform',
@@ -166,6 +167,9 @@ const limitedByAddress = () => ({
     const limit = operation['x-key-limit'];
     if (limit !== undefined && !(Number.isInteger(limit) && limit > 0 && (!isPublic || isOptional)))
       ctx.report({ message: 'x-key-limit must be an integer greater than 0: calls per minute for each key' });
+    const shared = operation['x-workspace-limit'];
+    if (shared !== undefined && !(Number.isInteger(shared) && shared > 0 && !isPublic))
+      ctx.report({ message: 'x-workspace-limit must be an integer greater than 0: calls per minute of a workspace' });
   },
 });
 

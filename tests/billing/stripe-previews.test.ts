@@ -1,5 +1,5 @@
 // Previews of changes of subscriptions at Stripe: from its current state and its own previews.
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { Random } from '../faults/support/random.ts';
 import { call, expectStatus, type Json } from '../support/client.ts';
 import { digestRows, listDigestedTables } from '../support/row-digests.ts';
@@ -91,6 +91,31 @@ test('returns 503 if Stripe fails', async () => {
   await expectStatus(503, 'POST', '/v1/subscription/preview', { key: tenant.key, body });
 });
 
+describe('if Stripe rejects the request for an invoice', () => {
+  const upgrade = { action: 'upgrade', package_code: 'scale' };
+  const reject = (skip: number, code: string) =>
+    world.standIn.faults.push({ of: /^POST \/v1\/invoices\/create_preview$/, how: 'invalid', skip, code });
+
+  test.each([
+    [0, 'the next invoice without the change'],
+    [1, 'the invoice of the change'],
+    [2, 'the next invoice after the change'],
+  ])('estimates amounts whose taxes it cannot compute (request %i: %s)', async (skip) => {
+    const tenant = await newSubscriber({ package_code: 'growth' });
+    reject(skip, 'customer_tax_location_invalid');
+    expect(await preview(tenant, upgrade)).toMatchObject({ is_estimate: true, next_invoice_minor: 29_900 });
+    expect(await preview(tenant, upgrade)).toMatchObject({ is_estimate: false });
+  });
+
+  test.each([0, 1, 2])('returns 503 for any other reason and logs it (request %i)', async (skip) => {
+    const tenant = await newSubscriber({ package_code: 'growth' });
+    const code = `parameter_unknown_${skip}`;
+    reject(skip, code);
+    await expectStatus(503, 'POST', '/v1/subscription/preview', { key: tenant.key, body: upgrade });
+    await vi.waitFor(() => expect(world.server.output()).toContain(code));
+  });
+});
+
 describe('discounts and kept prices', () => {
   test('includes discounts and taxes in what is due now and on the next invoice', async () => {
     const tenant = await newSubscriber({ package_code: 'growth' });
@@ -121,6 +146,19 @@ describe('discounts and kept prices', () => {
       warnings: [{ code: 'loses_discount', message: 'The discount Growth offer no longer applies after this change.' }],
     });
     expect((await preview(tenant, { action: 'set_seats', seats: 12 })).warnings).toEqual([]);
+  });
+
+  test('warns of the discount and the price that end with a cancellation', async () => {
+    const tenant = await newSubscriber({ package_code: 'growth' });
+    world.standIn.books.setTerms(await world.findCustomer(tenant), { coupon: { name: 'Old friend', percent_off: 20 } });
+    keepOldPrice('plan.growth', 7900);
+    const { warnings } = await preview(tenant, { action: 'cancel' });
+    expect(warnings.map(({ message }: Json) => message)).toEqual([
+      'The discount Old friend no longer applies after this change.',
+      expect.stringContaining('Growth, monthly costs 79.00 USD now'),
+    ]);
+    await changed(tenant, 'cancel');
+    expect((await preview(tenant, { action: 'reactivate' })).warnings).toEqual([]);
   });
 
   test('warns if a change gives up a price below the list price', async () => {

@@ -1,6 +1,6 @@
 // Previews of subscription changes with the test provider: they change nothing, and the change
 // then does what they say.
-import { describe, expect, inject, test } from 'vitest';
+import { describe, expect, inject, test, vi } from 'vitest';
 import { Random } from '../faults/support/random.ts';
 import { charged, declinedCard, subscribed } from '../support/billing.ts';
 import { type Answer, call, expectStatus, type Json } from '../support/client.ts';
@@ -164,6 +164,18 @@ describe('a preview', () => {
     await change(tenant.testKey, upgrade);
     expect(toFailure(await preview(tenant.testKey, upgrade))).toMatchObject({ reason: 'already_on_package' });
   });
+});
+
+test('limits the live previews of a workspace, by all its keys together', async () => {
+  const [tenant, other] = await Promise.all([newSubscriber(), newSubscriber()]);
+  const keys = [tenant.key, await newKey(tenant, { scopes: ['billing:view'] })];
+  const body = { action: 'cancel' };
+  const statuses: number[] = [];
+  for (let count = 0; count < 61; count += 1) statuses.push((await preview(keys[count % 2] ?? '', body)).status);
+  expect(statuses).toEqual([...Array(60).fill(200), 429]);
+  expect((await preview(tenant.testKey, body)).status).not.toBe(429);
+  expect((await preview(other.key, body)).status).toBe(200);
+  expect((await call('GET', '/v1/subscription', { key: tenant.key })).status).toBe(200);
 });
 
 test('changes no row, however often changes are previewed', async () => {
@@ -349,5 +361,39 @@ describe('changes after their preview', () => {
     expect(earlier.amount_due_now_minor).toBeGreaterThan((await previewed(tenant.key, later)).amount_due_now_minor);
     await change(tenant.key, asked);
     expect(await charged(tenant)).toEqual([earlier.amount_due_now_minor]);
+  });
+
+  test('are rejected if the subscription has renewed since the preview', async () => {
+    const tenant = await newTenant();
+    const key = tenant.testKey;
+    const start = new Date(Date.now() - 30 * day + 120_000);
+    const end = new Date(Date.now() + 120_000);
+    await subscribed(tenant, 'test', { package_code: 'growth', period_start: start, period_end: end, due_at: end });
+    const asked = { action: 'upgrade', package_code: 'scale' };
+    const { amount_due_now_minor: due, prorated_at } = await previewed(key, asked);
+    expect(due).toBeLessThan(100);
+    await expectStatus(200, 'POST', '/v1/test-mode/clock', { key, body: { advance_seconds: 300 } });
+    await vi.waitFor(async () => expect((await readInvoices(key)).invoices).toHaveLength(1), { timeout: 30_000 });
+    const outdated = { status: 400, fields: ['prorated_at OUT_OF_RANGE'] };
+    const again = { ...asked, prorated_at };
+    const answer = await change(key, again);
+    expect(toFailure(answer)).toMatchObject(outdated);
+    expect(answer.body.error.message + JSON.stringify(answer.body.error.details)).toContain('Preview the change again');
+    expect(toFailure(await preview(key, again))).toMatchObject(outdated);
+    expect((await readInvoices(key)).invoices).toHaveLength(1);
+    const fresh = await previewed(key, asked);
+    await change(key, { ...asked, prorated_at: fresh.prorated_at });
+    expect((await readInvoices(key)).invoices[0].total_minor).toBe(fresh.amount_due_now_minor);
+  });
+
+  test('are charged for the subscription as it is now if it has changed otherwise', async () => {
+    const tenant = await newSubscriber({ package_code: 'growth' });
+    const asked = { action: 'set_seats', seats: 14 };
+    const { amount_due_now_minor: due, prorated_at } = await previewed(tenant.key, asked);
+    await change(tenant.key, { action: 'set_seats', seats: 12, prorated_at });
+    expect((await change(tenant.key, { ...asked, prorated_at })).status).toBe(200);
+    const [first = 0, second = 0] = await charged(tenant);
+    expect(second).toBeLessThan(due);
+    expect(first + second).toBe(due);
   });
 });

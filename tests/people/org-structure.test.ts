@@ -291,6 +291,8 @@ describe('changes of branches', () => {
       [422, { manager_user_id: people.inactive }, 'manager_user_id', 'NOT_FOUND'],
       [400, { timezone: 'Europe/Nowhere' }, 'timezone', 'INVALID_FORMAT'],
       [400, { name: ' ' }, 'name', 'INVALID_FORMAT'],
+      [400, { city: '  ' }, 'city', 'INVALID_FORMAT'],
+      [400, { country: ' ' }, 'country', 'INVALID_FORMAT'],
     ];
     for (const [status, more, field, code] of cases) {
       const { error } = (await send(status, 'POST', '/v1/branches', { name: 'Rejected', ...more })).body;
@@ -335,6 +337,41 @@ describe('changes of branches', () => {
     const body = { email: `${randomUUID()}@bluelake.example`, full_name: 'New', role: 'Viewer' };
     const { user } = (await send(201, 'POST', '/v1/users', body, crowd.key)).body.data;
     expect(user.branch.id).toBe(second.id);
+  });
+
+  test('records the change of the former default branch too', async () => {
+    const crowd = await newTenant();
+    const first = await create('/v1/branches', { name: 'First', is_default: true }, crowd.key);
+    const second = await create('/v1/branches', { name: 'Second' }, crowd.key);
+    await send(200, 'PATCH', `/v1/branches/${second.id}`, { is_default: true }, crowd.key);
+    const rows = await database()`
+      select action, changes from audit_logs where company_id = ${crowd.companyId} and record_id = any(${[crowd.branchId, first.id]})
+        and action = 'branch.update'`;
+    const change = { action: 'branch.update', changes: { is_default: { from: true, to: false } } };
+    expect(rows).toMatchObject([change, change]);
+  });
+
+  test('lets no user or team move into an inactive branch, and keeps those that are there', async () => {
+    const crowd = await newTenant();
+    const { id } = await create('/v1/branches', { name: 'Closing' }, crowd.key);
+    const team = await create('/v1/teams', { name: 'Staying', branch_id: id }, crowd.key);
+    const [user, member] = [await newUser(crowd), await newUser(crowd, { branchId: id })];
+    const other = await create('/v1/teams', { name: 'Coming', branch_id: crowd.branchId }, crowd.key);
+    const key = await newKey(crowd, { reach: { kind: 'branch', id } });
+    await send(200, 'PATCH', `/v1/branches/${id}`, { is_active: false }, crowd.key);
+    for (const [method, path, body, field] of [
+      ['PATCH', `/v1/users/${user.id}`, { branch_id: id }, 'branch_id'],
+      ['PATCH', `/v1/users/${user.id}`, { team_id: team.id }, 'team_id'],
+      ['PATCH', `/v1/teams/${other.id}`, { branch_id: id }, 'branch_id'],
+      ['POST', '/v1/teams', { name: 'New', branch_id: id }, 'branch_id'],
+    ] as const) {
+      const { error } = (await send(422, method, path, body, crowd.key)).body;
+      expect(error.details.fields).toMatchObject([{ field, code: 'NOT_FOUND' }]);
+    }
+    const created = { email: `${randomUUID()}@bluelake.example`, full_name: 'New', role: 'Branch_Manager' };
+    expect((await send(409, 'POST', '/v1/users', created, key)).body.error.details.reason).toBe('branch_inactive');
+    await send(200, 'PATCH', `/v1/users/${member.id}`, { branch_id: id, team_id: team.id }, crowd.key);
+    await send(200, 'PATCH', `/v1/teams/${team.id}`, { name: 'Still there', branch_id: id }, crowd.key);
   });
 
   test('deletes no branch with users, teams or keys, and counts them', async () => {

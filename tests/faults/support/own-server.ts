@@ -34,6 +34,11 @@ export class OwnServer {
     return this.#server.pid;
   }
 
+  /** Returns what the running server has logged. */
+  output(): string {
+    return this.#server?.output() ?? '';
+  }
+
   /** Unexpected errors that it logged since its first start. */
   get failures(): readonly string[] {
     this.#collect();

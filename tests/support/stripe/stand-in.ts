@@ -17,9 +17,11 @@ export interface Fault {
   of: RegExp;
   /**
    * lost: no effect and no response. cut: effect but no response. refused: 500 without effect.
-   * failed: 500 after the effect. slow: a late response.
+   * failed: 500 after the effect. slow: a late response. invalid: 400 without effect.
    */
-  how: 'lost' | 'cut' | 'refused' | 'failed' | 'slow';
+  how: 'lost' | 'cut' | 'refused' | 'failed' | 'slow' | 'invalid';
+  /** Stripe's error code of an invalid request. */
+  code?: string;
   /** The number of matching requests to pass first. */
   skip?: number;
   /** Runs before the response. */
@@ -139,6 +141,10 @@ export class StripeStandIn {
   #carryOut(call: string, form: Form, fault: Fault | undefined): { status: number; body: string } {
     const broken = { status: 500, body: JSON.stringify({ error: { type: 'api_error', message: 'broken' } }) };
     if (fault?.how === 'refused') return broken;
+    if (fault?.how === 'invalid') {
+      const error = { type: 'invalid_request_error', code: fault.code, message: 'invalid' };
+      return { status: 400, body: JSON.stringify({ error }) };
+    }
     if (this.forbidden?.test(call)) {
       const error = {
         type: 'invalid_request_error',
