@@ -525,7 +525,7 @@ create policy purge on bookings to crm_purge
   using (company_id = current_company())
   with check (company_id = current_company());
 grant select, insert, update, delete on bookings to crm_app;
-grant select (company_id, test_mode, id, status, end_at), update (status, updated_at) on bookings to crm_platform;
+grant select (company_id, test_mode, id, status, end_at) on bookings to crm_platform;
 grant select, insert, update, delete on bookings to crm_purge;
 
 create table branches (
@@ -1104,6 +1104,7 @@ create table deals (
   lost_at timestamptz(3),
   last_contacted_at timestamptz(3),
   next_followup_at timestamptz(3),
+  planned_followup_at timestamptz(3),
   custom jsonb not null default '{}',
   version int not null default 1,
   created_by_kind text not null,
@@ -1700,6 +1701,7 @@ create table leads (
   assigned_to uuid,
   last_contacted_at timestamptz(3),
   next_followup_at timestamptz(3),
+  planned_followup_at timestamptz(3),
   converted_at timestamptz(3),
   converted_customer_id uuid,
   custom jsonb not null default '{}',

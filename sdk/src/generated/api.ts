@@ -1700,8 +1700,9 @@ export interface paths {
          *     updates that record:
          *
          *     - `last_contacted_at` moves forward to `performed_at`, never back, for every type of activity;
-         *     - `next_followup_at` of a lead or a deal is set if you send `followup_at`. Customers and accounts have no such field,
-         *       so it is null in the response; the follow-up stays on the activity.
+         *     - a `followup_at` becomes the planned follow-up of a lead or a deal, and replaces an earlier plan. `next_followup_at` is
+         *       the earlier of the planned follow-up and the next confirmed [meeting](#operation/createBooking). Customers and
+         *       accounts have no such field, so it is null in the response; the follow-up stays on the activity.
          *
          *     The response contains both values together with the activity. Send at least one of `summary` and `details`; blank text
          *     counts as omitted.
@@ -1757,9 +1758,9 @@ export interface paths {
          * Update an activity
          * @description Changes only the fields that you send, at least one of `summary`, `details`, `activity_type`, `performed_at` and
          *     `followup_at`. The record that it is logged on is updated too. A changed `performed_at` or type moves its
-         *     `last_contacted_at` forward. For a lead or a deal, a new `followup_at` becomes its `next_followup_at`.
-         *     `followup_at: null` cancels the follow-up: `next_followup_at` becomes the earliest future follow-up among its
-         *     activities, or null.
+         *     `last_contacted_at` forward. For a lead or a deal, a new `followup_at` becomes its planned follow-up.
+         *     `followup_at: null` cancels it: the planned follow-up becomes the earliest future one among its activities, or none.
+         *     `next_followup_at` is the earlier of the planned follow-up and the next confirmed meeting.
          *
          *     Requires `activities:edit`; the legacy scope `activities:update` grants it. If you send `If-Match`, send an
          *     `Idempotency-Key` too. A retry after a lost response then gets the original response instead of a conflict with its
@@ -1877,7 +1878,7 @@ export interface paths {
          * Create a user
          * @description Creates an active user who can sign in immediately, with one role. Send the role by name (`role`) or by ID
          *     (`role_id`), exactly one of the two. The user joins the default branch. A user created by a key limited to a branch or
-         *     team joins that branch or team.
+         *     team joins that branch or team. If that branch is inactive, the call returns 409 CONFLICT, `details.reason: branch_inactive`.
          *
          *     **Password.** Without `password`, a password of 16 characters is generated and returned in `temp_password`, **once**:
          *     only a digest of it is stored. The user has to change it with [PATCH /v1/me/password](#operation/updatePassword)
@@ -1942,10 +1943,11 @@ export interface paths {
          *       stays, and continues to replace the permissions of the role. An unknown role and Super_Admin are rejected with 400.
          *       A role with wider visibility than the credential is rejected with 403, `details.reason: reach_too_narrow`.
          *     - `branch_id` moves the user to another branch and removes the user from a team of the old branch. Null removes the
-         *       user from both. A branch that does not exist, or that the credential cannot see, is rejected with 422.
+         *       user from both. A branch that does not exist, that the credential cannot see, or that is inactive, is rejected with
+         *       422. Users who already belong to an inactive branch stay there.
          *     - `team_id` moves the user to another team and to the branch of that team. Null removes the user from the team; the
-         *       branch stays. A team that does not exist, or that the credential cannot see, is rejected with 422. A
-         *       team outside of the `branch_id` of the same body is rejected with 400.
+         *       branch stays. A team that does not exist, that the credential cannot see, or whose branch is another one that is
+         *       inactive, is rejected with 422. A team outside of the `branch_id` of the same body is rejected with 400.
          *
          *     A change of branch or team changes immediately who sees the records of the user, and which records a person with the
          *     visibility `branch` or `team` sees: each call looks it up.
@@ -2189,7 +2191,8 @@ export interface paths {
         /**
          * Update a branch
          * @description Changes only the fields that you send. `is_default: true` makes this the branch that new users join; the former default
-         *     branch remains as an ordinary one.
+         *     branch remains as an ordinary one. `is_active: false` closes the branch to new users and teams. Those that it has
+         *     stay, and can work as before.
          *
          *     Requires `users:configure`, a live key and a credential that sees the whole workspace. **404**: the branch does not
          *     exist. **409** `ALREADY_EXISTS`: another branch has this name or code. `CONFLICT` with the reason `default_branch`: the
@@ -2222,7 +2225,7 @@ export interface paths {
          *
          *     Requires `users:configure`, a live key, because live and test mode share the teams, and a credential that sees the whole
          *     workspace. **409** `ALREADY_EXISTS`: the branch has a team with this name, ignoring case; `details.existing_id` is that
-         *     team. `CONFLICT` with the reason `team_limit`: a workspace can have at most 500 teams. **422**: `branch_id` is not a
+         *     team. `CONFLICT` with the reason `team_limit`: a workspace can have at most 500 teams. **422**: `branch_id` is not an active
          *     branch, `manager_user_id` is not an active user, a field is unknown or read-only, or a value has the wrong JSON type.
          *     **400**: any other invalid value.
          */
@@ -2268,7 +2271,7 @@ export interface paths {
          *     Keys and people that see one branch or team see other records immediately: each call looks up who belongs to it.
          *
          *     Requires `users:configure`, a live key and a credential that sees the whole workspace. **404**: the team does not exist.
-         *     **409** `ALREADY_EXISTS`: the branch has another team with this name. **422**: `branch_id` is not a branch,
+         *     **409** `ALREADY_EXISTS`: the branch has another team with this name. **422**: `branch_id` is not an active branch,
          *     `manager_user_id` is not an active user, a field is unknown or read-only, or a value has the wrong JSON type. **400**:
          *     any other invalid value.
          */
@@ -3216,7 +3219,8 @@ export interface paths {
          *     otherwise, field by field: `source` takes the value of the source, even if that is empty; `target` keeps the value of
          *     the target, even if that is empty. `extension` goes with its phone number. `fields` in the response lists the fields in
          *     which the two differed. A stage of the source brings its `stage_changed_at`, `won_at` and `lost_at`.
-         *     `last_contacted_at` becomes the later of both and `next_followup_at` the earlier one that is still to come. Duplicate
+         *     `last_contacted_at` becomes the later of both, and the planned follow-up the earlier one that is still to come.
+         *     `next_followup_at` is the earlier of the planned follow-up and the next confirmed meeting of both. Duplicate
          *     checks and the pre-conditions of statuses do not apply.
          *
          *     **Items.** Notes, tasks, activities, messages, attachments, links, bookings and message drafts move to the target with
@@ -6731,8 +6735,9 @@ export interface paths {
          *     meantime causes `slot_conflict`, and no alternative overlaps it. If the calendar cannot be reached, nothing is booked.
          *     The calendar event is written right after the booking, exactly once, even if something fails in between.
          *
-         *     If the booking names a lead or a deal, the record's `next_followup_at` becomes the earliest of its future follow-ups
-         *     and confirmed meetings. Rescheduling and cancelling the booking compute it again.
+         *     If the booking names a lead or a deal, the record's `next_followup_at` is the earlier of its planned follow-up, which
+         *     activities set, and its next confirmed meeting. If the booking is rescheduled, cancelled or over, it is set again: to
+         *     the planned follow-up if no other meeting is earlier. A meeting counts as over 15 minutes after its end.
          *
          *     If the attendee has an email address and you use a live key, the attendee receives a calendar invitation. Its email has
          *     a link to a page on which the attendee can cancel the meeting, or move it to another free slot, until it begins. Live
@@ -7350,13 +7355,20 @@ export interface paths {
          *     **Exactly this amount.** A change in the middle of a period costs less with every minute. To charge what the person saw,
          *     send `prorated_at` of the preview with the change, within 15 minutes. Otherwise, the change is prorated as of its own time.
          *
+         *     `prorated_at` fixes the time, and with it the amount as long as the subscription stays the same. If the subscription has
+         *     renewed since the preview, or another change has started a new period, the change returns 400 for `prorated_at`: preview it
+         *     again. Anything else that changes in these 15 minutes is not noticed, for example more seats, another module, a discount, or
+         *     credit that another invoice uses. The change is then charged as of `prorated_at` for the subscription as it is now, which
+         *     can be another amount. The invoice that it makes shows the amount.
+         *
          *     **Warnings** do not prevent a change. `raises_bill`: a scheduled downgrade makes the next period cost more than this one.
-         *     `loses_discount`: a discount, or a price below the current list price, ends with the change. More codes may be added.
+         *     `loses_discount`: a discount, or a price below the current list price, ends with the change, also with a cancellation. More codes may be added.
          *
          *     `is_estimate` is true if the provider could not compute an amount beforehand: for a first checkout, where it asks for the
-         *     address that taxes depend on, and for a change that is made while another one is scheduled.
+         *     address that taxes depend on, for a change that is made while another one is scheduled, and if it cannot compute the taxes.
          *
-         *     Works without a subscription too.
+         *     Works without a subscription too. Each preview of a live subscription asks the payment provider, so a workspace can make 60 in
+         *     a minute with all its live credentials together; more return 429. Preview when the person has chosen, not with every key press.
          */
         post: operations["previewSubscriptionChange"];
         delete?: never;
@@ -7384,7 +7396,8 @@ export interface paths {
          *     The new quota, rate limits, seats and modules apply from the next call on.
          *
          *     [Preview](#operation/previewSubscriptionChange) the change first to see its amounts, and send `prorated_at` of the preview to
-         *     charge exactly those: a time that is not within the last 15 minutes returns 400.
+         *     charge exactly those, if the subscription stays the same until then. A time that is not within the last 15 minutes, or is
+         *     before the current period, returns 400.
          *
          *     The change is charged before it takes effect. 402 CARD_CHARGE_FAILED means that the card was declined and nothing was
          *     changed. If `details.action_url` is present, the person can confirm the payment there. After a 503 the outcome is not
@@ -7457,7 +7470,8 @@ export interface paths {
          *     409 SEAT_LIMIT_REACHED.
          *
          *     [Preview](#operation/previewSubscriptionChange) the change first to see its amounts, and send `prorated_at` of the preview to
-         *     charge exactly those: a time that is not within the last 15 minutes returns 400.
+         *     charge exactly those, if the subscription stays the same until then. A time that is not within the last 15 minutes, or is
+         *     before the current period, returns 400.
          *
          *     The change is charged before it takes effect. 402 CARD_CHARGE_FAILED means that the card was declined and nothing was
          *     changed. If `details.action_url` is present, the person can confirm the payment there. After a 503 the outcome is not
@@ -7491,7 +7505,8 @@ export interface paths {
          *     seconds. If the module was scheduled for removal at the end of the period, it stays at no additional charge.
          *
          *     [Preview](#operation/previewSubscriptionChange) the change first to see its amounts, and send `prorated_at` of the preview to
-         *     charge exactly those: a time that is not within the last 15 minutes returns 400.
+         *     charge exactly those, if the subscription stays the same until then. A time that is not within the last 15 minutes, or is
+         *     before the current period, returns 400.
          *
          *     The change is charged before it takes effect. 402 CARD_CHARGE_FAILED means that the card was declined and nothing was
          *     changed. If `details.action_url` is present, the person can confirm the payment there. After a 503 the outcome is not
@@ -10499,6 +10514,7 @@ export interface components {
             code: string | null;
             /** @description True for the branch that new users join. */
             is_default: boolean;
+            /** @description False for a closed branch. No user or team can be moved into it. Its users and teams stay, and can work as before. */
             is_active: boolean;
             city: string | null;
             country: string | null;
@@ -16139,10 +16155,10 @@ export interface components {
              *     ]
              */
             guests?: string[];
-            /** @description Answers to the questions of the policy, and to questions of your own. Required questions need an answer. */
+            /** @description Answers to the questions of the policy, and to questions of your own. Required questions need an answer, and no question has two. */
             answers?: components["schemas"]["BookingQuestionAnswer"][];
             /**
-             * @description Your own data, stored with the booking. The service does not use it. Keys have at most 40 characters.
+             * @description Your own data, stored with the booking. The service does not use it. Keys have 1 to 40 characters, on one line.
              * @example {
              *       "campaign": "spring"
              *     }
@@ -16398,8 +16414,8 @@ export interface components {
         /** @description When meetings can take place, in the time zone of the policy. Null to use each user's own hours. */
         PolicyWorkingHours: components["schemas"]["WorkingWindow"][] | null;
         /**
-         * @description The web address of video calls that are booked without a location. `{booking_id}` stands for the ID of the booking. Null
-         *     for none.
+         * @description The web address of video calls that are booked without a location. `{booking_id}` stands for the ID of the booking. It
+         *     contains no spaces, credentials or other placeholders. Null for none.
          * @example https://meet.example.com/{booking_id}
          */
         MeetingUrlTemplate: string | null;
@@ -17069,7 +17085,7 @@ export interface components {
         PreviewAction: "subscribe" | "upgrade" | "downgrade" | "set_seats" | "add_module" | "remove_module" | "cancel" | "reactivate";
         /**
          * Format: date-time
-         * @description The time as of which the rest of the period is charged: `prorated_at` of a preview of the last 15 minutes. Without it, the time of the call.
+         * @description The time as of which the rest of the period is charged: `prorated_at` of a preview of the last 15 minutes and of the current period. Without it, the time of the call.
          * @example 2026-11-20T23:55:00.000Z
          */
         ProratedAt: string;
@@ -24770,7 +24786,7 @@ export interface operations {
                      *       "data": {
                      *         "team": {
                      *           "id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d17",
-                     *           "name": "Outbound",
+                     *           "name": "Outbound sales",
                      *           "branch_id": "019a9f5e-7c1b-7cc3-8f3a-2f6f1c2b9d11",
                      *           "manager_user_id": null,
                      *           "member_count": 0
