@@ -163,6 +163,8 @@ function buildQueries(
   return queryParameters(operation).flatMap(({ name, schema, example }) => {
     // Rows of the other mode are foreign to a walk, and a session token may name that mode.
     if (name === 'cursor' || name === operation.declared['x-mode-with']) return [];
+    // How far the sender is with deliveries of all endpoints differs between two runs.
+    if (name === 'status' && operation.id === 'listAllWebhookDeliveries') return [];
     if (name === 'limit') return [{ limit: '1' }];
     if (name === 'email') return fixture.emails.map((email) => ({ email }));
     if (name === 'include') return [{ include: includedIn(operation) }];

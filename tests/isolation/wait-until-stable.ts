@@ -14,8 +14,7 @@ export function waitUntilStable(url: string): Promise<void> {
     const noted = async (): Promise<string | undefined> => {
       const [row] = await sql<{ noted: string }[]>`
         select concat_ws(' ', (select count(*) from audit_logs), (select count(*) from outbox_events),
-          (select count(*) from feed_events), (select count(*) from webhook_deliveries),
-          (select count(*) from webhook_deliveries where status = 'pending')) as noted`;
+          (select count(*) from feed_events), (select count(*) from webhook_deliveries)) as noted`;
       return row?.noted;
     };
     let last = await noted();
