@@ -195,7 +195,7 @@ export async function lockNamedEntities(
 export async function noteChange(sql: Sql, scope: Scope, change: ChangedContact, now: Date): Promise<EntityChange[]> {
   const { followupCleared, ...contact } = change;
   const noted = await noteContacts(sql, scope, [contact], now);
-  return followupCleared ? [...noted, ...(await replanFollowups(sql, scope, [contact], now))] : noted;
+  return followupCleared ? [...noted, ...(await planFollowups(sql, scope, [contact], now))] : noted;
 }
 
 /**
@@ -204,7 +204,7 @@ export async function noteChange(sql: Sql, scope: Scope, change: ChangedContact,
  * a merge still moves to a record count as its own.
  * @returns the changes
  */
-export async function replanFollowups(
+export async function planFollowups(
   sql: Sql,
   scope: WriteScope,
   entities: readonly Pick<LoggedContact, 'entityType' | 'entityId'>[],

@@ -4,7 +4,7 @@ import { type Deletion, moveToTrash } from '../../db/records/deletion.ts';
 import type { ClearingCause } from '../../db/records/reference-clearing.ts';
 import { findMovingMerges } from '../../db/records/unfinished-merges.ts';
 import { insertRecords, updateRecords, type WrittenRecords } from '../../db/records/writing.ts';
-import { type EntityChange, noteChange, noteContacts, replanFollowups } from '../../db/sales/activity-effects.ts';
+import { type EntityChange, noteChange, noteContacts, planFollowups } from '../../db/sales/activity-effects.ts';
 import { insertLead } from '../../db/sales/lead-writing.ts';
 import { answerClocks, changeClocks, startClocks } from '../../db/settings/sla-clocks.ts';
 import { getBuiltinObject, type Workspace } from '../../domain/objects/workspace.ts';
@@ -245,7 +245,7 @@ export async function noteDeletions(
     );
     const contacts = followMerges(logged, merges);
     const entities = new Map(contacts.map((contact) => [contact.entityId, contact]));
-    moved = await replanFollowups(sql, caller, [...entities.values()], now);
+    moved = await planFollowups(sql, caller, [...entities.values()], now);
     retagged = await retagContacted(call, workspace, [...entities.values()], now);
   }
   const clocks = gone.flatMap(({ id }) => endClocks(object.object, id, workspace) ?? []);

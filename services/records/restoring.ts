@@ -22,7 +22,7 @@ import {
   lockDeletedRecords,
   lockInTrash,
 } from '../../db/records/trash.ts';
-import { replanFollowups } from '../../db/sales/activity-effects.ts';
+import { planFollowups } from '../../db/sales/activity-effects.ts';
 import { reopenClocks } from '../../db/settings/sla-clocks.ts';
 import { getBuiltinObject, listConfiguredFields, type WorkspaceObject } from '../../domain/objects/workspace.ts';
 import type { NeededReference, StoredRecord } from '../../domain/records/draft.ts';
@@ -447,6 +447,6 @@ async function noteActivities(
     .map(({ values }) => toLoggedContact(values));
   if (contacts.length === 0) return;
   const entities = [...new Map(contacts.map((contact) => [contact.entityId, contact])).values()];
-  const moved = await replanFollowups(call.db.sql, call.caller, entities, now);
+  const moved = await planFollowups(call.db.sql, call.caller, entities, now);
   traceEntities(call, workspace, moved, await retagContacted(call, workspace, entities, now));
 }
