@@ -3554,7 +3554,8 @@ export interface Operations {
    *   base64, with padding. Without it, one is generated.
    * - **headers**: up to 10 headers of your own, for example `{"Authorization": "Bearer …"}` for a gateway in front of your
    *   receiver. Names have at most 100 characters, values at most 1,000 printable ASCII characters, and all together at most
-   *   4,096. Values are stored encrypted and never returned; `header_names` shows the names. These names are rejected: headers
+   *   4,096. Values are stored encrypted and never returned; `header_names` shows the names. If a response of your receiver
+   *   repeats a value of at least four characters, `last_response_snippet` has `[removed]` instead. These names are rejected: headers
    *   of the connection (`Connection`, `Keep-Alive`, `Proxy-*`, `TE`, `Trailer`, `Transfer-Encoding`, `Upgrade`), `Host`,
    *   `Content-*`, `Expect`, `User-Agent`, and the names of signatures, `webhook-*` and `Service-*`.
    * - **max_per_second**: your receiver gets at most this many requests per second, 1 to 100, over all servers of the service.
@@ -3594,7 +3595,9 @@ export interface Operations {
    * Update a webhook endpoint
    *
    * Updates the fields that you send and leaves the others unchanged. The changes apply to events from now on. `headers`
-   * replaces all your own headers, also for deliveries that wait; `{}` removes them. `max_per_second` applies immediately. `ordered` applies to events from now
+   * replaces all your own headers, also for deliveries that wait; `{}` removes them. If `url` gets another origin (scheme, host or port) and the webhook
+   * endpoint has headers of its own, send `headers` again: stored values never go to an origin that they were not entered for. Without `headers`, the
+   * response is **400** with the code `REQUIRED`, and nothing changes. `max_per_second` applies immediately. `ordered` applies to events from now
    * on: events that already wait keep the way in which they were created.
    *
    * `is_active: false` disables the webhook endpoint; events that happen meanwhile are stored as deliveries with the status
