@@ -6,17 +6,19 @@ import type { TenantScope } from '../client/tenant.ts';
 /**
  * Locks subscriptions until the transaction ends, in the order of their ids. While a queue gets new
  * deliveries, no sender ends the active one.
+ * @returns those that exist: a deletion may have ended while the lock waited for it
  */
 export async function lockQueues(
   sql: Sql,
   { companyId, testMode }: TenantScope,
   subscriptionIds: readonly string[],
-): Promise<void> {
-  await sql`
-    select from webhook_subscriptions
+): Promise<Set<string>> {
+  const rows = await sql<{ id: string }[]>`
+    select id from webhook_subscriptions
     where company_id = ${companyId} and test_mode = ${testMode} and id = any(${[...subscriptionIds]}::uuid[])
     order by id
     for update`;
+  return new Set(rows.map(({ id }) => id));
 }
 
 /**
