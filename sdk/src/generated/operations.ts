@@ -3239,11 +3239,12 @@ export interface Operations {
   /**
    * Mark notifications as read
    *
-   * Marks notifications of the user as read: those with the `ids`, or with `all: true` all of them. Send one of the two.
-   * Notifications that were already read keep their `read_at`, so that the call can be repeated.
+   * Marks notifications of the user as read: those with the `ids`, or with `all: true` all that
+   * [List the notifications](#operation/listNotifications) returns. Send one of the two. Notifications that the list leaves
+   * out, because of the scopes of an app or the reach of the user, stay unread. Notifications that were already read keep their `read_at`, so that the call can be repeated.
    *
    * Requires no scope, but a user: a session token, or the access token of an app. **400**: the body has both fields, or
-   * neither. **404**: an ID is not one of a notification of the user; then none is marked.
+   * neither. **404**: an ID is not one of a notification that the list returns; then none is marked.
    */
   markNotifications: Method<'markNotifications'>;
   /**
