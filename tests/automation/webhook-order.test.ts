@@ -2,7 +2,7 @@
 import { v7 as uuidv7 } from 'uuid';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { deleteSomeDeliveries, reopenDeliveries } from '../../db/automation/webhook-deliveries.ts';
-import { sweepDeliveries, takeDeliveries } from '../../db/automation/webhook-sending.ts';
+import { lockHealth, noteOutcomes, sweepDeliveries, takeDeliveries } from '../../db/automation/webhook-sending.ts';
 import { computeRetriesAfterLoss } from '../../domain/automation/webhook-attempts.ts';
 import { answering, type Behaviour, Receiver } from '../support/receivers.ts';
 import { database, newTenant, rowDatabase, type Tenant } from '../support/tenants.ts';
@@ -45,6 +45,20 @@ async function addEvents(recordId: string | undefined, count = 1): Promise<strin
 
 const sentIds = (): string[] => receiver.bodies.map((body) => body.id);
 const statuses = async (): Promise<string[]> => (await readDeliveries(id)).map(({ status }) => status);
+/** Deletes the oldest delivery, as a step of a reset does. */
+const deleteSome = (): Promise<number> =>
+  rowDatabase().begin((sql) => deleteSomeDeliveries(sql, scope(), 1, world.now)) as Promise<number>;
+
+/** Waits until a statement waits for a lock. */
+const untilBlocked = () =>
+  expect
+    .poll(async () => {
+      const blocked = await database()`
+        select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`;
+      return blocked.length;
+    })
+    .toBeGreaterThan(0);
+
 const scope = () => ({ companyId: tenant.companyId, testMode: false });
 
 describe('an ordered subscription', () => {
@@ -207,10 +221,36 @@ describe('a queue', () => {
     await world.send();
     const [next] = await addEvents(record);
     receiver.behave = answering(200);
-    expect(await deleteSomeDeliveries(rowDatabase(), scope(), 1, world.now)).toBe(1);
+    expect(await deleteSome()).toBe(1);
     await world.send();
     expect(sentIds()).toEqual([first, next]);
     expect(await statuses()).toEqual(['succeeded']);
+  });
+
+  test('never deadlocks with a reset that deletes the delivery whose outcome a sender stores', async () => {
+    await subscribe(answering(500));
+    await addEvents(uuidv7(), 2);
+    await world.send();
+    const [active] = await readDeliveries(id);
+    const outcome = {
+      deliveryId: active.id,
+      attempts: active.attempts,
+      status: 'retrying' as const,
+      nextAttemptAt: world.now,
+      responseCode: 500,
+      snippet: null,
+      error: 'http_error',
+      durationMs: 1,
+    };
+    let deleting: Promise<number> | undefined;
+    await rowDatabase().begin(async (sql) => {
+      await lockHealth(sql, { ...scope(), id });
+      deleting = deleteSome();
+      await untilBlocked();
+      await noteOutcomes(sql, scope(), [outcome], world.now);
+    });
+    expect(await deleting).toBe(1);
+    expect(await readDeliveries(id)).toMatchObject([{ status: 'pending', next_attempt_at: world.now }]);
   });
 
   test('never has two active deliveries, because the database rejects a second one', async () => {
