@@ -6151,7 +6151,8 @@ export interface paths {
         /**
          * List the deliveries of all webhook endpoints
          * @description Returns the deliveries of all webhook endpoints in the mode of the key, newest first, for 30 days: what was sent or is to be
-         *     sent, and what failed. Deliveries of deleted webhook endpoints and test deliveries are included. If you send several
+         *     sent, and what failed. Deliveries that wait in an `ordered` webhook endpoint
+         *     [are kept until they end](#operation/listWebhookDeliveries). Deliveries of deleted webhook endpoints and test deliveries are included. If you send several
          *     filters, a delivery must match all of them; with an ID that no webhook endpoint has, the list is empty. The statuses are
          *     explained at [List the deliveries of a webhook endpoint](#operation/listWebhookDeliveries).
          *
@@ -6214,7 +6215,8 @@ export interface paths {
          *       then it is `failed`, and the next one follows. Events of different records, and events without a `record_id`, do not
          *       wait for each other. A receiver that fails delays each record for up to 75 hours, and a record gets at most about five
          *       events per second. Replays and recovered deliveries join the queue of their record at the place of their event: before
-         *       later events that still wait, after the one that is being tried.
+         *       later events that still wait, after the one that is being tried. What waits is kept until it ends, also for longer than
+         *       30 days if the webhook endpoint is disabled.
          *     - **signature_scheme**: `asymmetric` adds a signature with an Ed25519 key to `webhook-signature` (`v1a,`), besides the others.
          *       Your receiver verifies it with `public_key`, which is no secret. Each webhook endpoint has its own key.
          *     - **url**: an https URL with a public address, without user or password, on port 443, 8443 or 1024 and above. The address
@@ -6353,6 +6355,10 @@ export interface paths {
          * @description Returns one delivery for each event that was sent or is to be sent, newest first, for 30 days. Deliveries of a deleted
          *     webhook endpoint are included. If you send several filters, a delivery must match all of them.
          *
+         *     In an `ordered` webhook endpoint, events of records that wait as `pending` or `retrying` are kept with their bodies until
+         *     they end, also for longer than 30 days: otherwise later events would overtake them. If you disable such an endpoint
+         *     for good, delete it: its waiting deliveries are then `cancelled`, and all are removed 30 days after their creation.
+         *
          *     | `status` | Meaning | What to do |
          *     |---|---|---|
          *     | `pending` | not attempted yet; if the webhook endpoint is `ordered`, an earlier event of the record may come first | nothing |
@@ -6444,7 +6450,7 @@ export interface paths {
          * @description Returns one delivery with the request body that was sent and the last response of its receiver.
          *
          *     Requires `webhooks:view` or `settings:view`, and a credential that can see the whole workspace (403,
-         *     `company_reach_required`). **404**: the webhook endpoint has no such delivery, or it is older than 30 days.
+         *     `company_reach_required`). **404**: the webhook endpoint has no such delivery, or it was removed after 30 days.
          */
         get: operations["getWebhookDelivery"];
         put?: never;

@@ -7,7 +7,7 @@ import { computeRetriesAfterLoss } from '../../domain/automation/webhook-attempt
 import { answering, type Behaviour, Receiver } from '../support/receivers.ts';
 import { database, newTenant, rowDatabase, type Tenant } from '../support/tenants.ts';
 import { readDeliveries, readWebhook, SenderWorld } from '../support/webhook-senders.ts';
-import { newWebhook } from '../support/webhooks.ts';
+import { newDelivery, newWebhook } from '../support/webhooks.ts';
 
 const second = 1000;
 const minute = 60 * second;
@@ -212,6 +212,20 @@ describe('a queue', () => {
     await world.send();
     expect(sentIds()).toEqual([events[0], ...events]);
     expect(await world.platform.use((sql) => sweepDeliveries(sql, 1000, world.now))).toBe(3);
+  });
+
+  test('removes the queue of a disabled endpoint that is deleted', async () => {
+    await subscribe(answering(500), { disabled_at: world.now, disabled_reason: 'manual' });
+    const waiting = { status: 'pending', is_ordered: true, record_id: uuidv7(), completed_at: null, attempts: 0 };
+    for (const position of [1, 2]) await newDelivery(tenant, 'live', id, { ...waiting, position });
+    world.later(31 * day);
+    const sweep = (): Promise<number> => world.platform.use((sql) => sweepDeliveries(sql, 1000, world.now));
+    expect(await sweep()).toBe(0);
+    // As a deletion does that leaves the cancelling to a sender.
+    await database()`update webhook_subscriptions set deleted_at = ${world.now}, due_at = ${world.now} where id = ${id}`;
+    await world.send();
+    expect(new Set(await statuses())).toEqual(new Set(['cancelled']));
+    expect(await sweep()).toBe(2);
   });
 
   test('sends an event that joined a queue whose other deliveries are deleted', async () => {
