@@ -2,7 +2,7 @@
 import type { DeliveryStatus, StoredDelivery } from '../../domain/automation/webhook-view.ts';
 import type { Sql } from '../client/pool.ts';
 import type { TenantScope } from '../client/tenant.ts';
-import { activateNext } from './webhook-order.ts';
+import { activateNext, lockAllQueues } from './webhook-order.ts';
 import { wakeWebhooks } from './webhooks.ts';
 
 const columns = [
@@ -265,7 +265,8 @@ export async function cancelDeliveries(
 
 /**
  * Deletes some deliveries of a company and mode, the oldest first. Deliveries that are created
- * meanwhile do not wait for them.
+ * meanwhile do not wait for them. Subscriptions are locked first, as by senders, which would
+ * otherwise wait for the deliveries while this transaction waits for their subscription.
  * @returns how many
  */
 export async function deleteSomeDeliveries(
@@ -274,6 +275,7 @@ export async function deleteSomeDeliveries(
   limit: number,
   now: Date,
 ): Promise<number> {
+  await lockAllQueues(sql, { companyId, testMode });
   const gone = await sql<{ subscriptionId: string; queued: string | null }[]>`
     delete from webhook_deliveries
     where company_id = ${companyId} and test_mode = ${testMode} and id = any(array(

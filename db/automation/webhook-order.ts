@@ -6,22 +6,36 @@ import type { TenantScope } from '../client/tenant.ts';
 /**
  * Locks subscriptions until the transaction ends, in the order of their ids. While a queue gets new
  * deliveries, no sender ends the active one.
+ * @returns those that exist: a deletion may have ended while the lock waited for it
  */
 export async function lockQueues(
   sql: Sql,
   { companyId, testMode }: TenantScope,
   subscriptionIds: readonly string[],
-): Promise<void> {
+): Promise<Set<string>> {
+  const rows = await sql<{ id: string }[]>`
+    select id from webhook_subscriptions
+    where company_id = ${companyId} and test_mode = ${testMode} and id = any(${[...subscriptionIds]}::uuid[])
+    order by id
+    for update`;
+  return new Set(rows.map(({ id }) => id));
+}
+
+/**
+ * Locks all subscriptions of a company and mode until the transaction ends, in the same order as
+ * lockQueues.
+ */
+export async function lockAllQueues(sql: Sql, { companyId, testMode }: TenantScope): Promise<void> {
   await sql`
     select from webhook_subscriptions
-    where company_id = ${companyId} and test_mode = ${testMode} and id = any(${[...subscriptionIds]}::uuid[])
+    where company_id = ${companyId} and test_mode = ${testMode}
     order by id
     for update`;
 }
 
 /**
  * Activates the first waiting delivery of each queue that has no active one: that of the earliest
- * event. The subscription must be locked, or its deliveries be deleted by this transaction.
+ * event. The subscription must be locked.
  * @param recordIds the records of the queues
  * @returns how many were activated
  */
@@ -37,13 +51,7 @@ export async function activateNext(
   const queued = sql`
     company_id = ${companyId} and test_mode = ${testMode} and subscription_id = ${subscriptionId}
       and is_ordered and status in ('pending', 'retrying')`;
-  // A reset of test mode deletes deliveries without a lock of the subscription. It waits here until
-  // the next ones are visible to it, or they are activated below.
-  const locked = sql`
-    select from webhook_deliveries
-    where ${queued} and record_id = any(${ids}::uuid[]) and next_attempt_at is not null
-    for key share`.execute();
-  const activated = sql`
+  const activated = await sql`
     with heads as materialized (
       select head.id
       from unnest(${ids}::uuid[]) as queue (record_id)
@@ -59,7 +67,6 @@ export async function activateNext(
       )
     )
     update webhook_deliveries set next_attempt_at = ${now}
-    where company_id = ${companyId} and test_mode = ${testMode} and id = any(array(select id from heads))`.execute();
-  const [, { count }] = await Promise.all([locked, activated]);
-  return count;
+    where company_id = ${companyId} and test_mode = ${testMode} and id = any(array(select id from heads))`;
+  return activated.count;
 }

@@ -259,17 +259,20 @@ export async function findSubscribed(sql: Sql, { companyId, testMode }: TenantSc
  * is at its maximum of concurrent deliveries, the end of an attempt makes it due, so that a
  * receiver that does not respond causes no work for each event. Its row is still written, which
  * keeps senders out meanwhile.
+ * @returns those that exist
  */
 export async function wakeWebhooks(
   sql: Sql,
   { companyId, testMode }: TenantScope,
   ids: readonly string[],
   now: Date,
-): Promise<void> {
-  await sql`
+): Promise<Set<string>> {
+  const rows = await sql<{ id: string }[]>`
     update webhook_subscriptions
     set due_at = case when is_held then due_at else least(due_at, ${now}) end
-    where company_id = ${companyId} and test_mode = ${testMode} and id = any(${ids}::uuid[])`;
+    where company_id = ${companyId} and test_mode = ${testMode} and id = any(${ids}::uuid[])
+    returning id`;
+  return new Set(rows.map(({ id }) => id));
 }
 
 /**

@@ -96,35 +96,33 @@ export async function countUnread(sql: Sql, viewer: NotificationViewer, limit: n
   return row?.count ?? 0;
 }
 
-/** Returns which of the ids are notifications of the user. */
-export async function findOwnNotifications(
+/** Returns which of the ids are notifications that the caller can see. */
+export async function findShownNotifications(
   sql: Sql,
-  companyId: string,
-  userId: string,
+  viewer: NotificationViewer,
   ids: readonly string[],
 ): Promise<string[]> {
   const rows = await sql<{ id: string }[]>`
-    select id from notifications
-    where company_id = ${companyId} and user_id = ${userId} and id = any(${[...ids]}::uuid[])`;
+    select n.id from notifications n
+    where ${isShown(sql, viewer)} and n.id = any(${[...ids]}::uuid[])`;
   return rows.map(({ id }) => id);
 }
 
 /**
- * Marks notifications of a user as read.
+ * Marks notifications that the caller can see as read.
  * @param ids undefined: all
  * @returns how many were unread
  */
 export async function markNotifications(
   sql: Sql,
-  companyId: string,
-  userId: string,
+  viewer: NotificationViewer,
   ids: readonly string[] | undefined,
   now: Date,
 ): Promise<number> {
   const marked = await sql`
-    update notifications set read_at = ${now}
-    where company_id = ${companyId} and user_id = ${userId} and read_at is null
-      ${ids ? sql`and id = any(${[...ids]}::uuid[])` : sql``}`;
+    update notifications n set read_at = ${now}
+    where ${isShown(sql, viewer)} and n.read_at is null
+      ${ids ? sql`and n.id = any(${[...ids]}::uuid[])` : sql``}`;
   return marked.count;
 }
 

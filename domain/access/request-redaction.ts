@@ -1,7 +1,9 @@
 // Removes secrets from what the request log stores of rejected requests.
 
 /** Names of fields with secret values, such as `password`, `client_secret` and `slot_token`. */
-const secretName = /pass(?:word|phrase|code)|secret|token|credential|authorization|api_?key|private_?key|cookie/i;
+const secretName = /pass(?:word|phrase|code)|secret|token|credential|authorization|api[-_]?key|private[-_]?key|cookie/i;
+/** Names of fields whose values are HTTP headers: any of them may be a secret, however it is named. */
+const headersName = /^headers?$/i;
 /** Keys of this API, credentials as headers carry them, and JSON Web Tokens, in any text. */
 const secretText =
   /\b(?:(?:svc|legacy)_(?:live|test)_[0-9a-f]{32}|whsec_[A-Za-z0-9+/=_-]{8,}|(?:Bearer|Basic) +[\w.~+/=-]+|eyJ[\w-]{8,}\.[\w-]+\.[\w-]+)/g;
@@ -30,11 +32,20 @@ function redact(value: unknown, depth = 0): unknown {
   if (depth === maxDepth) return removed;
   if (Array.isArray(value)) return value.map((each) => redact(each, depth + 1));
   return Object.fromEntries(
-    Object.entries(value).map(([name, inner]) => [
-      name,
-      secretName.test(name) && inner !== null && typeof inner !== 'boolean' ? removed : redact(inner, depth + 1),
-    ]),
+    Object.entries(value).map(([name, inner]) => {
+      if (headersName.test(name)) return [name, removeValues(inner, depth + 1)];
+      if (secretName.test(name) && inner !== null && typeof inner !== 'boolean') return [name, removed];
+      return [name, redact(inner, depth + 1)];
+    }),
   );
+}
+
+/** Returns a copy of a JSON value that keeps only the names of its fields, and nulls. */
+function removeValues(value: unknown, depth: number): unknown {
+  if (value === null) return value;
+  if (typeof value !== 'object' || depth === maxDepth) return removed;
+  if (Array.isArray(value)) return value.map((each) => removeValues(each, depth + 1));
+  return Object.fromEntries(Object.entries(value).map(([name, inner]) => [name, removeValues(inner, depth + 1)]));
 }
 
 /**

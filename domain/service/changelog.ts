@@ -123,7 +123,7 @@ export const changelog: readonly ChangelogEntry[] = [
     id: '2026-11-29-webhook-settings',
     date: '2026-11-29',
     kind: 'changed',
-    text: 'Webhook endpoints accept your own `secret`, on creation and rotation, and your own `headers`. They show `header_names` and `success_rate_24h`. `max_per_second` limits their requests, and `ordered` sends the events of a record one after the other. With the `signature_scheme` `asymmetric`, they also sign with an Ed25519 key, whose `public_key` they show.',
+    text: 'Webhook endpoints accept your own `secret`, on creation and rotation, and your own `headers`, which a `url` of another origin requires again. They show `header_names` and `success_rate_24h`. `max_per_second` limits their requests, and `ordered` sends the events of a record one after the other. With the `signature_scheme` `asymmetric`, they also sign with an Ed25519 key, whose `public_key` they show.',
     operations: [
       'createWebhookSubscription',
       'updateWebhookSubscription',

@@ -8,6 +8,7 @@ import { composeTestBody, toEventId } from '../../domain/automation/webhook-bodi
 import { findHeaderProblems, findSecretProblem } from '../../domain/automation/webhook-headers.ts';
 import { findEventsNamed, findUnknownEvents, readEventFilter } from '../../domain/automation/webhook-matching.ts';
 import { toDeliveryResponse } from '../../domain/automation/webhook-view.ts';
+import type { FieldProblem } from '../../domain/objects/field-values.ts';
 import { configurationLimits } from '../../domain/service/request-limits.ts';
 import { diffSettings } from '../../domain/settings/setting-changes.ts';
 import type { components } from '../../generated/api.ts';
@@ -42,7 +43,7 @@ export const getWebhookSubscription: Handler<'getWebhookSubscription'> = async (
 export const createWebhookSubscription: Handler<'createWebhookSubscription'> = async (call) => {
   const { caller, now } = call;
   const { body } = call.request;
-  await validateSettings(call, { events: [], filter: null });
+  await validateSettings(call, { events: [], filter: null, url: body.url, headerNames: [] });
   const limit = configurationLimits.webhooks;
   if ((await db.lockWebhookCount(call.db.sql, caller)) >= limit)
     throw conflict('subscription_limit', `A workspace can have at most ${limit} webhook endpoints.`, { limit });
@@ -73,6 +74,9 @@ export const updateWebhookSubscription: Handler<'updateWebhookSubscription'> = a
   const { body, path } = call.request;
   await validateSettings(call, orNotFound(await db.findWebhook(call.db.sql, caller, path.id)));
   const before = orNotFound(await db.lockWebhook(call.db.sql, caller, path.id));
+  // The URL or the headers may have changed before the lock.
+  const unsent = findUnsentHeaders(body, before);
+  if (unsent.length > 0) throw validationFailed(unsent, 400);
   const settings: db.WebhookSettings = {
     url: body.url ?? before.url,
     description: body.description === undefined ? before.description : body.description,
@@ -279,6 +283,25 @@ function changeHeaders(
   return { headerNames: before.headerNames, sealedHeaders: before.sealedHeaders };
 }
 
+/**
+ * Returns a problem if stored values of headers would go to another origin than the one that they
+ * were entered for, where the caller could read them.
+ */
+function findUnsentHeaders(
+  { url, headers }: { url?: unknown; headers?: unknown },
+  before: Pick<db.WebhookRow, 'url' | 'headerNames'>,
+): FieldProblem[] {
+  if (typeof url !== 'string' || headers !== undefined || before.headerNames.length === 0) return [];
+  const origin = URL.parse(url)?.origin;
+  if (origin === undefined || origin === new URL(before.url).origin) return [];
+  const names = before.headerNames.join(', ');
+  const message =
+    `headers must be sent with a url of another origin, because stored values (${names}) are only for ` +
+    `${new URL(before.url).origin}. Send them again, or {} to remove them.`;
+  return [buildProblem('headers', 'REQUIRED', message)];
+}
+
+type StoredSettings = Pick<db.WebhookRow, 'events' | 'filter' | 'url' | 'headerNames'>;
 type WritingCall = Call<'createWebhookSubscription'> | Call<'updateWebhookSubscription'>;
 
 /**
@@ -286,7 +309,7 @@ type WritingCall = Call<'createWebhookSubscription'> | Call<'updateWebhookSubscr
  * OpenAPI document finds.
  * @throws ApiError 400 or 422 with every problem
  */
-async function validateSettings(call: WritingCall, before: { events: string[]; filter: unknown }): Promise<void> {
+async function validateSettings(call: WritingCall, before: StoredSettings): Promise<void> {
   const { body } = call.request;
   const isUnreadable = (field: string): boolean => !isValidSoFar(call.request.problems, field);
   const events = body.events ?? before.events;
@@ -300,6 +323,7 @@ async function validateSettings(call: WritingCall, before: { events: string[]; f
     if (isToRead) problems.push(...readEventFilter(filter, events).problems);
   }
   if (body.headers && !isUnreadable('headers')) problems.push(...findHeaderProblems(body.headers));
+  problems.push(...findUnsentHeaders(body, before));
   const problem = 'secret' in body && body.secret && !isUnreadable('secret') && findSecretProblem(body.secret);
   if (problem) problems.push(problem);
   if (typeof body.url === 'string' && !isUnreadable('url')) {

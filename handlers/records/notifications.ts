@@ -37,13 +37,12 @@ export const listNotifications: Handler<'listNotifications'> = async (call) => {
 };
 
 export const markNotifications: Handler<'markNotifications'> = async (call) => {
-  const { caller, now } = call;
   const { body } = call.request;
   const { sql } = call.db;
-  const userId = getUserId(call);
+  const viewer = await buildViewer(call);
   const ids = 'ids' in body ? [...new Set(body.ids?.map((id) => id.toLowerCase()))] : undefined;
-  if (ids && (await db.findOwnNotifications(sql, caller.companyId, userId, ids)).length < ids.length) throw notFound();
-  const marked = await db.markNotifications(sql, caller.companyId, userId, ids, now);
+  if (ids && (await db.findShownNotifications(sql, viewer, ids)).length < ids.length) throw notFound();
+  const marked = await db.markNotifications(sql, viewer, ids, call.now);
   if (marked > 0) call.db.record({ action: 'notification.read', object: 'notifications', metadata: { marked } });
   return { status: 200, data: { marked } };
 };

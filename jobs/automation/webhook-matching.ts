@@ -2,6 +2,7 @@
 import { v7 as uuidv7 } from 'uuid';
 import { settleStretch, takeStretch } from '../../db/automation/webhook-backlog.ts';
 import {
+  cancelDeliveries,
   type DeliveryMessage,
   type DeliveryOfEvent,
   insertDeliveriesOfEvents,
@@ -69,7 +70,8 @@ async function matchSome(
 
 /**
  * Creates the deliveries of events. Deliveries of disabled subscriptions are stored but not sent.
- * In an ordered subscription, those of records wait in queues, whose first ones are activated.
+ * In an ordered subscription, those of records wait in queues, whose first ones are activated. For
+ * a subscription that is deleted meanwhile, nothing waits: no sender would end it.
  * @param sql in a transaction that is bound to the scope
  * @param subscriptions of this tenant
  * @param events of this tenant
@@ -82,14 +84,19 @@ export async function deliver(
   now: Date,
 ): Promise<void> {
   const messages = new Messages(scope.testMode);
-  const deliveries = subscriptions.flatMap((subscription) => buildDeliveries(subscription, events, messages));
-  if (deliveries.length === 0) return;
-  const queues = listQueues(deliveries, messages.all);
-  if (queues.size > 0) await lockQueues(sql, scope, [...queues.keys()]);
+  const wanted = subscriptions.flatMap((subscription) => buildDeliveries(subscription, events, messages));
+  if (wanted.length === 0) return;
+  const queues = listQueues(wanted, messages.all);
+  const left = queues.size > 0 ? await lockQueues(sql, scope, [...queues.keys()]) : new Set<string>();
+  const deliveries = wanted.filter(({ subscription_id: id }) => !queues.has(id) || left.has(id));
   await insertDeliveriesOfEvents(sql, scope, messages.all, deliveries, getMaxAttempts(scope.testMode), now);
   for (const [id, recordIds] of queues) await activateNext(sql, scope, id, recordIds, now);
   const awake = new Set(deliveries.flatMap((each) => (each.skipped ? [] : [each.subscription_id])));
-  if (awake.size > 0) await wakeWebhooks(sql, scope, [...awake], now);
+  if (awake.size === 0) return;
+  const existing = await wakeWebhooks(sql, scope, [...awake], now);
+  // Subscriptions without queues are not locked before, so that senders do not wait for the inserts.
+  const gone = [...awake].filter((id) => !existing.has(id));
+  for (const id of gone) await cancelDeliveries(sql, scope, id, deliveries.length, now);
 }
 
 /** Returns the records in whose queues there is something to send, by subscription. */

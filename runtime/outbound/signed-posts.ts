@@ -50,7 +50,7 @@ export interface PostOutcome {
   retryAfter: string | undefined;
   /** The response header `webhook-delivery`. */
   wish: string | undefined;
-  /** The start of the response body. */
+  /** The start of the response body, without the values of the tenant's own headers. */
   snippet: string | null;
   durationMs: number;
 }
@@ -86,7 +86,7 @@ export async function postSigned(client: OutgoingClient, post: SignedPost): Prom
       error: status >= 200 && status < 300 ? null : 'http_error',
       retryAfter: headers['retry-after'],
       wish: [headers['webhook-delivery']].flat()[0]?.trim().toLowerCase(),
-      snippet: toSnippet(answer.body),
+      snippet: toSnippet(answer.body, post.ownHeaders),
       durationMs: took(),
     };
   } catch (error) {
@@ -126,8 +126,34 @@ export function buildSignatures({
   };
 }
 
-/** Returns text that the database can store; null if it is empty. */
-function toSnippet(body: Buffer): string | null {
-  const text = body.toString('utf8').replaceAll('\0', '').slice(0, snippetLength).toWellFormed();
-  return text === '' ? null : text;
+/** The shortest value that is removed from responses: shorter ones occur by chance. */
+const shortestSecret = 4;
+
+/**
+ * Returns text that the database can store, without the values of the tenant's own headers, which a
+ * receiver may echo; null if the text is empty.
+ */
+function toSnippet(body: Buffer, ownHeaders: SignedPost['ownHeaders']): string | null {
+  const text = body.toString('utf8').replaceAll('\0', '');
+  const secrets = listEchoes(ownHeaders);
+  // A value that the limit would cut in half is removed as a whole.
+  const end = secrets.reduce((until, secret) => {
+    const start = text.lastIndexOf(secret, snippetLength - 1);
+    return start === -1 ? until : Math.max(until, start + secret.length);
+  }, snippetLength);
+  const clean = secrets.reduce((rest, secret) => rest.replaceAll(secret, '[removed]'), text.slice(0, end));
+  const snippet = clean.slice(0, snippetLength).toWellFormed();
+  return snippet === '' ? null : snippet;
+}
+
+/**
+ * Returns the texts in which responses contain the values of headers, longest first: as they are,
+ * escaped in JSON, and without the scheme of Authorization.
+ */
+function listEchoes(ownHeaders: SignedPost['ownHeaders']): string[] {
+  const values = Object.values(ownHeaders).flatMap((value) => [value, value.replace(/^[\w-]+ +/, '')]);
+  const escaped = values.map((value) => JSON.stringify(value).slice(1, -1));
+  return [...new Set([...values, ...escaped])]
+    .filter((each) => each.length >= shortestSecret)
+    .sort((a, b) => b.length - a.length);
 }

@@ -467,6 +467,48 @@ describe('the text of a rejected body', () => {
     expect(toLoggedBody('{"password": "x')).toBeNull();
   });
 
+  test('has the names of headers, but no values of theirs, whatever their names', () => {
+    const body = {
+      headers: { 'X-Gateway': 'a', 'X-Auth': ['b', { inner: 1 }], 'X-Empty': null },
+      inner: { Headers: [{ name: 'X-Gateway', value: 'c' }], header: 'X-Gateway: d' },
+      'X-Api-Key': 'e',
+      'private-key': 'f',
+      header_names: ['X-Gateway'],
+    };
+    expect(JSON.parse(toLoggedBody(JSON.stringify(body)) ?? '')).toEqual({
+      headers: { 'X-Gateway': '[removed]', 'X-Auth': ['[removed]', { inner: '[removed]' }], 'X-Empty': null },
+      inner: { Headers: [{ name: '[removed]', value: '[removed]' }], header: '[removed]' },
+      'X-Api-Key': '[removed]',
+      'private-key': '[removed]',
+      header_names: ['X-Gateway'],
+    });
+  });
+
+  test('has no values of own headers of a webhook endpoint', async () => {
+    const secrets = ['S1-7b1d4f', 'S2-7b1d4f', 'S3-7b1d4f'];
+    const headers = { 'X-Api-Key': secrets[0], 'X-Gateway': secrets[1], 'X-Auth': secrets[2] };
+    const { id } = await newWebhook(tenant, 'live');
+    const rejected = [
+      await call('POST', '/v1/webhooks', {
+        key,
+        body: { url: 'https://93.184.215.14/', events: ['record.creatd'], headers },
+      }),
+      await call('PATCH', `/v1/webhooks/${id}`, { key, body: { max_per_second: 0, headers } }),
+      await call('PATCH', `/v1/webhooks/${randomUUID()}`, { key, body: { headers } }),
+      await call('PATCH', `/v1/webhooks/${id}`, {
+        key,
+        body: { headers: { ...headers, 'X-Gateway': `${secrets[1]}\n` } },
+      }),
+    ];
+    expect(rejected.map(({ status }) => status)).toEqual([422, 400, 404, 400]);
+    for (const answer of rejected) {
+      const entry = await findEntry(answer);
+      expect(JSON.stringify(entry)).toContain('X-Gateway');
+      expect(JSON.stringify(entry)).not.toContain('7b1d4f');
+      expect(await storedText(database(), readId(answer))).not.toContain('7b1d4f');
+    }
+  });
+
   test('has no passwords or tokens of URLs, and no credentials of headers', () => {
     const body = {
       url: 'https://user:hunter2@example.com/hook?name=a&access_token=b1#top',

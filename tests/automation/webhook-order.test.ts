@@ -2,12 +2,12 @@
 import { v7 as uuidv7 } from 'uuid';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { deleteSomeDeliveries, reopenDeliveries } from '../../db/automation/webhook-deliveries.ts';
-import { sweepDeliveries, takeDeliveries } from '../../db/automation/webhook-sending.ts';
+import { lockHealth, noteOutcomes, sweepDeliveries, takeDeliveries } from '../../db/automation/webhook-sending.ts';
 import { computeRetriesAfterLoss } from '../../domain/automation/webhook-attempts.ts';
 import { answering, type Behaviour, Receiver } from '../support/receivers.ts';
 import { database, newTenant, rowDatabase, type Tenant } from '../support/tenants.ts';
 import { readDeliveries, readWebhook, SenderWorld } from '../support/webhook-senders.ts';
-import { newWebhook } from '../support/webhooks.ts';
+import { newDelivery, newWebhook } from '../support/webhooks.ts';
 
 const second = 1000;
 const minute = 60 * second;
@@ -45,6 +45,20 @@ async function addEvents(recordId: string | undefined, count = 1): Promise<strin
 
 const sentIds = (): string[] => receiver.bodies.map((body) => body.id);
 const statuses = async (): Promise<string[]> => (await readDeliveries(id)).map(({ status }) => status);
+/** Deletes the oldest delivery, as a step of a reset does. */
+const deleteSome = (): Promise<number> =>
+  rowDatabase().begin((sql) => deleteSomeDeliveries(sql, scope(), 1, world.now)) as Promise<number>;
+
+/** Waits until a statement waits for a lock. */
+const untilBlocked = () =>
+  expect
+    .poll(async () => {
+      const blocked = await database()`
+        select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`;
+      return blocked.length;
+    })
+    .toBeGreaterThan(0);
+
 const scope = () => ({ companyId: tenant.companyId, testMode: false });
 
 describe('an ordered subscription', () => {
@@ -200,6 +214,20 @@ describe('a queue', () => {
     expect(await world.platform.use((sql) => sweepDeliveries(sql, 1000, world.now))).toBe(3);
   });
 
+  test('removes the queue of a disabled endpoint that is deleted', async () => {
+    await subscribe(answering(500), { disabled_at: world.now, disabled_reason: 'manual' });
+    const waiting = { status: 'pending', is_ordered: true, record_id: uuidv7(), completed_at: null, attempts: 0 };
+    for (const position of [1, 2]) await newDelivery(tenant, 'live', id, { ...waiting, position });
+    world.later(31 * day);
+    const sweep = (): Promise<number> => world.platform.use((sql) => sweepDeliveries(sql, 1000, world.now));
+    expect(await sweep()).toBe(0);
+    // As a deletion does that leaves the cancelling to a sender.
+    await database()`update webhook_subscriptions set deleted_at = ${world.now}, due_at = ${world.now} where id = ${id}`;
+    await world.send();
+    expect(new Set(await statuses())).toEqual(new Set(['cancelled']));
+    expect(await sweep()).toBe(2);
+  });
+
   test('sends an event that joined a queue whose other deliveries are deleted', async () => {
     await subscribe(answering(500));
     const record = uuidv7();
@@ -207,10 +235,36 @@ describe('a queue', () => {
     await world.send();
     const [next] = await addEvents(record);
     receiver.behave = answering(200);
-    expect(await deleteSomeDeliveries(rowDatabase(), scope(), 1, world.now)).toBe(1);
+    expect(await deleteSome()).toBe(1);
     await world.send();
     expect(sentIds()).toEqual([first, next]);
     expect(await statuses()).toEqual(['succeeded']);
+  });
+
+  test('never deadlocks with a reset that deletes the delivery whose outcome a sender stores', async () => {
+    await subscribe(answering(500));
+    await addEvents(uuidv7(), 2);
+    await world.send();
+    const [active] = await readDeliveries(id);
+    const outcome = {
+      deliveryId: active.id,
+      attempts: active.attempts,
+      status: 'retrying' as const,
+      nextAttemptAt: world.now,
+      responseCode: 500,
+      snippet: null,
+      error: 'http_error',
+      durationMs: 1,
+    };
+    let deleting: Promise<number> | undefined;
+    await rowDatabase().begin(async (sql) => {
+      await lockHealth(sql, { ...scope(), id });
+      deleting = deleteSome();
+      await untilBlocked();
+      await noteOutcomes(sql, scope(), [outcome], world.now);
+    });
+    expect(await deleting).toBe(1);
+    expect(await readDeliveries(id)).toMatchObject([{ status: 'pending', next_attempt_at: world.now }]);
   });
 
   test('never has two active deliveries, because the database rejects a second one', async () => {

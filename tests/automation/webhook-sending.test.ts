@@ -226,6 +226,15 @@ describe('own headers', () => {
     await world.sendUntil(new Date(world.now.getTime() + minute));
     expect(receiver.requests.map(({ headers }) => headers['x-token'])).toEqual(['first', 'second']);
   });
+
+  test('stores responses of deliveries without values of own headers', async () => {
+    const own = new Secrets(inject('secretKey')).encrypt(JSON.stringify({ 'X-Token': '7b1d4f' }));
+    const echo: Behaviour = ({ headers }, response) => void response.writeHead(500).end(`No ${headers['x-token']}.`);
+    const { tenant, id } = await subscribed('live', echo, { header_names: ['X-Token'], sealed_headers: own });
+    await world.addEvents(tenant, 'live');
+    await world.send();
+    expect(await readDeliveries(id)).toMatchObject([{ last_response_snippet: 'No [removed].' }]);
+  });
 });
 
 describe('the success rate', () => {

@@ -430,6 +430,48 @@ describe('own headers', () => {
     expect(receiver.requests.at(-1)?.headers.authorization).toBeUndefined();
   });
 
+  test('requires own headers again for a URL of another origin', async () => {
+    const { id } = (await create({ ...good, headers })).subscription;
+    const elsewhere = 'https://other.example.com/crm';
+    for (const url of [elsewhere, 'https://hooks.example.com:8443/crm']) {
+      const { body } = await expectStatus(400, 'PATCH', `/v1/webhooks/${id}`, { key: tenant.key, body: { url } });
+      const [problem, ...others] = body.error.details.fields;
+      expect(problem).toMatchObject({ field: 'headers', code: 'REQUIRED' });
+      expect(problem.message).toContain('https://hooks.example.com');
+      expect(others).toEqual([]);
+    }
+    expect(await get(id)).toMatchObject({ url: good.url, header_names: ['Authorization', 'X-Gateway'] });
+    // The same origin keeps them.
+    expect(await patch(id, { url: 'https://HOOKS.example.com:443/new' })).toMatchObject({
+      header_names: ['Authorization', 'X-Gateway'],
+    });
+    expect(await patch(id, { url: elsewhere, headers: { 'X-Own': 'a' } })).toMatchObject({
+      url: elsewhere,
+      header_names: ['X-Own'],
+    });
+    expect(await patch(id, { url: good.url, headers: {} })).toMatchObject({ url: good.url, header_names: [] });
+    // Without headers, there is nothing to send again.
+    expect(await patch(id, { url: elsewhere })).toMatchObject({ url: elsewhere });
+  });
+
+  test('stores responses without values of own headers that the receiver repeats', async () => {
+    const secrets = ['S1"\\7b1d4f', 'S2-7b1d4f'.repeat(100)];
+    const own = { Authorization: 'Bearer S0-7b1d4f', 'X-Quoted': secrets[0], 'X-Long': secrets[1], 'X-Short': 'abc' };
+    const key = tenant.testKey;
+    const echo = await Receiver.start(({ headers: sent }, response) => {
+      const [, token] = String(sent.authorization).split(' ');
+      // The limit of what is stored is inside of a value.
+      response.writeHead(500).end(`abc ${token} ${JSON.stringify(secrets[0])} ${'.'.repeat(500)}${secrets[1]}`);
+    });
+    const { id } = (await create({ ...good, url: echo.url, headers: own }, key)).subscription;
+    const { text, body } = await expectStatus(200, 'POST', `/v1/webhooks/${id}/test`, { key });
+    await echo.stop();
+    const { last_response_snippet: snippet } = body.data.delivery;
+    expect(snippet).toMatch(/^abc \[removed\] "\[removed\]" \.{500}\[removed\]$/);
+    const [row] = await database()`select * from webhook_deliveries where subscription_id = ${id}`;
+    for (const each of [text, JSON.stringify({ ...row, body: '' })]) expect(each).not.toContain('7b1d4f');
+  });
+
   test.each([
     'Connection',
     'keep-alive',

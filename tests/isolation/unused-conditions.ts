@@ -132,6 +132,8 @@ export const unnoticed: Readonly<Record<string, 'not sent' | 'not run' | 'not ca
   'db/automation/webhook-deliveries.ts deleteSomeDeliveries: test_mode = ${testMode} #2': 'not caught',
   'db/automation/webhook-order.ts lockQueues: company_id = ${companyId}': 'not sent',
   'db/automation/webhook-order.ts lockQueues: test_mode = ${testMode}': 'not sent',
+  'db/automation/webhook-order.ts lockAllQueues: company_id = ${companyId}': 'not caught',
+  'db/automation/webhook-order.ts lockAllQueues: test_mode = ${testMode}': 'not caught',
   'db/automation/webhook-order.ts activateNext: company_id = ${companyId}': 'not sent',
   'db/automation/webhook-order.ts activateNext: test_mode = ${testMode}': 'not sent',
   'db/automation/webhook-order.ts activateNext: company_id = ${companyId} #2': 'not sent',

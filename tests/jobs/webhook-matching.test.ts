@@ -86,6 +86,20 @@ const countBacklog = async ({ companyId }: Tenant): Promise<number> =>
 const untilPlaced = ({ companyId }: Tenant) =>
   expect.poll(async () => (await database()`select from outbox_events where company_id = ${companyId}`).length).toBe(0);
 
+/** Waits until a statement of the matcher waits for a lock. */
+const untilBlocked = () =>
+  expect
+    .poll(
+      async () =>
+        (
+          await database()`
+            select from pg_stat_activity
+            where datname = current_database() and wait_event_type = 'Lock' and query ~ 'webhook_subscriptions'`
+        ).length,
+      { interval: 5 },
+    )
+    .toBeGreaterThan(0);
+
 async function subscribed(count: number): Promise<Tenant> {
   const tenant = await newTenant();
   for (let number = 0; number < count; number += 1) await newWebhook(tenant, 'test', { url: 'http://127.0.0.1:9/' });
@@ -143,6 +157,29 @@ test('rolls back a failing company without delaying others, and retries it', asy
   await expect.poll(() => countBacklog(bad)).toBe(0);
   await stopMatchers();
 });
+
+test.each([{ ordered: true }, { ordered: false }])(
+  'leaves nothing that waits for a subscription that is deleted meanwhile (ordered: $ordered)',
+  async ({ ordered }) => {
+    const tenant = await newTenant();
+    const { id } = await newWebhook(tenant, 'test', { is_ordered: ordered });
+    await addEvents(tenant, 3);
+    await untilPlaced(tenant);
+    const sql = database();
+    await sql.begin(async (deleting) => {
+      await deleting`select from webhook_subscriptions where id = ${id} for update`;
+      start();
+      await untilBlocked();
+      await deleting`delete from webhook_subscriptions where id = ${id}`;
+    });
+    await expect.poll(() => countBacklog(tenant)).toBe(0);
+    const waiting = await sql`
+    select id from webhook_deliveries
+    where company_id = ${tenant.companyId} and status in ('pending', 'retrying')`;
+    expect([...waiting]).toEqual([]);
+    await stopMatchers();
+  },
+);
 
 test('never deadlocks with a transaction that drops the backlog', async () => {
   const { companyId } = await subscribed(0);

@@ -152,6 +152,27 @@ describe('POST /v1/notifications/read', () => {
     expect(await listIds(token, { unread: 'true' })).toEqual([own]);
   });
 
+  test('marks only notifications that the caller can see', async () => {
+    const user = await newUser(tenant, { role: 'Company_Admin' });
+    const lead = await createRecord(tenant.key, 'leads', { first_name: 'Ada', email: 'ida@x.example' });
+    const about = { kind: 'sla_escalation', title: 'Ada waits.', object: 'leads', record_id: lead.id };
+    const [onLead, onWebhook] = [await notify(tenant, user.id, about), await notify(tenant, user.id)];
+    const [none, leads] = [
+      await newBearer(tenant, ['deals:view'], { userId: user.id }),
+      await newBearer(tenant, ['leads:view'], { userId: user.id }),
+    ];
+    expect((await mark(200, none, { all: true })).body.data).toEqual({ marked: 0 });
+    await mark(404, none, { ids: [onLead] });
+    await mark(404, leads, { ids: [onLead, onWebhook] });
+    const token = await tokenFor(tenant, user);
+    expect(await listIds(token, { unread: 'true' })).toEqual([onWebhook, onLead]);
+    expect((await mark(200, leads, { all: true })).body.data).toEqual({ marked: 1 });
+    expect(await listIds(token, { unread: 'true' })).toEqual([onWebhook]);
+    // A record that the user can no longer see.
+    await expectStatus(200, 'DELETE', `/v1/objects/leads/records/${lead.id}`, { key: tenant.key });
+    await mark(404, token, { ids: [onLead] });
+  });
+
   test('requires ids or all', async () => {
     const token = await adminToken(tenant);
     for (const body of [{}, { ids: [], all: true }, { ids: [] }, { all: false }, { ids: [randomUUID()], all: true }])
