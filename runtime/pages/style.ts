@@ -22,6 +22,7 @@ input[type=checkbox], input[type=radio] { width: 1.5rem; height: 1.5rem; margin:
 textarea { font-family: var(--font-code); font-size: .9rem; min-height: 7rem }
 [aria-invalid=true] { border: 2px solid var(--bad) }
 button, .button { display: inline-block; font: inherit; margin: var(--space-4) var(--space-2) 0 0; padding: var(--space-2) 1.25rem; border: 1px solid var(--action); border-radius: var(--radius-small); background: var(--action); color: var(--on-action); min-height: 2.75rem; cursor: pointer; text-decoration: none }
+button[hidden] { display: none }
 button:hover, .button:hover { background: var(--action-pressed); color: var(--on-action) }
 button.quiet { background: var(--raised); color: var(--link); border-color: var(--link) }
 button.danger { background: var(--raised); color: var(--bad); border-color: var(--bad) }

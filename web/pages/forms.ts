@@ -57,6 +57,12 @@ ${body}
 </form>`;
 }
 
+/**
+ * The first button of a form whose buttons decide differently. Enter in a field presses the first
+ * button, and this one does nothing.
+ */
+export const noDefaultButton: Html = html`<button disabled hidden></button>`;
+
 /** Builds a field with its label, hint and errors. */
 export function field(name: string, label: string, { form: typed, refused }: Typed, options: FieldOptions = {}): Html {
   const { hint, id = name, choices, long, type = 'text', errorName = name } = options;
