@@ -27,6 +27,20 @@ export const questions = {
     back: ({ id = '' }) => `/console/people/${id}`,
     applies: (given) => given.get('status') === 'inactive',
   },
+  removeBranch: {
+    title: 'Delete this branch?',
+    text: 'This cannot be undone.',
+    button: 'Delete branch',
+    back: ({ id = '' }) => `/console/organization/branches/${id}`,
+    applies: (given) => given.has('delete'),
+  },
+  removeTeam: {
+    title: 'Delete this team?',
+    text: 'This cannot be undone.',
+    button: 'Delete team',
+    back: ({ id = '' }) => `/console/organization/teams/${id}`,
+    applies: (given) => given.has('delete'),
+  },
   endSession: {
     title: 'End this session?',
     text: 'The browser is signed out immediately. This cannot be undone.',
