@@ -45,6 +45,25 @@ test('adds a branch and a team, moves a person, and deletes what is empty', asyn
   expect(findPage((await visitor.ask(home)).text, 'York')).toBe('');
 });
 
+test('names the invalid field of the form that was sent', async () => {
+  const tenant = await newTenant();
+  const visitor = new Visitor();
+  await visitor.signIn(tenant.admin.email);
+  const token = readToken((await visitor.ask(home)).text);
+  const name = 'x'.repeat(101);
+  for (const [form, id, label] of [
+    [{ kind: 'team', team_name: name, branch_id: tenant.branchId }, 'team_name', 'Name of the team'],
+    [{ kind: 'branch', name }, 'name', 'Name of the branch'],
+  ] as const) {
+    const { status, text } = await visitor.ask(home, { token, ...form });
+    expect(status).toBe(400);
+    expect(text).toContain(`<a href="#${id}">${label} must have at most 100 characters.</a>`);
+    expect([...text.matchAll(/id="(\w+)" name="[^"]*"[^>]* aria-invalid="true"/g)].map(([, each]) => each)).toEqual([
+      id,
+    ]);
+  }
+});
+
 test('shows people without permission no forms, and rejects theirs', async () => {
   const tenant = await newTenant();
   const { email } = await newPerson(tenant, 'Viewer');

@@ -74,7 +74,7 @@ ${form(
   request,
   home,
   html`<input type="hidden" name="kind" value="team">
-${field('team_name', 'Name of the team', kind === 'team' ? typed : {}, { required: true, maxlength: 100 })}
+${field('team_name', 'Name of the team', kind === 'team' ? typed : {}, { required: true, maxlength: 100, errorName: 'name' })}
 ${field('branch_id', 'Branch', kind === 'team' ? typed : {}, { choices: branches, value: first, required: true })}<button>Add team</button>`,
 )}`;
 }
