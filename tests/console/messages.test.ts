@@ -256,6 +256,23 @@ describe('a decision about many messages', () => {
     expect(new Set(Object.values(await readStatuses(ids)))).toEqual(new Set(['draft']));
   });
 
+  test('explains why a single decision had no effect', async () => {
+    const tenant = await newWideTenant();
+    const [id = ''] = await newEmails(tenant, 1);
+    const visitor = await signInVisitor(tenant.admin.email);
+    const form = await visitor.readForm(`${home}/${id}`, `${home}/${id}`);
+    await database()`update message_drafts set body = 'Changed' where id = ${id}`;
+    const decideAgain = async (action: string): Promise<string> => {
+      const answer = await visitor.ask(`${home}/${id}`, { ...form, action });
+      expect(answer.status).toBe(303);
+      return (await visitor.ask(answer.to ?? '')).text;
+    };
+    expect(await decideAgain('approve')).toContain('it has changed since you opened the page. Review it again.');
+    expect(await decideAgain('reject')).toContain('Rejected. The message will not be sent.');
+    expect(await decideAgain('approve')).toContain('it was already decided.');
+    expect(await readStatuses([id])).toEqual({ [id]: 'rejected' });
+  });
+
   test('is announced only if it happened', async () => {
     const tenant = await newWideTenant();
     const ids = await newEmails(tenant, 2);
@@ -304,7 +321,9 @@ describe('the history', () => {
     expect((await visitor.ask(`${home}?status=failed`)).text).toContain('The provider rejected the message.');
     const all = (await visitor.ask(`${home}?status=all`)).text;
     expect(['person1@', 'person2@', 'person3@'].every((part) => all.includes(part))).toBe(true);
-    expect((await visitor.ask(`${home}?status=all&channel=sms`)).text).toContain('No messages.');
+    const narrowed = (await visitor.ask(`${home}?status=all&channel=sms`)).text;
+    expect(narrowed).toContain('No messages.');
+    expect(narrowed).toContain(`<a href="${home}?status=all">Clear</a>`);
     const one = await visitor.ask(`${home}/${box.split('.')[0]}`);
     expect([one.status, one.text.includes('Wrong &lt;price&gt;'), one.text.includes('name="action"')]).toEqual([
       200,

@@ -223,9 +223,14 @@ export async function decideDraft(parts: ConsoleParts, request: PersonalRequest)
   const { path, form: given } = request;
   const { id = '' } = path;
   const { isApproved, reason } = readDecision(given);
-  await act(parts, request, scopes, (acting) =>
-    isApproved ? approveDraft(acting, id, given?.get('hash') ?? '') : rejectDraft(acting, id, reason),
-  );
+  try {
+    await act(parts, request, scopes, (acting) =>
+      isApproved ? approveDraft(acting, id, given?.get('hash') ?? '') : rejectDraft(acting, id, reason),
+    );
+  } catch (error) {
+    // The list says what was left, and why.
+    if (!(error instanceof ApiError) || error.status !== 409) throw error;
+  }
   return { redirect: buildResultAddress(request, [id], isApproved ? 'approve' : 'reject') };
 }
 

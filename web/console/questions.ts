@@ -22,7 +22,7 @@ export const questions = {
   },
   removeAccess: {
     title: 'Remove the access of this person?',
-    text: 'Their sessions end immediately, and unsaved work in them is lost. You can restore the access, but not the sessions.',
+    text: 'Their sessions end immediately. You can restore the access, but not the sessions.',
     button: 'Remove access',
     back: ({ id = '' }) => `/console/people/${id}`,
     applies: (given) => given.get('status') === 'inactive',

@@ -162,7 +162,7 @@ ${Object.entries(kept).map(([name, value]) => html`<input type="hidden" name="${
 ${fields}
 <button>Show</button>
 </form>
-<p><a href="${buildAddress(path, testMode)}">Clear</a></p></details>`;
+<p><a href="${buildAddress(path, testMode, kept)}">Clear</a></p></details>`;
 }
 
 /**
