@@ -1,4 +1,8 @@
 // Formats amounts for people.
+import { findDecimals } from '../service/zones-and-currencies.ts';
 
-/** @param minor in minor units, such as cents @param currency an ISO 4217 code with two decimals */
-export const formatMoney = (minor: number, currency: string): string => `${(minor / 100).toFixed(2)} ${currency}`;
+/** @param minor in minor units, such as cents @param currency an ISO 4217 code */
+export function formatMoney(minor: number, currency: string): string {
+  const decimals = findDecimals(currency);
+  return `${(minor / 10 ** decimals).toFixed(decimals)} ${currency}`;
+}

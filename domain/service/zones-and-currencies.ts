@@ -32,6 +32,21 @@ function isAcceptedByRuntime(name: string): boolean {
   }
 }
 
+/**
+ * Currencies whose minor unit is no hundredth, by the decimals of ISO 4217. `Intl` has those of
+ * everyday prices instead, which differ for HUF and COP, for example.
+ */
+const decimals: ReadonlyMap<string, number> = new Map(
+  Object.entries({
+    0: 'BIF CLP DJF GNF ISK JPY KMF KRW PYG RWF UGX UYI VND VUV XAF XOF XPF',
+    3: 'BHD IQD JOD KWD LYD OMR TND',
+    4: 'CLF UYW',
+  }).flatMap(([count, codes]) => codes.split(' ').map((code) => [code, Number(count)] as const)),
+);
+
+/** Returns how many decimals the minor unit of a currency is, such as 2 for EUR and 0 for JPY. */
+export const findDecimals = (code: string): number => decimals.get(code) ?? 2;
+
 /** Returns true for an ISO 4217 currency. */
 export function isCurrency(code: string): boolean {
   return currencies.has(code);

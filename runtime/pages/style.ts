@@ -19,9 +19,12 @@ label, legend { display: block; margin: var(--space-4) 0 var(--space-1); font-we
 legend { padding: 0 var(--space-1) }
 input, select, textarea { font: inherit; color: inherit; width: 100%; padding: var(--space-2); border: 1px solid var(--edge); border-radius: var(--radius-small); background: var(--raised) }
 input[type=checkbox], input[type=radio] { width: 1.5rem; height: 1.5rem; margin: 0 var(--space-2) 0 0; vertical-align: middle; accent-color: var(--action) }
+.times { display: grid; grid-template-columns: repeat(auto-fill, minmax(6.5rem, 1fr)); gap: var(--space-1) var(--space-3) }
+.times label { margin: 0; padding: var(--space-1) 0; font-weight: 400 }
 textarea { font-family: var(--font-code); font-size: .9rem; min-height: 7rem }
 [aria-invalid=true] { border: 2px solid var(--bad) }
 button, .button { display: inline-block; font: inherit; margin: var(--space-4) var(--space-2) 0 0; padding: var(--space-2) 1.25rem; border: 1px solid var(--action); border-radius: var(--radius-small); background: var(--action); color: var(--on-action); min-height: 2.75rem; cursor: pointer; text-decoration: none }
+button[hidden] { display: none }
 button:hover, .button:hover { background: var(--action-pressed); color: var(--on-action) }
 button.quiet { background: var(--raised); color: var(--link); border-color: var(--link) }
 button.danger { background: var(--raised); color: var(--bad); border-color: var(--bad) }

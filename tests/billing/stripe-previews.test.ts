@@ -2,6 +2,7 @@
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { Random } from '../faults/support/random.ts';
 import { call, expectStatus, type Json } from '../support/client.ts';
+import { hiddenFields, Visitor } from '../support/page-client.ts';
 import { digestRows, listDigestedTables } from '../support/row-digests.ts';
 import { change, StripeWorld } from '../support/stripe/world.ts';
 import { newTenant, type Tenant } from '../support/tenants.ts';
@@ -338,3 +339,25 @@ test('charges exactly the previewed amounts, in random sequences', async () => {
   }
   expect(charges).toBeGreaterThan(3);
 }, 120_000);
+
+test('makes no change at the console if its amounts cannot be checked again', async () => {
+  const tenant = await newSubscriber();
+  const admin = new Visitor(world.server.url);
+  await admin.signIn(tenant.admin.email);
+  const action = '/console/plan/change';
+  const form = await admin.readForm(`${action}?action=upgrade&package_code=growth`, action);
+  const before = (await world.invoices(tenant)).length;
+  const since = world.standIn.asked.length;
+  // The client repeats failed requests.
+  for (let time = 0; time < 20; time += 1)
+    world.standIn.faults.push({ of: /^POST \/v1\/invoices\/create_preview$/, how: 'refused' });
+  const failed = await admin.ask(action, form);
+  expect([failed.status, failed.text.includes('so nothing was changed or charged. Try again')]).toEqual([503, true]);
+  const writes = world.standIn.asked.slice(since).filter((each) => each.call.startsWith('POST '));
+  expect(new Set(writes.map((each) => each.call))).toEqual(new Set(['POST /v1/invoices/create_preview']));
+  world.standIn.faults = [];
+  const again = await admin.ask(action, hiddenFields(failed.text, action));
+  expect(again.to).toBe('/console/plan?done=now');
+  await world.catchUp();
+  expect((await world.invoices(tenant)).length).toBe(before + 1);
+});

@@ -1,8 +1,9 @@
 // The audit log at the console: filters, and everything that one request did.
 import { expect, test } from 'vitest';
-import { call } from '../support/client.ts';
+import { call, expectStatus } from '../support/client.ts';
 import { Visitor } from '../support/page-client.ts';
 import { createRecords } from '../support/records.ts';
+import { newPerson } from '../support/sessions.ts';
 import { newTenant } from '../support/tenants.ts';
 
 const home = '/console/audit-log';
@@ -30,6 +31,29 @@ test('shows who did what, filters by request id, and keeps modes separate', asyn
   expect([ofTest.text.includes('>lead.create<'), ofTest.text.includes(id)]).toEqual([true, false]);
   const wrong = await admin.ask(`${home}?from=yesterday`);
   expect([wrong.status, wrong.text.includes('href="#from"')]).toEqual([400, true]);
+});
+
+test('names people, branches and teams, in entries and in their changed fields', async () => {
+  const tenant = await newTenant();
+  const { key } = tenant;
+  const admin = new Visitor();
+  await admin.signIn(tenant.admin.email);
+  const leeds = (await expectStatus(201, 'POST', '/v1/branches', { key, body: { name: 'Leeds' } })).body.data.branch;
+  const body = { name: 'Inbound', branch_id: leeds.id };
+  const { team } = (await expectStatus(201, 'POST', '/v1/teams', { key, body })).body.data;
+  const gone = (await expectStatus(201, 'POST', '/v1/branches', { key, body: { name: 'Bonn' } })).body.data.branch;
+  await expectStatus(200, 'DELETE', `/v1/branches/${gone.id}`, { key });
+  const { id } = await newPerson(tenant, 'Viewer');
+  await expectStatus(200, 'PATCH', `/v1/users/${id}`, { key, body: { branch_id: leeds.id } });
+  const { text } = await admin.ask(home);
+  for (const link of [`organization/branches/${leeds.id}"><bdi>Leeds`, `organization/teams/${team.id}"><bdi>Inbound`])
+    expect(text).toContain(`href="/console/${link}</bdi></a>`);
+  expect(text).toMatch(new RegExp(`href="/console/people/${id}"><bdi>[^<]+</bdi></a>`));
+  // A changed field shows the name of the branch, and a deleted branch keeps the name of its entry.
+  const rows = text.split('</tr>').map((row) => row.replace(/<[^>]*>/g, ' ').replace(/\s+/g, ' '));
+  expect(rows.some((row) => /Branch id .*Leeds/.test(row) && !row.includes(`Branch id ${leeds.id}`))).toBe(true);
+  expect(text).toContain('branches <bdi>Bonn</bdi>');
+  expect(text).not.toContain(`/console/organization/branches/${gone.id}`);
 });
 
 test('shows no audit rows of another company', async () => {

@@ -202,6 +202,8 @@ describe('a set', () => {
       last_name: 'Lane',
       account_id: first.id,
     });
+    const amount = { amount_minor: 1_200_000, currency_code: 'JPY' };
+    const temple = await createRecord(key, 'deals', { name: 'Temple', ...amount });
     const fields = '/v1/objects/customers/fields';
     await expectStatus(201, 'POST', fields, {
       key,
@@ -221,6 +223,16 @@ describe('a set', () => {
         },
         { method: 'POST', path: `${records}:batch-update`, body: [{ id: second.id, city: 'Oslo' }] },
         { method: 'POST', path: `${records}:batch-delete`, body: { ids: [first.id, second.id] } },
+        {
+          method: 'PATCH',
+          path: `/v1/objects/deals/records/${temple.id}`,
+          body: { amount_minor: 1_300_000 },
+        },
+        {
+          method: 'POST',
+          path: '/v1/objects/deals/records:batch-update',
+          body: [{ id: temple.id, amount_minor: 1_400_000 }],
+        },
       ],
       {},
       key,
@@ -240,6 +252,10 @@ describe('a set', () => {
     );
     expect(readRows(articles[2] ?? '')).toEqual([['Items', 'Record: WestCity: Oslo']]);
     expect(readRows(articles[3] ?? '')).toEqual([['Records', 'EastWest']]);
+    expect(readRows(articles[4] ?? '')).toEqual([['Amount', '1200000 JPY', '1300000 JPY']]);
+    expect(readRows(articles[5] ?? '')).toEqual([
+      ['Items', 'Record: TempleAmount: 1400000 in minor units, currency unknown'],
+    ]);
     expect(JSON.stringify(articles.map(readRows))).not.toMatch(/[0-9a-f]{8}-[0-9a-f]{4}-/);
   });
 

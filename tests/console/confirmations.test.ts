@@ -1,7 +1,7 @@
 // Confirmations at the console: what cannot be undone needs a second form.
 import { expect, test } from 'vitest';
 import { newGrant } from '../support/access-tokens.ts';
-import { type Furnished, furnishedTenant } from '../support/console.ts';
+import { type Furnished, furnishedTenant, listPages } from '../support/console.ts';
 import { hiddenFields, Visitor } from '../support/page-client.ts';
 import { database } from '../support/tenants.ts';
 
@@ -13,7 +13,7 @@ interface Case {
   count: () => Promise<number>;
 }
 
-async function listCases({ tenant, apiKey, webhook, person }: Furnished): Promise<Record<string, Case>> {
+async function listCases({ tenant, apiKey, webhook, person, branch, team }: Furnished): Promise<Record<string, Case>> {
   const sql = database();
   const of = tenant.companyId;
   const { id: grant } = await newGrant(tenant, {});
@@ -54,9 +54,64 @@ async function listCases({ tenant, apiKey, webhook, person }: Furnished): Promis
       count: async () =>
         (await sql`select from users where company_id = ${of} and id = ${person} and status = 'inactive'`).length,
     },
+    'deleting a branch': {
+      page: `/console/organization/branches/${branch}`,
+      action: `/console/organization/branches/${branch}`,
+      fields: { delete: 'yes' },
+      count: async () => 1 - (await sql`select from branches where company_id = ${of} and id = ${branch}`).length,
+    },
+    'deleting a team': {
+      page: `/console/organization/teams/${team}`,
+      action: `/console/organization/teams/${team}`,
+      fields: { delete: 'yes' },
+      count: async () => 1 - (await sql`select from teams where company_id = ${of} and id = ${team}`).length,
+    },
     'ending a session': { page: '/console/sessions', action: `/console/sessions/${session?.id}/end`, count: ended },
   };
 }
+
+/** Decisions that the person has read the content for, and may give a reason for. */
+const decisions = new Set(['Reject', 'Reject selected']);
+const dangerous = /^(Cancel|Delete|Discard|End|Remove|Revoke|Undo)\b/;
+
+/** Returns the forms with a dangerous button of all pages, by page, action and button. */
+async function findDangerousForms(visitor: Visitor, furnished: Furnished): Promise<Map<string, URLSearchParams>> {
+  const found = new Map<string, URLSearchParams>();
+  for (const page of Object.values(listPages(furnished))) {
+    const { text } = await visitor.ask(page);
+    // The page itself is the confirmation.
+    if (/<h1>[^\n]*\?<\/h1>/.test(text)) continue;
+    for (const [, action = '', body = ''] of text.matchAll(
+      /<form method="post" action="([^"]*)"[^>]*>(.*?)<\/form>/gs,
+    )) {
+      const fields = [...body.matchAll(/type="hidden" name="(\w+)" value="([^"]*)"/g)];
+      for (const [, attributes = '', label = ''] of body.matchAll(/<button([^>]*)>([^<]*)<\/button>/g)) {
+        if (decisions.has(label) || !(attributes.includes('danger') || dangerous.test(label))) continue;
+        const [, name, value = ''] = /name="(\w+)" value="(\w*)"/.exec(attributes) ?? [];
+        const form = new URLSearchParams(Object.fromEntries(fields.map(([, key, given]) => [key, given])));
+        if (name !== undefined) form.append(name, value);
+        found.set(`${page} ${action} ${label}`, form);
+      }
+    }
+  }
+  return found;
+}
+
+test('asks before the action of every dangerous button of every page', async () => {
+  const furnished = await furnishedTenant();
+  const [admin, other] = [new Visitor(), new Visitor()];
+  await admin.signIn(furnished.tenant.admin.email);
+  await other.signIn(furnished.tenant.admin.email);
+  const forms = await findDangerousForms(admin, furnished);
+  const asked: [string, number, boolean][] = [];
+  for (const [name, form] of forms) {
+    const { status, text } = await admin.ask(name.split(' ')[1] ?? '', form);
+    asked.push([name, status, /<h1>[^\n]*\?<\/h1>/.test(text) && text.includes('name="confirmed" value="yes"')]);
+  }
+  expect(asked).toEqual([...forms.keys()].map((name) => [name, 200, true]));
+  expect(asked.length).toBeGreaterThan(8);
+  expect([...(await findDangerousForms(admin, furnished)).keys()]).toEqual([...forms.keys()]);
+});
 
 test('asks before everything that cannot be undone, and does it after the answer', async () => {
   const furnished = await furnishedTenant();

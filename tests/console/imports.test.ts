@@ -1,7 +1,7 @@
 // Imports at the console: the list, the rows that failed, and undoing what was written.
 import { expect, test } from 'vitest';
 import { call, expectStatus } from '../support/client.ts';
-import { Visitor } from '../support/page-client.ts';
+import { hiddenFields, Visitor } from '../support/page-client.ts';
 import { walk } from '../support/records.ts';
 import { newPerson } from '../support/sessions.ts';
 import { database, newTenant, type Tenant } from '../support/tenants.ts';
@@ -45,6 +45,42 @@ test('shows an import with its failed rows, and undoes what it wrote', async () 
   expect(await walk(tenant.key, 'accounts')).toEqual([]);
   const again = await visitor.ask(`${home}/${id}/undo`, { token: readToken(page.text) });
   expect([again.status, again.text.includes('role="alert"')]).toEqual([409, true]);
+});
+
+test('discards a file after a confirmation, and says that nothing was written', async () => {
+  const tenant = await newTenant();
+  const visitor = await newVisitor(tenant);
+  const body = { object: 'accounts' };
+  const { id } = (await expectStatus(201, 'POST', '/v1/imports', { key: tenant.key, body })).body.data.import;
+  const part = { key: tenant.key, rawBody: 'name\nAcme\n', headers: { 'content-type': 'text/csv' } };
+  await expectStatus(200, 'POST', `/v1/imports/${id}/parts?number=1`, part);
+  const action = `${home}/${id}/cancel`;
+  const readStatus = async () =>
+    (await expectStatus(200, 'GET', `/v1/imports/${id}`, { key: tenant.key })).body.data.import.status;
+  const asked = await visitor.ask(action, await visitor.readForm(`${home}/${id}`, action));
+  expect([asked.status, asked.text.includes('<h1>Discard this file?</h1>'), await readStatus()]).toEqual([
+    200,
+    true,
+    'awaiting_file',
+  ]);
+  const form = hiddenFields(asked.text, action);
+  // Meanwhile, the import starts: the answer is about something else.
+  await database()`update imports set status = 'running' where id = ${id}`;
+  const changed = await visitor.ask(action, form);
+  expect([changed.text.includes('<h1>Cancel this import?</h1>'), await readStatus()]).toEqual([true, 'running']);
+  await database()`update imports set status = 'awaiting_file' where id = ${id}`;
+  const done = await visitor.ask(action, form);
+  expect([done.to, await readStatus()]).toEqual([`${home}/${id}?done=discard`, 'cancelled']);
+  const { text } = await visitor.ask(done.to ?? '');
+  expect(text).toContain('Discarded. Nothing was written, and no file is kept.');
+  expect((await visitor.ask(`${home}/${id}?done=cancel`)).text).toContain(
+    'The import is cancelled. Nothing was written.',
+  );
+  expect((await visitor.ask(action, form)).status).toBe(409);
+  await database()`update imports set created = 3 where id = ${id}`;
+  expect((await visitor.ask(`${home}/${id}?done=cancel`)).text).toContain(
+    'What it had written stays, and can be undone.',
+  );
 });
 
 test('announces failed imports on the home page', async () => {

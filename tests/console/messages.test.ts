@@ -4,6 +4,7 @@ import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
 import { accessibilityProblems } from '../support/accessibility.ts';
 import { openBrowser } from '../support/browser.ts';
 import { anyAddress, expectStatus, type Json } from '../support/client.ts';
+import { furnishedTenant } from '../support/console.ts';
 import { newDraft, newPhoneNumber } from '../support/messaging.ts';
 import { hiddenFields, type Seen, Visitor } from '../support/page-client.ts';
 import { findProgram, skipNote } from '../support/programs.ts';
@@ -201,7 +202,7 @@ describe('a decision about many messages', () => {
       [[], 'approve', 'Select at least one message.'],
       [['nonsense', `${ids[0]}.x`], 'approve', 'Select at least one message.'],
       [many, 'approve', 'Select at most 25 messages.'],
-      [[box], '', 'Choose Approve or Reject.'],
+      [[box], '', 'Choose Approve or Reject. Nothing was decided.'],
     ] as const) {
       const { status, text } = await decide(visitor, page, boxes, action);
       expect([status, text.includes(`<div role="alert"><p>${message}</p></div>`), readBoxes(text).length]).toEqual([
@@ -239,6 +240,39 @@ describe('a decision about many messages', () => {
     });
   });
 
+  test('approves nothing with the reason of a rejection', async () => {
+    const tenant = await newWideTenant();
+    const ids = await newEmails(tenant, 2);
+    const visitor = await signInVisitor(tenant.admin.email);
+    const page = (await visitor.ask(home)).text;
+    const many = await decide(visitor, page, readBoxes(page), 'approve', 'Too expensive');
+    expect([many.status, many.text.includes('A reason belongs to a rejection.'), readBoxes(many.text).length]).toEqual([
+      400,
+      true,
+      2,
+    ]);
+    const one = await visitor.send(`${home}/${ids[0]}`, { action: 'approve', reason: 'Too expensive' });
+    expect([one.status, one.text.includes('A reason belongs to a rejection.')]).toEqual([400, true]);
+    expect(new Set(Object.values(await readStatuses(ids)))).toEqual(new Set(['draft']));
+  });
+
+  test('explains why a single decision had no effect', async () => {
+    const tenant = await newWideTenant();
+    const [id = ''] = await newEmails(tenant, 1);
+    const visitor = await signInVisitor(tenant.admin.email);
+    const form = await visitor.readForm(`${home}/${id}`, `${home}/${id}`);
+    await database()`update message_drafts set body = 'Changed' where id = ${id}`;
+    const decideAgain = async (action: string): Promise<string> => {
+      const answer = await visitor.ask(`${home}/${id}`, { ...form, action });
+      expect(answer.status).toBe(303);
+      return (await visitor.ask(answer.to ?? '')).text;
+    };
+    expect(await decideAgain('approve')).toContain('it has changed since you opened the page. Review it again.');
+    expect(await decideAgain('reject')).toContain('Rejected. The message will not be sent.');
+    expect(await decideAgain('approve')).toContain('it was already decided.');
+    expect(await readStatuses([id])).toEqual({ [id]: 'rejected' });
+  });
+
   test('is announced only if it happened', async () => {
     const tenant = await newWideTenant();
     const ids = await newEmails(tenant, 2);
@@ -246,6 +280,28 @@ describe('a decision about many messages', () => {
     const forged = `${home}?decided=${ids.join('.')}.nonsense&action=approve`;
     expect((await visitor.ask(forged)).text).not.toContain('role="status"');
   });
+});
+
+test('decides nothing without a known action, about a message, a campaign run and a change set', async () => {
+  const { tenant, draft, campaign, run, changeSet } = await furnishedTenant();
+  const visitor = await signInVisitor(tenant.admin.email);
+  const sql = database();
+  for (const path of [
+    `${home}/${draft}`,
+    `/console/campaigns/${campaign}/runs/${run}`,
+    `/console/change-sets/${changeSet}`,
+  ])
+    for (const fields of [{}, { action: 'delete' }]) {
+      const { status, text } = await visitor.send(path, fields);
+      expect([path, status, text.includes('Choose Approve or Reject. Nothing was decided.')]).toEqual([
+        path,
+        400,
+        true,
+      ]);
+    }
+  expect(await readStatuses([draft])).toEqual({ [draft]: 'draft' });
+  expect(await sql`select decision from campaign_runs where id = ${run}`).toEqual([{ decision: null }]);
+  expect(await sql`select status from change_sets where id = ${changeSet}`).toEqual([{ status: 'pending' }]);
 });
 
 describe('the history', () => {
@@ -265,7 +321,9 @@ describe('the history', () => {
     expect((await visitor.ask(`${home}?status=failed`)).text).toContain('The provider rejected the message.');
     const all = (await visitor.ask(`${home}?status=all`)).text;
     expect(['person1@', 'person2@', 'person3@'].every((part) => all.includes(part))).toBe(true);
-    expect((await visitor.ask(`${home}?status=all&channel=sms`)).text).toContain('No messages.');
+    const narrowed = (await visitor.ask(`${home}?status=all&channel=sms`)).text;
+    expect(narrowed).toContain('No messages.');
+    expect(narrowed).toContain(`<a href="${home}?status=all">Clear</a>`);
     const one = await visitor.ask(`${home}/${box.split('.')[0]}`);
     expect([one.status, one.text.includes('Wrong &lt;price&gt;'), one.text.includes('name="action"')]).toEqual([
       200,
@@ -293,6 +351,34 @@ describe.skipIf(!findProgram('chromium'))(`in a browser${skipNote('chromium')}`,
     browser = await openBrowser();
   });
   afterAll(() => browser.close());
+
+  test('approves nothing when a person presses Enter in the reason of a rejection', async () => {
+    const { tenant, draft, campaign, run } = await furnishedTenant();
+    const context = await browser.newContext({ extraHTTPHeaders: { 'x-forwarded-for': anyAddress() } });
+    context.setDefaultTimeout(90_000);
+    const page = await context.newPage();
+    await page.goto(`${base}/console/sign-in?next=${encodeURIComponent(`${home}?selected=all`)}`);
+    await page.getByLabel('Email').fill(tenant.admin.email);
+    await page.getByLabel('Password').fill(adminPassword);
+    await page.keyboard.press('Enter');
+    // Of the selected messages, Enter in the reason and in a check box decides nothing.
+    await page.getByLabel('Reason for a rejection').fill('Too expensive');
+    await page.keyboard.press('Enter');
+    await page.getByRole('checkbox').first().press('Enter');
+    await page.goto(`${base}/console/campaigns/${campaign}/runs/${run}`);
+    expect(await readStatuses([draft])).toEqual({ [draft]: 'draft' });
+    for (const path of [`/console/campaigns/${campaign}/runs/${run}`, `${home}/${draft}`]) {
+      await page.goto(`${base}${path}`);
+      await page.getByText('Reason for the rejection').click();
+      await page.getByLabel('Reason (optional)').fill('Too expensive');
+      await page.keyboard.press('Enter');
+      await page.getByRole('status').waitFor();
+      expect(await page.getByRole('status').textContent()).toMatch(/^Rejected\./);
+    }
+    expect(await readStatuses([draft])).toEqual({ [draft]: 'rejected' });
+    expect(await database()`select decision from campaign_runs where id = ${run}`).toEqual([{ decision: 'rejected' }]);
+    await context.close();
+  });
 
   test.each([true, false])(
     'approves 25 messages in three clicks from Home, with JavaScript: %s',

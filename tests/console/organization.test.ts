@@ -33,7 +33,7 @@ test('adds a branch and a team, moves a person, and deletes what is empty', asyn
   const read = async () => (await expectStatus(200, 'GET', `/v1/users/${user.id}`, { key: tenant.key })).body.data.user;
   expect(await read()).toMatchObject({ branch: { id: branchId }, team: { id: teamId } });
   expect((await visitor.ask(team)).text).toContain(user.id);
-  expect((await visitor.ask(team, { token, delete: 'yes' })).status).toBe(409);
+  expect((await visitor.ask(team, { token, delete: 'yes', confirmed: 'yes' })).status).toBe(409);
 
   const details = { token, name: 'York', code: 'YRK', city: '', country: 'GB', timezone: 'Europe/London' };
   expect((await visitor.ask(branch, details)).to).toBe(`${branch}?done=saved`);
@@ -41,8 +41,27 @@ test('adds a branch and a team, moves a person, and deletes what is empty', asyn
   expect((await visitor.ask(person, { token, place: `branch ${tenant.branchId}` })).to).toBe(`${person}?done=place`);
   expect(await read()).toMatchObject({ branch: { id: tenant.branchId }, team: null });
   for (const page of [team, branch])
-    expect((await visitor.ask(page, { token, delete: 'yes' })).to).toBe(`${home}?done=deleted`);
+    expect((await visitor.send(page, { delete: 'yes' })).to).toBe(`${home}?done=deleted`);
   expect(findPage((await visitor.ask(home)).text, 'York')).toBe('');
+});
+
+test('names the invalid field of the form that was sent', async () => {
+  const tenant = await newTenant();
+  const visitor = new Visitor();
+  await visitor.signIn(tenant.admin.email);
+  const token = readToken((await visitor.ask(home)).text);
+  const name = 'x'.repeat(101);
+  for (const [form, id, label] of [
+    [{ kind: 'team', team_name: name, branch_id: tenant.branchId }, 'team_name', 'Name of the team'],
+    [{ kind: 'branch', name }, 'name', 'Name of the branch'],
+  ] as const) {
+    const { status, text } = await visitor.ask(home, { token, ...form });
+    expect(status).toBe(400);
+    expect(text).toContain(`<a href="#${id}">${label} must have at most 100 characters.</a>`);
+    expect([...text.matchAll(/id="(\w+)" name="[^"]*"[^>]* aria-invalid="true"/g)].map(([, each]) => each)).toEqual([
+      id,
+    ]);
+  }
 });
 
 test('shows people without permission no forms, and rejects theirs', async () => {

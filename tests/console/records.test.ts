@@ -58,6 +58,9 @@ test('shows the fields of a record with labels, names and formatted values', asy
     Account: 'Blue Lake &lt;Trading&gt;',
     'Assigned to': 'Ada Admin',
   });
+  const cheap = { name: 'Temple', amount_minor: 1_200_000, currency_code: 'JPY' };
+  const yen = await createRecord(tenant.key, 'deals', cheap);
+  expect(readFacts((await admin.ask(`${home}/deals/${yen.id}`)).text)).toMatchObject({ Amount: '1200000 JPY' });
   expect(text).toContain(`href="${home}/accounts/${account.id}"`);
   expect(text).toContain(`/console/audit-log?record_id=${deal.id}`);
   expect(text).not.toContain(deal.stage_id);

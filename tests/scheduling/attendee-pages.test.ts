@@ -35,6 +35,13 @@ async function visit(link: string, form?: Record<string, string>): Promise<{ sta
 const offers = (text: string): string[] =>
   [...text.matchAll(/name="start" value="([^"]+)"/g)].map(([, at]) => at ?? '');
 
+/** Counts radio buttons whose label is higher than one line. */
+const misplaced = `[...document.querySelectorAll('input[type=radio]')].filter((each) =>
+  !each.labels.length || each.labels[0].offsetHeight > 48).length`;
+
+/** The form that cancels a meeting, with the answer to its question. */
+const cancelled = { action: 'cancel', confirmed: 'yes' };
+
 /** Books a meeting of a new user. */
 async function newMeeting(more: object = {}): Promise<Json> {
   const { id } = await newUser(tenant);
@@ -58,11 +65,35 @@ describe('the page of a meeting', () => {
     expect(await get(booking.id)).toEqual(booking);
   });
 
+  test('asks before it cancels a meeting, and keeps the reason', async () => {
+    const booking = await newMeeting();
+    const link = linkTo(booking);
+    expect((await visit(link)).text).toContain('<button class="danger">Cancel the meeting</button>');
+    const { status, text } = await visit(link, { action: 'cancel', reason: 'I am "ill"' });
+    expect([status, text.includes('Cancel this meeting?'), text.includes('value="I am &quot;ill&quot;"')]).toEqual([
+      200,
+      true,
+      true,
+    ]);
+    expect(text).toContain('name="confirmed" value="yes"');
+    expect(await get(booking.id)).toEqual(booking);
+  });
+
+  test('names the time zone once, and the offset only of hours that repeat', async () => {
+    const attended = { ...attendee, timezone: 'Europe/Berlin' };
+    const booking = await newMeeting({ attendee: attended });
+    const { text } = await visit(`${linkTo(booking)}?move=1`);
+    expect(text).toContain('Times are in Europe/Berlin.');
+    const labels = [...text.matchAll(/required> ([^<]*)<\/label>/g)].map(([, label = '']) => label);
+    expect(labels).toHaveLength(60);
+    expect(labels.filter((label) => !/^\d\d:\d\d$/.test(label) && !/^02:\d\d GMT/.test(label))).toEqual([]);
+  });
+
   test('cancels a meeting once, with a reason, and then only says so', async () => {
     const booking = await newMeeting();
     const link = linkTo(booking);
     const answers = await Promise.all(
-      Array.from({ length: 4 }, () => visit(link, { action: 'cancel', reason: ' I am <b>ill</b> ' })),
+      Array.from({ length: 4 }, () => visit(link, { ...cancelled, reason: ' I am <b>ill</b> ' })),
     );
     expect(answers.map(({ status }) => status)).toEqual([200, 200, 200, 200]);
     expect(await get(booking.id)).toMatchObject({ status: 'cancelled', cancellation_reason: 'I am <b>ill</b>' });
@@ -82,7 +113,7 @@ describe('the page of a meeting', () => {
     const { status, rescheduled_to: next } = await get(booking.id);
     expect(status).toBe('rescheduled');
     expect(await get(next)).toMatchObject({ start_at: start, status: 'confirmed', user_id: booking.user_id });
-    const old = await visit(link, { action: 'cancel' });
+    const old = await visit(link, { ...cancelled });
     expect(old.text).toContain('This meeting was moved.');
     expect(await get(next)).toMatchObject({ status: 'confirmed' });
     expect((await visit(linkTo({ id: next }))).text).toContain('Cancel the meeting');
@@ -142,7 +173,7 @@ describe('the page of a meeting', () => {
     const booking = await newMeeting();
     const link = linkTo(booking);
     await database()`update bookings set start_at = now() - interval '1 second' where id = ${booking.id}`;
-    expect((await visit(link, { action: 'cancel' })).text).toContain('This meeting has begun');
+    expect((await visit(link, { ...cancelled })).text).toContain('This meeting has begun');
     expect((await get(booking.id)).status).toBe('confirmed');
     const foreign = await newTenant();
     const unsubscribe = tokens.write('unsubscribe', [tenant.companyId, booking.id]);
@@ -159,7 +190,7 @@ describe('the page of a meeting', () => {
     const booking = await newMeeting();
     await database()`update users set status = 'inactive' where id = ${booking.user_id}`;
     expect((await visit(`${linkTo(booking)}?move=1`)).text).toContain('There are no other times');
-    expect((await visit(linkTo(booking), { action: 'cancel' })).text).toContain('Your meeting is cancelled');
+    expect((await visit(linkTo(booking), { ...cancelled })).text).toContain('Your meeting is cancelled');
   });
 
   test.skipIf(!findProgram('chromium'))(
@@ -174,6 +205,8 @@ describe('the page of a meeting', () => {
           await page.goto(address);
           expect(await accessibilityProblems(page)).toEqual([]);
           expect(await page.evaluate('document.documentElement.scrollWidth')).toBe(viewport.width);
+          // Each radio button is on the line of its time.
+          expect(await page.evaluate(misplaced)).toBe(0);
         }
         const plain = await browser.newPage({ viewport, javaScriptEnabled: false });
         await plain.goto(link);

@@ -1,6 +1,7 @@
 // Time zones and currencies, compared with independent lists.
 import { describe, expect, test } from 'vitest';
-import { isCurrency, isTimezone } from '../../domain/service/zones-and-currencies.ts';
+import { formatMoney } from '../../domain/billing/money.ts';
+import { findDecimals, isCurrency, isTimezone } from '../../domain/service/zones-and-currencies.ts';
 import { call, expectStatus } from '../support/client.ts';
 import { database, newTenant } from '../support/tenants.ts';
 
@@ -53,4 +54,23 @@ describe('time zones', () => {
 
 test('accepts only ISO 4217 currencies', () => {
   expect(['EUR', 'AED', 'JPY', 'XXZ', 'eur', ''].map(isCurrency)).toEqual([true, true, true, false, false, false]);
+});
+
+test('formats amounts by the decimals of their currency', () => {
+  const amounts = ['EUR', 'HUF', 'COP', 'JPY', 'KRW', 'KWD', 'CLF'].map((code) => formatMoney(1_200_000, code));
+  expect(amounts).toEqual([
+    '12000.00 EUR',
+    '12000.00 HUF',
+    '12000.00 COP',
+    '1200000 JPY',
+    '1200000 KRW',
+    '1200.000 KWD',
+    '120.0000 CLF',
+  ]);
+  // With few exceptions, everyday prices have the decimals of the minor unit.
+  const others = Intl.supportedValuesOf('currency').filter((currency) => {
+    const { maximumFractionDigits } = new Intl.NumberFormat('en', { style: 'currency', currency }).resolvedOptions();
+    return (maximumFractionDigits ?? 0) > findDecimals(currency);
+  });
+  expect(others).toEqual([]);
 });

@@ -2,7 +2,7 @@
 import { findBuiltinObject } from '../../domain/objects/builtin.ts';
 import { type Html, html, isolateText } from '../../runtime/pages/html.ts';
 import { getTimeZone, toDay, toPeriod } from '../../runtime/pages/time-zone.ts';
-import { changesTable } from '../pages/changes.ts';
+import { changesTable, showValue } from '../pages/changes.ts';
 import { emptyState, formatDay, formatTime, nextPageLink, table } from '../pages/components.ts';
 import {
   errorSummary,
@@ -14,9 +14,18 @@ import {
   type Typed,
 } from '../pages/forms.ts';
 import { consolePage } from '../pages/layout.ts';
-import { ask, buildAddress, type ConsoleParts, type Data, type PersonalRequest, type Show } from '../pages/requests.ts';
-import { buildKey } from './change-set-values.ts';
-import { loadRecordNames, type RecordReference, recordLink } from './record-names.ts';
+import {
+  ask,
+  buildAddress,
+  type ConsoleParts,
+  type Data,
+  type PersonalRequest,
+  type Show,
+  toLiveMode,
+} from '../pages/requests.ts';
+import { buildKey, findReferenced } from './change-set-values.ts';
+import { loadNodeNames } from './organization.ts';
+import { askIfAllowed, loadRecordNames, type RecordReference, recordLink } from './record-names.ts';
 
 type AuditLog = Data<'listAuditLogs'>['audit_logs'][number];
 
@@ -44,16 +53,66 @@ async function auditPage(parts: ConsoleParts, request: PersonalRequest) {
   const { audit_logs: logs, next_cursor: next } = await ask(parts, request, 'listAuditLogs', {
     query: { ...wanted, ...toPeriod(wanted), cursor, limit: '50' },
   });
-  const names = await loadRecordNames(
-    parts,
-    request,
-    logs.flatMap((log) => findRecord(log) ?? []),
-  );
+  const names = await loadNames(parts, request, logs);
   const nothing = next === null ? 'No matching entries.' : 'No matching entries so far. There are older entries.';
   const body = html`${filterForm(request, buildFilters({ form: query }))}
 ${logs.length === 0 ? emptyState(nothing) : listByDay(logs, names, testMode)}
 ${nextPageLink(buildAddress(home, testMode, { ...wanted, cursor: next ?? '' }), next)}`;
   return consolePage(request, 200, 'Audit log', body);
+}
+
+/** Paths of the pages of what is no record, by the object of entries. */
+const places: Readonly<Record<string, string>> = {
+  users: '/console/people',
+  branches: '/console/organization/branches',
+  teams: '/console/organization/teams',
+};
+
+/** The objects whose IDs changed fields hold, besides those of records. */
+const referencedPlaces: Readonly<Record<string, string>> = {
+  branch_id: 'branches',
+  team_id: 'teams',
+  manager_id: 'users',
+  manager_user_id: 'users',
+};
+
+const findReferencedObject = (name: string): string | undefined =>
+  referencedPlaces[name] ?? findReferenced(name, undefined, {});
+
+/** Lists what an entry is about and what its changed fields refer to. */
+function listReferenced(log: AuditLog): RecordReference[] {
+  const { object, record_id: id, changes } = log;
+  const own = findRecord(log) ?? (object !== null && id !== null && object in places ? { object, id } : undefined);
+  const changed = Object.entries(changes ?? {}).flatMap(([name, { from, to }]) => {
+    const referenced = findReferencedObject(name);
+    const ids = [from, to].filter((each): each is string => typeof each === 'string' && isUuid.test(each));
+    return referenced === undefined ? [] : ids.map((each) => ({ object: referenced, id: each }));
+  });
+  return [...(own ? [own] : []), ...changed];
+}
+const isUuid = /^[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}$/i;
+
+/** People whose names are looked up. Others are shown with their IDs. */
+const shownPeople = '100';
+
+/** Returns the names of what entries are about, by `buildKey`, in at most one call for each object. */
+async function loadNames(
+  parts: ConsoleParts,
+  request: PersonalRequest,
+  logs: readonly AuditLog[],
+): Promise<Map<string, string>> {
+  const wanted = logs.flatMap(listReferenced);
+  const isWanted = (...objects: string[]): boolean => wanted.some(({ object }) => objects.includes(object));
+  const readPeople = () => ask(parts, toLiveMode(request), 'listUsers', { query: { limit: shownPeople } });
+  const records = wanted.filter(({ object }) => !(object in places));
+  const [names, nodes, people] = await Promise.all([
+    loadRecordNames(parts, request, records),
+    isWanted('branches', 'teams') ? loadNodeNames(parts, request) : [],
+    isWanted('users') ? askIfAllowed(readPeople, { users: [] }) : { users: [] },
+  ]);
+  for (const [key, name] of nodes) names.set(key, name);
+  for (const { id, full_name: name } of people.users) names.set(buildKey('users', id), name);
+  return names;
 }
 
 /** Builds a table of each day. */
@@ -63,7 +122,7 @@ function listByDay(logs: readonly AuditLog[], names: ReadonlyMap<string, string>
     const rows = entries.map((log) => [
       formatTime(log.occurred_at),
       isolateText(log.actor.name ?? log.actor.id),
-      html`<code>${log.action}</code>${renderDetails(log, testMode)}`,
+      html`<code>${log.action}</code>${renderDetails(log, names, testMode)}`,
       renderRecord(log, names, testMode),
     ]);
     return html`<h2>${formatDay(day)}</h2>${table(`Audit log of ${day}`, ['Time', 'Actor', 'Action', 'Record'], rows)}`;
@@ -80,14 +139,36 @@ function findRecord({ object, record_id: id }: AuditLog): RecordReference | unde
 function renderRecord(log: AuditLog, names: ReadonlyMap<string, string>, testMode: boolean): Html | string | null {
   const { object, record_id: id } = log;
   if (id === null) return object;
-  const record = findRecord(log);
-  const name = record && names.get(buildKey(record.object, record.id));
-  const link = record && name !== undefined ? html` ${recordLink(record, name, testMode)}` : null;
+  const name = object === null ? undefined : names.get(buildKey(object, id));
+  const link =
+    name === undefined ? renderFormerName(log) : html` ${linkByName({ object: object ?? '', id }, name, testMode)}`;
   return html`${object}${link} <a class="id" href="${buildAddress(home, testMode, { record_id: id })}"><code>${id}</code></a>`;
 }
 
-function renderDetails({ changes, metadata, request_id: request, ip }: AuditLog, testMode: boolean): Html {
-  const changed = changes === null ? null : changesTable('Changed fields', changes);
+const linkByName = (thing: RecordReference, name: string, testMode: boolean): Html => {
+  const path = places[thing.object];
+  return path === undefined
+    ? recordLink(thing, name, testMode)
+    : html`<a href="${buildAddress(`${path}/${thing.id}`, testMode)}">${isolateText(name)}</a>`;
+};
+
+/** Shows the name that the entry itself has, for example of what is deleted. */
+function renderFormerName({ changes }: AuditLog): Html | null {
+  const { from, to } = changes?.name ?? changes?.full_name ?? {};
+  const name = to ?? from;
+  return typeof name === 'string' && name !== '' ? html` ${isolateText(name)}` : null;
+}
+
+function renderDetails(
+  { changes, metadata, request_id: request, ip }: AuditLog,
+  names: ReadonlyMap<string, string>,
+  testMode: boolean,
+): Html {
+  const show = (value: unknown, field: string): Html => {
+    const object = typeof value === 'string' ? findReferencedObject(field) : undefined;
+    return showValue((object === undefined ? undefined : names.get(buildKey(object, String(value)))) ?? value);
+  };
+  const changed = changes === null ? null : changesTable('Changed fields', changes, show);
   const more = metadata === null ? null : html`<pre tabindex="0">${JSON.stringify(metadata, null, 1)}</pre>`;
   return html`<details><summary>Details</summary>
 ${changed}${more}

@@ -8,7 +8,7 @@ import { approveRun, rejectRun } from '../../services/messaging/draft-approvals.
 import { factList } from '../pages/components.ts';
 import { consolePage } from '../pages/layout.ts';
 import { act, buildAddress, type ConsoleParts, type PersonalRequest, type Show } from '../pages/requests.ts';
-import { channelNames, decisionForm, readReason } from './message-drafts.ts';
+import { channelNames, decisionForms, readDecision } from './message-drafts.ts';
 
 const scopes = ['inbox:create', 'campaigns:create'];
 
@@ -38,7 +38,7 @@ ${factList({
 <pre>${body}</pre>
 </section>`,
 )}
-${decisionForm(request, `/console/campaigns/${campaign}/runs/${id}`, run.hash, `${countMessages(run.total)} of ${run.campaignName}`)}
+${decisionForms(request, `/console/campaigns/${campaign}/runs/${id}`, run.hash, `${countMessages(run.total)} of ${run.campaignName}`)}
 <p><a href="${buildAddress('/console/messages', request.testMode)}">Back to Messages</a></p>`;
   return consolePage(request, 200, isolateText(run.campaignName), body);
 };
@@ -48,11 +48,9 @@ const isChannel = (channel: string): channel is keyof typeof channelNames => Obj
 export async function decideRun(parts: ConsoleParts, request: PersonalRequest): Promise<PageResponse> {
   const { testMode, path, form } = request;
   const { campaign = '', run = '' } = path;
-  const isApproved = form?.get('action') === 'approve';
+  const { isApproved, reason } = readDecision(form);
   await act(parts, request, scopes, (acting) =>
-    isApproved
-      ? approveRun(acting, campaign, run, form?.get('hash') ?? '')
-      : rejectRun(acting, campaign, run, readReason(form)),
+    isApproved ? approveRun(acting, campaign, run, form?.get('hash') ?? '') : rejectRun(acting, campaign, run, reason),
   );
   return {
     redirect: buildAddress('/console/messages', testMode, { done: isApproved ? 'run-approved' : 'run-rejected' }),

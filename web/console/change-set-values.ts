@@ -135,8 +135,8 @@ function findName(value: string, { member, thing, object, names }: Place): strin
 const isAmount = ({ member, object, names }: Place): boolean =>
   names.fields.get(object ?? '')?.get(member)?.type === 'currency' || member.endsWith('_minor');
 
-/** Amounts are in minor units. If the data has no currency, the text has none. */
+/** Amounts are in minor units. Their value is known only with a currency. */
 export function formatAmount(minor: number, { currency_code: code, currency }: Thing): string {
   const known = [code, currency].find((each): each is string => typeof each === 'string');
-  return formatMoney(minor, known ?? '').trim();
+  return known === undefined ? `${minor} in minor units, currency unknown` : formatMoney(minor, known);
 }

@@ -17,6 +17,7 @@ import { canSeeWholeWorkspace, consolePage } from '../pages/layout.ts';
 import { ask, buildAddress, type ConsoleParts, type Data, type PersonalRequest, type Show } from '../pages/requests.ts';
 import { type ChangeSet, loadNames } from './change-set-names.ts';
 import { showOperations } from './change-set-operations.ts';
+import { readDecision } from './message-drafts.ts';
 
 type Summary = Data<'listChangeSets'>['change_sets'][number];
 
@@ -197,8 +198,10 @@ export const decideChangeSet: Show = (parts, request) => {
     redirect: buildAddress(`${home}/${id}`, request.testMode, { done: findDone(set) }),
   });
   return submitOrShowAgain(
-    async () =>
-      showDecided(given.get('action') === 'approve' ? await approve(parts, request) : await reject(parts, request)),
+    async () => {
+      const { isApproved } = readDecision(given);
+      return showDecided(isApproved ? await approve(parts, request) : await reject(parts, request));
+    },
     async (refused) => {
       if (refused.details?.reason === 'already_decided') {
         const { change_set: set } = await ask(parts, request, 'getChangeSet', { path: { id } });

@@ -26,7 +26,7 @@ import { showComponents } from './components-page.ts';
 import { showForgottenPassword, showNewPassword } from './forgotten-password.ts';
 import { showHome } from './home.ts';
 import { changeSetup, importUpload, showNewImport, startFromDryRun, uploadImport } from './import-setup.ts';
-import { decideImport, downloadErrors, showImport, showImports, showUndo } from './imports.ts';
+import { cancelImport, downloadErrors, showImport, showImports, showUndo, undoImport } from './imports.ts';
 import { decideDraft, decideMessages, showMessage, showMessages } from './messages.ts';
 import { readNotifications, showNotifications } from './notifications.ts';
 import { addNode, changeBranch, changeTeam, showBranch, showOrganization, showTeam } from './organization.ts';
@@ -114,15 +114,25 @@ const routes: readonly Route[] = [
   { path: `${importPath}/setup`, show: showImport, send: changeSetup },
   { path: `${importPath}/repeat`, show: showImport, send: startFromDryRun },
   { path: `${importPath}/errors\\.csv`, show: downloadErrors },
-  { path: `${importPath}/(?<action>undo)`, show: showUndo, send: decideImport },
-  { path: `${importPath}/(?<action>cancel)`, send: decideImport },
+  { path: `${importPath}/undo`, show: showUndo, send: undoImport },
+  { path: `${importPath}/cancel`, send: cancelImport },
   { path: '/console/records', show: showRecords },
   { path: `/console/records/(?<object>[a-z][a-z0-9:_-]{0,62})/(?<id>${uuid})`, show: showRecord },
   { path: '/console/notifications', show: showNotifications },
   { path: '/console/notifications/read', send: readNotifications },
   { path: '/console/organization', show: showOrganization, send: addNode, recent: 'send' },
-  { path: `/console/organization/branches/(?<id>${uuid})`, show: showBranch, send: changeBranch, recent: 'send' },
-  { path: `/console/organization/teams/(?<id>${uuid})`, show: showTeam, send: changeTeam, recent: 'send' },
+  {
+    path: `/console/organization/branches/(?<id>${uuid})`,
+    show: showBranch,
+    send: requireConfirmation(questions.removeBranch, changeBranch),
+    recent: 'send',
+  },
+  {
+    path: `/console/organization/teams/(?<id>${uuid})`,
+    show: showTeam,
+    send: requireConfirmation(questions.removeTeam, changeTeam),
+    recent: 'send',
+  },
   { path: '/console/workspace', show: showWorkspace, send: changeLogo, upload: logoUpload },
   { path: '/console/workspace/remove-logo', send: requireConfirmation(questions.removeLogo, removeLogo) },
   { path: '/console/people', show: showPeople },

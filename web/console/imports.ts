@@ -14,6 +14,7 @@ import {
   table,
   tabs,
 } from '../pages/components.ts';
+import { askToConfirm, type Question } from '../pages/confirmation.ts';
 import { errorSummary, form, submitOrShowAgain, type Typed } from '../pages/forms.ts';
 import { consolePage } from '../pages/layout.ts';
 import {
@@ -50,10 +51,18 @@ const states: Readonly<Record<Import['status'], readonly [text: string, tone: To
 };
 /** States that end without the person. The page follows them. */
 const temporary = new Set<Import['status']>(['queued', 'running', 'undoing']);
-const doneMessages = {
-  undo: 'The import is being undone. This page shows the progress.',
-  cancel: 'The import is cancelled. What it had written stays, and can be undone.',
-};
+/** States in which an import can be cancelled. */
+const open = new Set<Import['status']>(['awaiting_file', 'queued', 'running']);
+
+/** Returns the messages about the last form. What a cancelled import has written decides about its own. */
+function listDoneMessages({ status, dry_run: isDryRun, counts }: Import): Record<string, string> {
+  const undo = 'The import is being undone. This page shows the progress.';
+  if (status !== 'cancelled') return { undo };
+  const what = isDryRun ? 'The dry run is cancelled.' : 'The import is cancelled.';
+  const hasWritten = !isDryRun && counts.created + counts.updated > 0;
+  const cancel = `${what} ${hasWritten ? 'What it had written stays, and can be undone.' : 'Nothing was written.'}`;
+  return { undo, cancel, discard: 'Discarded. Nothing was written, and no file is kept.' };
+}
 
 const renderStatus = ({ status }: Import): Html => {
   const [text, tone] = states[status];
@@ -110,7 +119,7 @@ async function importPage(
     found.counts.failed === 0
       ? { errors: [] }
       : await ask(parts, request, 'listImportErrors', { path, query: { limit: `${shownErrors}` } });
-  const body = html`${doneMessage(request, doneMessages)}${errorSummary(typed)}
+  const body = html`${doneMessage(request, listDoneMessages(found))}${errorSummary(typed)}
 ${found.error === null ? null : html`<div role="alert"><p>${found.error.message}</p></div>`}
 ${renderFacts(found, request)}
 ${nextStep(found, request)}
@@ -237,15 +246,62 @@ export const downloadErrors: Show = (parts, request) =>
 const countRecords = (count: number, what: string): string =>
   `${formatNumber(count)} ${what} ${count === 1 ? 'record' : 'records'}`;
 
-export const decideImport: Show = (parts, request) => {
-  const { id = '', action } = request.path;
+/** Undoes an import, after its own page has asked. */
+export const undoImport: Show = (parts, request) => {
+  const path = { id: request.path.id ?? '' };
   return submitOrShowAgain(
     async () => {
-      const asked = { path: { id } };
-      if (action === 'undo') await ask(parts, request, 'undoImport', { ...asked, body: {} });
-      else await ask(parts, request, 'cancelImport', asked);
-      return { redirect: buildAddress(`${home}/${id}`, request.testMode, { done: action ?? '' }) };
+      await ask(parts, request, 'undoImport', { path, body: {} });
+      return { redirect: buildAddress(`${home}/${path.id}`, request.testMode, { done: 'undo' }) };
     },
     (refused) => importPage(parts, request, refused.status, { refused }),
   );
 };
+
+/** Cancels an import, or discards one that has not started, after the person has confirmed that. */
+export const cancelImport: Show = (parts, request) => {
+  const given = request.form as URLSearchParams;
+  const path = { id: request.path.id ?? '' };
+  return submitOrShowAgain(
+    async () => {
+      const { import: found } = await ask(parts, request, 'getImport', { path });
+      const what = found.status === 'awaiting_file' ? 'discard' : 'cancel';
+      // An import that has started since the question is not just a file.
+      const isAnswered = given.get('confirmed') === 'yes' && given.get('what') === what;
+      if (!isAnswered && open.has(found.status) && mayImport(request))
+        return askToConfirm(request, buildCancelQuestion(found), new URLSearchParams({ what }));
+      await ask(parts, request, 'cancelImport', { path });
+      return { redirect: buildAddress(`${home}/${path.id}`, request.testMode, { done: what }) };
+    },
+    (refused) => importPage(parts, request, refused.status, { refused }),
+  );
+};
+
+function buildCancelQuestion({ id, status, file, dry_run: isDryRun }: Import): Question {
+  const back = (): string => `${home}/${id}`;
+  if (status !== 'awaiting_file') {
+    const what = isDryRun ? 'dry run' : 'import';
+    const effect = isDryRun
+      ? 'A dry run writes nothing.'
+      : 'Rows that are already written stay, and can be undone afterwards. The other rows are not imported.';
+    return {
+      title: `Cancel this ${what}?`,
+      text: `${effect} It cannot be continued.`,
+      button: `Cancel the ${what}`,
+      back,
+    };
+  }
+  return file.bytes > 0
+    ? {
+        title: 'Discard this file?',
+        text: 'The file is deleted, and your choices for its columns with it. Nothing was written. This cannot be undone: to import the file, upload it again.',
+        button: 'Discard the file',
+        back,
+      }
+    : {
+        title: 'Discard this import?',
+        text: 'It waits for its file, and then accepts none. Nothing was written. This cannot be undone.',
+        button: 'Discard the import',
+        back,
+      };
+}

@@ -3,6 +3,7 @@ import { toActor } from '../../db/client/created-by.ts';
 import type { DraftRow } from '../../db/messaging/drafts.ts';
 import type { DraftStatus } from '../../domain/messaging/drafts.ts';
 import { notSent } from '../../domain/messaging/senders.ts';
+import { ApiError } from '../../runtime/errors.ts';
 import { type Html, html, isolateText } from '../../runtime/pages/html.ts';
 import type { DraftToApprove } from '../../services/messaging/draft-approvals.ts';
 import { badge, factList, formatAge, formatTime, type Tone } from '../pages/components.ts';
@@ -105,7 +106,7 @@ export function draftArticle(
 ${draftFacts(draft, surroundings, request.testMode)}
 ${showText(draft)}
 ${explainObstacle(shown)}
-${decisionForm(request, address, isOptedOut ? undefined : draft.hash, what, surroundings.kept)}
+${decisionForms(request, address, isOptedOut ? undefined : draft.hash, what, surroundings.kept)}
 </article>`;
 }
 
@@ -127,7 +128,7 @@ ${factList({
 export const draftDecision = (shown: DraftToApprove, request: PersonalRequest): Html => {
   const { draft, isOptedOut } = shown;
   const hash = isOptedOut ? undefined : draft.hash;
-  return html`${explainObstacle(shown)}${decisionForm(request, `/console/messages/${draft.id}`, hash, describeMessage(draft))}`;
+  return html`${explainObstacle(shown)}${decisionForms(request, `/console/messages/${draft.id}`, hash, describeMessage(draft))}`;
 };
 
 const nameDecider = (name: string | null): Html => (name === null ? html`a former user` : isolateText(name));
@@ -178,35 +179,56 @@ const maxPreview = 80;
 
 export const maxReasonLength = 200;
 
-/** Returns the reason that the person typed, or null. */
-export function readReason(given: URLSearchParams | undefined): string | null {
-  const reason = given?.get('reason')?.trim().slice(0, maxReasonLength) ?? '';
-  return reason === '' ? null : reason;
+/** A decision as a form carries it. */
+export interface Decision {
+  isApproved: boolean;
+  /** Of a rejection; null: none was typed. */
+  reason: string | null;
 }
 
 /**
- * Builds the form that decides about one draft or run.
+ * Reads the decision of a form.
+ * @throws ApiError 400 if the form names none, or approves with the reason of a rejection
+ */
+export function readDecision(given: URLSearchParams | undefined): Decision {
+  const action = given?.get('action');
+  if (action !== 'approve' && action !== 'reject')
+    throw new ApiError('VALIDATION_ERROR', 'Choose Approve or Reject. Nothing was decided.');
+  const typed = given?.get('reason')?.trim().slice(0, maxReasonLength) ?? '';
+  const isApproved = action === 'approve';
+  if (isApproved && typed !== '')
+    throw new ApiError(
+      'VALIDATION_ERROR',
+      'A reason belongs to a rejection. Remove it to approve. Nothing was decided.',
+    );
+  return { isApproved, reason: typed === '' ? null : typed };
+}
+
+/**
+ * Builds the forms that decide about one draft or run. They are two, because Enter in the reason
+ * presses the first button of its form.
  * @param hash of the displayed content; undefined: the message cannot be approved
  * @param kept further hidden fields
  */
-export function decisionForm(
+export function decisionForms(
   request: PersonalRequest,
   action: string,
   hash: string | undefined,
   what: string,
   kept: Readonly<Record<string, string>> = {},
 ): Html {
-  const approve = html`<button name="action" value="approve" aria-label="Approve ${what}">Approve</button>`;
-  return form(
-    request,
-    action,
-    html`<input type="hidden" name="hash" value="${hash ?? ''}">
-${hiddenFields(kept)}
-${hash === undefined ? null : approve}
+  const hidden = html`<input type="hidden" name="hash" value="${hash ?? ''}">
+${hiddenFields(kept)}`;
+  const approve = html`${hidden}
+<button name="action" value="approve" aria-label="Approve ${what}">Approve</button>`;
+  const reject = html`${hidden}
 <button class="quiet" name="action" value="reject" aria-label="Reject ${what}">Reject</button>
 <details><summary>Reason for the rejection</summary>
-<label>Reason (optional) <input name="reason" maxlength="${maxReasonLength}" autocomplete="off"></label></details>`,
-  );
+<label>Reason (optional) <input name="reason" maxlength="${maxReasonLength}" autocomplete="off"></label></details>`;
+  return html`<div class="decision">
+${hash === undefined ? null : form(request, action, approve)}
+${form(request, action, reject)}
+</div>`;
 }
 
 /** Builds the hidden fields of values that are not empty. */

@@ -16,7 +16,7 @@ import {
   type ShownDraft,
 } from '../../services/messaging/draft-approvals.ts';
 import { doneMessage, emptyState, pageLinks, table, tabs } from '../pages/components.ts';
-import { field, filterForm, form, submitOrShowAgain } from '../pages/forms.ts';
+import { field, filterForm, form, noDefaultButton, submitOrShowAgain } from '../pages/forms.ts';
 import { consolePage } from '../pages/layout.ts';
 import { act, buildAddress, type ConsoleParts, type PersonalRequest, type Show } from '../pages/requests.ts';
 import { mayDecideRuns, runList } from './campaign-runs.ts';
@@ -31,7 +31,7 @@ import {
   hiddenFields,
   historyColumns,
   maxReasonLength,
-  readReason,
+  readDecision,
   type Surroundings,
   statusBadge,
   toHistoryRow,
@@ -149,7 +149,7 @@ function showQueue(drafts: readonly DraftToApprove[], surroundings: Surroundings
       ? 'Select the message'
       : `Select all ${drafts.length} on this page`;
   const select = html`<p><a href="${buildAddress(home, testMode, place)}#decide">${text}</a></p>`;
-  const decision = html`${hiddenFields(surroundings.kept)}
+  const decision = html`${noDefaultButton}${hiddenFields(surroundings.kept)}
 <h2>Decide about the selected messages</h2>
 <p class="note">Each message is decided as this page shows it. Those that have changed since are left as they are, and named.</p>
 ${select}
@@ -222,10 +222,15 @@ function buildResultAddress(
 export async function decideDraft(parts: ConsoleParts, request: PersonalRequest): Promise<PageResponse> {
   const { path, form: given } = request;
   const { id = '' } = path;
-  const isApproved = given?.get('action') === 'approve';
-  await act(parts, request, scopes, (acting) =>
-    isApproved ? approveDraft(acting, id, given?.get('hash') ?? '') : rejectDraft(acting, id, readReason(given)),
-  );
+  const { isApproved, reason } = readDecision(given);
+  try {
+    await act(parts, request, scopes, (acting) =>
+      isApproved ? approveDraft(acting, id, given?.get('hash') ?? '') : rejectDraft(acting, id, reason),
+    );
+  } catch (error) {
+    // The list says what was left, and why.
+    if (!(error instanceof ApiError) || error.status !== 409) throw error;
+  }
   return { redirect: buildResultAddress(request, [id], isApproved ? 'approve' : 'reject') };
 }
 
@@ -233,17 +238,15 @@ export const decideMessages: Show = (parts, request) => {
   const given = request.form as URLSearchParams;
   return submitOrShowAgain(
     async () => {
-      const action = given.get('action');
+      const { isApproved, reason } = readDecision(given);
       const drafts = readSelection(given);
-      if (action !== 'approve' && action !== 'reject') throw invalid('Choose Approve or Reject.');
       if (drafts.length === 0) throw invalid('Select at least one message.');
       if (drafts.length > pageSize) throw invalid(`Select at most ${pageSize} messages.`);
-      const isApproved = action === 'approve';
       await act(parts, request, scopes, (acting) =>
-        decideDrafts(acting, drafts, isApproved ? 'approved' : 'rejected', isApproved ? null : readReason(given)),
+        decideDrafts(acting, drafts, isApproved ? 'approved' : 'rejected', reason),
       );
       const ids = drafts.map(({ id }) => id);
-      return { redirect: buildResultAddress(request, ids, action) };
+      return { redirect: buildResultAddress(request, ids, isApproved ? 'approve' : 'reject') };
     },
     (refused) => messagesPage(parts, { ...request, query: given }, refused.status, refused),
   );

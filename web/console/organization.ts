@@ -13,6 +13,8 @@ import {
   type Show,
   toLiveMode,
 } from '../pages/requests.ts';
+import { buildKey } from './change-set-values.ts';
+import { askIfAllowed } from './record-names.ts';
 
 type Node = Data<'getOrgStructure'>['tree'];
 
@@ -74,7 +76,7 @@ ${form(
   request,
   home,
   html`<input type="hidden" name="kind" value="team">
-${field('team_name', 'Name of the team', kind === 'team' ? typed : {}, { required: true, maxlength: 100 })}
+${field('team_name', 'Name of the team', kind === 'team' ? typed : {}, { required: true, maxlength: 100, errorName: 'name' })}
 ${field('branch_id', 'Branch', kind === 'team' ? typed : {}, { choices: branches, value: first, required: true })}<button>Add team</button>`,
 )}`;
 }
@@ -211,6 +213,18 @@ async function membersTable(parts: ConsoleParts, request: PersonalRequest, id: s
 
 const backLink = ({ testMode }: PersonalRequest): Html =>
   html`<p><a href="${buildAddress(home, testMode)}">Back to the organization</a></p>`;
+
+/** Returns the names of branches and teams, by `buildKey`; none if the person may not see them. */
+export async function loadNodeNames(parts: ConsoleParts, request: PersonalRequest): Promise<[string, string][]> {
+  const tree = await askIfAllowed(() => readTree(parts, request), undefined);
+  const branches = tree?.children ?? [];
+  return [
+    ...branches.map(({ id, name }): [string, string] => [buildKey('branches', id), name]),
+    ...branches.flatMap(({ children }) =>
+      children.map(({ id, name }): [string, string] => [buildKey('teams', id), name]),
+    ),
+  ];
+}
 
 /** Returns the branches and teams to which a person can be moved, by the value of their choice. */
 export async function readPlaces(parts: ConsoleParts, request: PersonalRequest): Promise<Record<string, string>> {

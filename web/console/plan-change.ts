@@ -192,14 +192,21 @@ export const changePlan: Show = (parts, request) => {
   const chosen = readChosen(given);
   return submitOrShowAgain(
     async () => {
-      const changed = await findChangedPreview(parts, request, chosen, given);
-      if (changed) return confirmationPage(parts, request, 409, chosen, changed);
+      try {
+        const changed = await findChangedPreview(parts, request, chosen, given);
+        if (changed) return await confirmationPage(parts, request, 409, chosen, changed);
+      } catch (error) {
+        if (error instanceof ApiError && (error.status >= 500 || error.status === 429))
+          return retryPage(request, given, 'The amounts could not be checked, so nothing was changed or charged.');
+        throw error;
+      }
       try {
         const { applies } = await makeChange(parts, request, chosen, given);
         const name = applies === 'period_end' ? 'later' : 'now';
         return { redirect: buildAddress(home, request.testMode, { done: name }) };
       } catch (error) {
-        if (error instanceof ApiError && error.status === 503) return unknownPage(request, given);
+        if (error instanceof ApiError && error.status === 503)
+          return retryPage(request, given, 'The payment provider has not answered, so the outcome is not known yet.');
         throw error;
       }
     },
@@ -208,8 +215,9 @@ export const changePlan: Show = (parts, request) => {
 };
 
 /**
- * Returns the preview if it differs from the one that the person saw. A rejected preview does not:
- * the change is rejected for the same reason, unless this is a repeated submission.
+ * Returns the preview if it differs from the one that the person saw. It does not matter to a
+ * repeated submission, which changes nothing again.
+ * @throws ApiError if the change cannot be previewed, so that its amounts are not known
  */
 async function findChangedPreview(
   parts: ConsoleParts,
@@ -217,6 +225,7 @@ async function findChangedPreview(
   chosen: Chosen,
   given: URLSearchParams,
 ): Promise<Preview | undefined> {
+  let failure: unknown;
   try {
     const shown = await preview(parts, request, chosen, given.get('prorated_at') ?? '');
     if (digestPreview(shown) === given.get('seen')) return undefined;
@@ -224,13 +233,15 @@ async function findChangedPreview(
     if (!(error instanceof ApiError)) throw error;
     // The amounts that the person saw are too old to be charged.
     const isOutdated = JSON.stringify(error.details?.fields ?? []).includes('"prorated_at"');
-    if (!isOutdated) return undefined;
+    if (!isOutdated) failure = error;
   }
   const once = given.get('once') ?? '';
   const isRepeated = await act(parts, request, ['billing:configure'], ({ caller, db: { sql } }) =>
     isChangeStarted(sql, { ...caller, testMode: request.testMode }, findEndpoint(chosen), once, request.now),
   );
-  return isRepeated ? undefined : preview(parts, request, chosen);
+  if (isRepeated) return undefined;
+  if (failure) throw failure;
+  return preview(parts, request, chosen);
 }
 
 const operations = {
@@ -268,10 +279,10 @@ function makeChange(parts: ConsoleParts, request: PersonalRequest, chosen: Chose
   });
 }
 
-/** The provider has not responded. The same submission finds out the outcome. */
-function unknownPage(request: PersonalRequest, given: URLSearchParams): PageResponse {
+/** Offers the same submission again, which finds out the outcome or makes the change once. */
+function retryPage(request: PersonalRequest, given: URLSearchParams, why: string): PageResponse {
   const sent = [...given].filter(([name]) => name !== 'token' && name !== 'mode');
-  const body = html`<p role="alert">The payment provider has not answered, so the outcome is not known yet. Try again: nothing is charged twice.</p>
+  const body = html`<p role="alert">${why} Try again: nothing is charged twice.</p>
 ${form(request, `${home}/change`, html`${hiddenInputs(Object.fromEntries(sent))}<div><button>Try again</button></div>`)}
 <p><a href="${buildAddress(home, request.testMode)}">Back to plan</a></p>`;
   return consolePage(request, 503, 'Change the plan', body);

@@ -22,10 +22,24 @@ export const questions = {
   },
   removeAccess: {
     title: 'Remove the access of this person?',
-    text: 'Their sessions end immediately, and unsaved work in them is lost. You can restore the access, but not the sessions.',
+    text: 'Their sessions end immediately. You can restore the access, but not the sessions.',
     button: 'Remove access',
     back: ({ id = '' }) => `/console/people/${id}`,
     applies: (given) => given.get('status') === 'inactive',
+  },
+  removeBranch: {
+    title: 'Delete this branch?',
+    text: 'This cannot be undone.',
+    button: 'Delete branch',
+    back: ({ id = '' }) => `/console/organization/branches/${id}`,
+    applies: (given) => given.has('delete'),
+  },
+  removeTeam: {
+    title: 'Delete this team?',
+    text: 'This cannot be undone.',
+    button: 'Delete team',
+    back: ({ id = '' }) => `/console/organization/teams/${id}`,
+    applies: (given) => given.has('delete'),
   },
   endSession: {
     title: 'End this session?',

@@ -2,15 +2,16 @@
 import { type Html, html, isolateText } from '../../runtime/pages/html.ts';
 import { formatTime, table } from './components.ts';
 
-/** Builds a table of changed fields. */
+/** Builds a table of changed fields. @param show renders a value of a field */
 export const changesTable = (
   caption: string,
   changes: Readonly<Record<string, { from?: unknown; to?: unknown }>>,
+  show: (value: unknown, name: string) => Html = showValue,
 ): Html =>
   table(
     caption,
     ['Field', 'Before', 'After'],
-    Object.entries(changes).map(([name, { from, to }]) => [toLabel(name), showValue(from), showValue(to)]),
+    Object.entries(changes).map(([name, { from, to }]) => [toLabel(name), show(from, name), show(to, name)]),
   );
 
 /** A JSON object. */

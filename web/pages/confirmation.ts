@@ -24,10 +24,11 @@ export const requireConfirmation =
   async (parts, request) => {
     const given = request.form ?? new URLSearchParams();
     const needsAnswer = given.get('confirmed') !== 'yes' && (question.applies?.(given) ?? true);
-    return needsAnswer ? confirmationPage(request, question, given) : action(parts, request);
+    return needsAnswer ? askToConfirm(request, question, given) : action(parts, request);
   };
 
-function confirmationPage(
+/** Shows a question. Its form sends the given fields again, with `confirmed`. */
+export function askToConfirm(
   request: PersonalRequest,
   { title, text, button, back }: Question,
   given: URLSearchParams,

@@ -47,6 +47,8 @@ export function fillLabels({ text }: Html): Html {
 const markedName = /<span data-field="([^"]*)">[^<]*<\/span>/g;
 const markedLink = /<a data-to-field="([^"]*)">(.*?)<\/a>/g;
 
+const invalidField = / id="([^"]+)" name="[^"]*"[^>]* aria-invalid="true"/g;
+
 /** Returns the labels and ids of fields, by their names in errors. Texts are HTML. */
 function findFields(text: string): Map<string, { id: string; label: string }> {
   const labels = text.matchAll(/<label for="([^"]+)"(?: data-error-name="([^"]+)")?>(.*?)<\/label>/gs);
@@ -55,6 +57,10 @@ function findFields(text: string): Map<string, { id: string; label: string }> {
     errorName,
     label: label.replace(/<[^>]*>/g, ''),
   }));
-  // If several forms have the field, the first one counts.
-  return new Map(fields.reverse().map(({ errorName, ...found }) => [errorName, found]));
+  const invalid = new Set([...text.matchAll(invalidField)].map(([, id = '']) => id));
+  // If several forms have the field, the one with the error counts, and otherwise the first one.
+  const ordered = [...fields]
+    .reverse()
+    .sort((one, other) => Number(invalid.has(one.id)) - Number(invalid.has(other.id)));
+  return new Map(ordered.map(({ errorName, ...found }) => [errorName, found]));
 }

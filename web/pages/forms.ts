@@ -57,6 +57,12 @@ ${body}
 </form>`;
 }
 
+/**
+ * The first button of a form whose buttons decide differently. Enter in a field presses the first
+ * button, and this one does nothing.
+ */
+export const noDefaultButton: Html = html`<button disabled hidden></button>`;
+
 /** Builds a field with its label, hint and errors. */
 export function field(name: string, label: string, { form: typed, refused }: Typed, options: FieldOptions = {}): Html {
   const { hint, id = name, choices, long, type = 'text', errorName = name } = options;
@@ -156,7 +162,7 @@ ${Object.entries(kept).map(([name, value]) => html`<input type="hidden" name="${
 ${fields}
 <button>Show</button>
 </form>
-<p><a href="${buildAddress(path, testMode)}">Clear</a></p></details>`;
+<p><a href="${buildAddress(path, testMode, kept)}">Clear</a></p></details>`;
 }
 
 /**

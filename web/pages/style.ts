@@ -79,6 +79,7 @@ form.wide td label { margin: 0; font-weight: 400 }
 .timeline p { margin: var(--space-1) 0 0; overflow-wrap: anywhere }
 article { border: 1px solid var(--line); border-radius: var(--radius); padding: var(--space-4); margin: 0 0 var(--space-4); max-width: 44rem; background: var(--raised) }
 article h2 { margin: 0 0 var(--space-2); font-size: var(--text-h3); overflow-wrap: anywhere }
+.decision { display: flex; flex-wrap: wrap; align-items: start; gap: 0 var(--space-2) }
 article form > button { margin-top: var(--space-1) }
 label.select { float: right; margin: 0 0 0 var(--space-4); font-weight: 400 }
 summary { cursor: pointer; padding: var(--space-1) 0 }

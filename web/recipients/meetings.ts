@@ -67,7 +67,8 @@ export function createMeetingPage(parts: MeetingPageParts): PageRoute {
         return answer(visit, 'Your meeting', html`<p role="status">${closed}</p>\n${describe(booking)}`);
       // Link scanners send GET requests, which change nothing.
       if (body === undefined) return query.has('move') ? showTimes(visit, query) : showMeeting(visit);
-      return form?.get('action') === 'cancel' ? cancel(visit, form) : move(visit, form);
+      if (form?.get('action') !== 'cancel') return move(visit, form);
+      return form.get('confirmed') === 'yes' ? cancel(visit, form) : askToCancel(visit, form);
     },
   };
 }
@@ -98,8 +99,26 @@ function showMeeting(visit: Visit, problem: Html | null = null): PageResponse {
 <input type="hidden" name="action" value="cancel">
 <p><label for="reason">Reason for cancelling (optional)</label>
 <input id="reason" name="reason" maxlength="${longestReason}"></p>
-<button>Cancel the meeting</button>
+<button class="danger">Cancel the meeting</button>
 </form>`,
+  );
+}
+
+/** A cancelled meeting cannot be restored, so the page asks first. */
+function askToCancel(visit: Visit, form: URLSearchParams): PageResponse {
+  const { booking, token } = visit;
+  return answer(
+    visit,
+    'Cancel this meeting?',
+    html`${describe(booking)}
+<p>The time becomes free for others. This cannot be undone.</p>
+<form method="post">
+<input type="hidden" name="action" value="cancel">
+<input type="hidden" name="confirmed" value="yes">
+<input type="hidden" name="reason" value="${form.get('reason') ?? ''}">
+<button class="danger">Cancel the meeting</button>
+</form>
+<p><a href="/meeting/${token}">Keep the meeting</a></p>`,
   );
 }
 
@@ -115,10 +134,15 @@ async function showTimes(
   const choices = days.map(
     ([date, times]) => html`<fieldset>
 <legend>${date}</legend>
-${times.map(({ start }) => {
-  const iso = new Date(start).toISOString();
-  return html`<p><input type="radio" id="${iso}" name="start" value="${iso}" required> <label for="${iso}">${formatTime(booking, start)}</label></p>\n`;
-})}</fieldset>
+<div class="times">
+${nameTimes(
+  booking,
+  times.map(({ start }) => start),
+).map(
+  ([start, name]) =>
+    html`<label><input type="radio" name="start" value="${new Date(start).toISOString()}" required> ${name}</label>\n`,
+)}</div>
+</fieldset>
 `,
   );
   const form =
@@ -126,6 +150,7 @@ ${times.map(({ start }) => {
       ? html`<p>There are no other times at the moment.</p>`
       : html`<form method="post">
 <input type="hidden" name="action" value="move">
+<p class="note">Times are in ${getZone(booking)}.</p>
 ${choices}<button>Move the meeting</button>
 </form>`;
   return answer(
@@ -205,7 +230,17 @@ const getZone = ({ attendeeTimezone, timezone }: BookingRow): string => attendee
 const formatDate = (booking: BookingRow, time: number): string =>
   new Intl.DateTimeFormat('en-GB', { dateStyle: 'full', timeZone: getZone(booking) }).format(time);
 
-/** Formats a time of day. A repeated hour shows its offset. */
+/** Names the times of a day. Only those of a repeated hour show their offset. */
+function nameTimes(booking: BookingRow, starts: readonly number[]): (readonly [start: number, name: string])[] {
+  const timeZone = getZone(booking);
+  const format = new Intl.DateTimeFormat('en-GB', { hour: '2-digit', minute: '2-digit', timeZone });
+  const named = Map.groupBy(starts, (start) => format.format(start));
+  return [...named].flatMap(([name, same]) =>
+    same.map((start) => [start, same.length > 1 ? formatTime(booking, start) : name] as const),
+  );
+}
+
+/** Formats a time of day with its offset. */
 const formatTime = (booking: BookingRow, time: number): string =>
   new Intl.DateTimeFormat('en-GB', {
     hour: '2-digit',
