@@ -5651,11 +5651,12 @@ export interface paths {
         put?: never;
         /**
          * Mark notifications as read
-         * @description Marks notifications of the user as read: those with the `ids`, or with `all: true` all of them. Send one of the two.
-         *     Notifications that were already read keep their `read_at`, so that the call can be repeated.
+         * @description Marks notifications of the user as read: those with the `ids`, or with `all: true` all that
+         *     [List the notifications](#operation/listNotifications) returns. Send one of the two. Notifications that the list leaves
+         *     out, because of the scopes of an app or the reach of the user, stay unread. Notifications that were already read keep their `read_at`, so that the call can be repeated.
          *
          *     Requires no scope, but a user: a session token, or the access token of an app. **400**: the body has both fields, or
-         *     neither. **404**: an ID is not one of a notification of the user; then none is marked.
+         *     neither. **404**: an ID is not one of a notification that the list returns; then none is marked.
          */
         post: operations["markNotifications"];
         delete?: never;
@@ -6154,7 +6155,8 @@ export interface paths {
         /**
          * List the deliveries of all webhook endpoints
          * @description Returns the deliveries of all webhook endpoints in the mode of the key, newest first, for 30 days: what was sent or is to be
-         *     sent, and what failed. Deliveries of deleted webhook endpoints and test deliveries are included. If you send several
+         *     sent, and what failed. Deliveries that wait in an `ordered` webhook endpoint
+         *     [are kept until they end](#operation/listWebhookDeliveries). Deliveries of deleted webhook endpoints and test deliveries are included. If you send several
          *     filters, a delivery must match all of them; with an ID that no webhook endpoint has, the list is empty. The statuses are
          *     explained at [List the deliveries of a webhook endpoint](#operation/listWebhookDeliveries).
          *
@@ -6206,7 +6208,8 @@ export interface paths {
          *       base64, with padding. Without it, one is generated.
          *     - **headers**: up to 10 headers of your own, for example `{"Authorization": "Bearer …"}` for a gateway in front of your
          *       receiver. Names have at most 100 characters, values at most 1,000 printable ASCII characters, and all together at most
-         *       4,096. Values are stored encrypted and never returned; `header_names` shows the names. These names are rejected: headers
+         *       4,096. Values are stored encrypted and never returned; `header_names` shows the names. If a response of your receiver
+         *       repeats a value of at least four characters, `last_response_snippet` has `[removed]` instead. These names are rejected: headers
          *       of the connection (`Connection`, `Keep-Alive`, `Proxy-*`, `TE`, `Trailer`, `Transfer-Encoding`, `Upgrade`), `Host`,
          *       `Content-*`, `Expect`, `User-Agent`, and the names of signatures, `webhook-*` and `Service-*`.
          *     - **max_per_second**: your receiver gets at most this many requests per second, 1 to 100, over all servers of the service.
@@ -6216,7 +6219,8 @@ export interface paths {
          *       then it is `failed`, and the next one follows. Events of different records, and events without a `record_id`, do not
          *       wait for each other. A receiver that fails delays each record for up to 75 hours, and a record gets at most about five
          *       events per second. Replays and recovered deliveries join the queue of their record at the place of their event: before
-         *       later events that still wait, after the one that is being tried.
+         *       later events that still wait, after the one that is being tried. What waits is kept until it ends, also for longer than
+         *       30 days if the webhook endpoint is disabled.
          *     - **signature_scheme**: `asymmetric` adds a signature with an Ed25519 key to `webhook-signature` (`v1a,`), besides the others.
          *       Your receiver verifies it with `public_key`, which is no secret. Each webhook endpoint has its own key.
          *     - **url**: an https URL with a public address, without user or password, on port 443, 8443 or 1024 and above. The address
@@ -6276,7 +6280,9 @@ export interface paths {
         /**
          * Update a webhook endpoint
          * @description Updates the fields that you send and leaves the others unchanged. The changes apply to events from now on. `headers`
-         *     replaces all your own headers, also for deliveries that wait; `{}` removes them. `max_per_second` applies immediately. `ordered` applies to events from now
+         *     replaces all your own headers, also for deliveries that wait; `{}` removes them. If `url` gets another origin (scheme, host or port) and the webhook
+         *     endpoint has headers of its own, send `headers` again: stored values never go to an origin that they were not entered for. Without `headers`, the
+         *     response is **400** with the code `REQUIRED`, and nothing changes. `max_per_second` applies immediately. `ordered` applies to events from now
          *     on: events that already wait keep the way in which they were created.
          *
          *     `is_active: false` disables the webhook endpoint; events that happen meanwhile are stored as deliveries with the status
@@ -6352,6 +6358,10 @@ export interface paths {
          * List the deliveries of a webhook endpoint
          * @description Returns one delivery for each event that was sent or is to be sent, newest first, for 30 days. Deliveries of a deleted
          *     webhook endpoint are included. If you send several filters, a delivery must match all of them.
+         *
+         *     In an `ordered` webhook endpoint, events of records that wait as `pending` or `retrying` are kept with their bodies until
+         *     they end, also for longer than 30 days: otherwise later events would overtake them. If you disable such an endpoint
+         *     for good, delete it: its waiting deliveries are then `cancelled`, and all are removed 30 days after their creation.
          *
          *     | `status` | Meaning | What to do |
          *     |---|---|---|
@@ -6444,7 +6454,7 @@ export interface paths {
          * @description Returns one delivery with the request body that was sent and the last response of its receiver.
          *
          *     Requires `webhooks:view` or `settings:view`, and a credential that can see the whole workspace (403,
-         *     `company_reach_required`). **404**: the webhook endpoint has no such delivery, or it is older than 30 days.
+         *     `company_reach_required`). **404**: the webhook endpoint has no such delivery, or it was removed after 30 days.
          */
         get: operations["getWebhookDelivery"];
         put?: never;
@@ -15357,7 +15367,7 @@ export interface components {
              */
             next_attempt_at: string | null;
             last_response_code: number | null;
-            /** @description The beginning of the last response, up to 1,024 characters. */
+            /** @description The beginning of the last response, up to 1,024 characters. Values of your own `headers` are replaced by `[removed]`. */
             last_response_snippet: string | null;
             last_error: components["schemas"]["WebhookDeliveryFault"] | null;
             /** @description The duration of the last attempt. */
@@ -15639,7 +15649,7 @@ export interface components {
             include?: components["schemas"]["WebhookInclude"][];
             /** @description Leaves out events caused by the credential that created the webhook endpoint. */
             skip_own?: boolean;
-            /** @description Replaces all your own headers; `{}` removes them. */
+            /** @description Replaces all your own headers; `{}` removes them. Required if `url` gets another origin and there are headers. */
             headers?: components["schemas"]["WebhookHeaders"];
             /** @description Requests per second at most, from now on. */
             max_per_second?: number;
@@ -15765,7 +15775,7 @@ export interface components {
              */
             next_attempt_at: string | null;
             last_response_code: number | null;
-            /** @description The beginning of the last response, up to 1,024 characters. */
+            /** @description The beginning of the last response, up to 1,024 characters. Values of your own `headers` are replaced by `[removed]`. */
             last_response_snippet: string | null;
             last_error: components["schemas"]["WebhookDeliveryFault"] | null;
             /** @description The duration of the last attempt. */

@@ -3243,11 +3243,12 @@ export interface Operations {
   /**
    * Mark notifications as read
    *
-   * Marks notifications of the user as read: those with the `ids`, or with `all: true` all of them. Send one of the two.
-   * Notifications that were already read keep their `read_at`, so that the call can be repeated.
+   * Marks notifications of the user as read: those with the `ids`, or with `all: true` all that
+   * [List the notifications](#operation/listNotifications) returns. Send one of the two. Notifications that the list leaves
+   * out, because of the scopes of an app or the reach of the user, stay unread. Notifications that were already read keep their `read_at`, so that the call can be repeated.
    *
    * Requires no scope, but a user: a session token, or the access token of an app. **400**: the body has both fields, or
-   * neither. **404**: an ID is not one of a notification of the user; then none is marked.
+   * neither. **404**: an ID is not one of a notification that the list returns; then none is marked.
    */
   markNotifications: Method<'markNotifications'>;
   /**
@@ -3520,7 +3521,8 @@ export interface Operations {
    * List the deliveries of all webhook endpoints
    *
    * Returns the deliveries of all webhook endpoints in the mode of the key, newest first, for 30 days: what was sent or is to be
-   * sent, and what failed. Deliveries of deleted webhook endpoints and test deliveries are included. If you send several
+   * sent, and what failed. Deliveries that wait in an `ordered` webhook endpoint
+   * [are kept until they end](#operation/listWebhookDeliveries). Deliveries of deleted webhook endpoints and test deliveries are included. If you send several
    * filters, a delivery must match all of them; with an ID that no webhook endpoint has, the list is empty. The statuses are
    * explained at [List the deliveries of a webhook endpoint](#operation/listWebhookDeliveries).
    *
@@ -3558,7 +3560,8 @@ export interface Operations {
    *   base64, with padding. Without it, one is generated.
    * - **headers**: up to 10 headers of your own, for example `{"Authorization": "Bearer …"}` for a gateway in front of your
    *   receiver. Names have at most 100 characters, values at most 1,000 printable ASCII characters, and all together at most
-   *   4,096. Values are stored encrypted and never returned; `header_names` shows the names. These names are rejected: headers
+   *   4,096. Values are stored encrypted and never returned; `header_names` shows the names. If a response of your receiver
+   *   repeats a value of at least four characters, `last_response_snippet` has `[removed]` instead. These names are rejected: headers
    *   of the connection (`Connection`, `Keep-Alive`, `Proxy-*`, `TE`, `Trailer`, `Transfer-Encoding`, `Upgrade`), `Host`,
    *   `Content-*`, `Expect`, `User-Agent`, and the names of signatures, `webhook-*` and `Service-*`.
    * - **max_per_second**: your receiver gets at most this many requests per second, 1 to 100, over all servers of the service.
@@ -3568,7 +3571,8 @@ export interface Operations {
    *   then it is `failed`, and the next one follows. Events of different records, and events without a `record_id`, do not
    *   wait for each other. A receiver that fails delays each record for up to 75 hours, and a record gets at most about five
    *   events per second. Replays and recovered deliveries join the queue of their record at the place of their event: before
-   *   later events that still wait, after the one that is being tried.
+   *   later events that still wait, after the one that is being tried. What waits is kept until it ends, also for longer than
+   *   30 days if the webhook endpoint is disabled.
    * - **signature_scheme**: `asymmetric` adds a signature with an Ed25519 key to `webhook-signature` (`v1a,`), besides the others.
    *   Your receiver verifies it with `public_key`, which is no secret. Each webhook endpoint has its own key.
    * - **url**: an https URL with a public address, without user or password, on port 443, 8443 or 1024 and above. The address
@@ -3598,7 +3602,9 @@ export interface Operations {
    * Update a webhook endpoint
    *
    * Updates the fields that you send and leaves the others unchanged. The changes apply to events from now on. `headers`
-   * replaces all your own headers, also for deliveries that wait; `{}` removes them. `max_per_second` applies immediately. `ordered` applies to events from now
+   * replaces all your own headers, also for deliveries that wait; `{}` removes them. If `url` gets another origin (scheme, host or port) and the webhook
+   * endpoint has headers of its own, send `headers` again: stored values never go to an origin that they were not entered for. Without `headers`, the
+   * response is **400** with the code `REQUIRED`, and nothing changes. `max_per_second` applies immediately. `ordered` applies to events from now
    * on: events that already wait keep the way in which they were created.
    *
    * `is_active: false` disables the webhook endpoint; events that happen meanwhile are stored as deliveries with the status
@@ -3649,6 +3655,10 @@ export interface Operations {
    * Returns one delivery for each event that was sent or is to be sent, newest first, for 30 days. Deliveries of a deleted
    * webhook endpoint are included. If you send several filters, a delivery must match all of them.
    *
+   * In an `ordered` webhook endpoint, events of records that wait as `pending` or `retrying` are kept with their bodies until
+   * they end, also for longer than 30 days: otherwise later events would overtake them. If you disable such an endpoint
+   * for good, delete it: its waiting deliveries are then `cancelled`, and all are removed 30 days after their creation.
+   *
    * | `status` | Meaning | What to do |
    * |---|---|---|
    * | `pending` | not attempted yet; if the webhook endpoint is `ordered`, an earlier event of the record may come first | nothing |
@@ -3698,7 +3708,7 @@ export interface Operations {
    * Returns one delivery with the request body that was sent and the last response of its receiver.
    *
    * Requires `webhooks:view` or `settings:view`, and a credential that can see the whole workspace (403,
-   * `company_reach_required`). **404**: the webhook endpoint has no such delivery, or it is older than 30 days.
+   * `company_reach_required`). **404**: the webhook endpoint has no such delivery, or it was removed after 30 days.
    */
   getWebhookDelivery: Method<'getWebhookDelivery'>;
   /**
