@@ -148,6 +148,7 @@ describe('a page', () => {
     const filled = {
       ...form,
       confirmed: 'yes',
+      action: 'approve',
       overlap_hours: '0',
       since: '2026-01-01',
       from: '2026-01-01',
