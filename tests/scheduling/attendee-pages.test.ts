@@ -35,9 +35,11 @@ async function visit(link: string, form?: Record<string, string>): Promise<{ sta
 const offers = (text: string): string[] =>
   [...text.matchAll(/name="start" value="([^"]+)"/g)].map(([, at]) => at ?? '');
 
-/** Counts radio buttons whose label is higher than one line. */
-const misplaced = `[...document.querySelectorAll('input[type=radio]')].filter((each) =>
-  !each.labels.length || each.labels[0].offsetHeight > 48).length`;
+/** Counts radio buttons whose label is not on their line. */
+const misplaced = `[...document.querySelectorAll('input[type=radio]')].filter((each) => {
+  const [button, label] = [each, each.labels[0]].map((part) => part.getBoundingClientRect());
+  return Math.abs(button.top + button.height / 2 - label.top - label.height / 2) > 8;
+}).length`;
 
 /** The form that cancels a meeting, with the answer to its question. */
 const cancelled = { action: 'cancel', confirmed: 'yes' };
