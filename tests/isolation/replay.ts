@@ -41,6 +41,12 @@ export async function replay(
   return observations;
 }
 
+/**
+ * Lists whose order and content depend on when jobs processed each item. Only their lengths are
+ * compared. Texts of other tenants in them are found by their marks.
+ */
+const processedByJobs = new Set(['listAllWebhookDeliveries']);
+
 async function observe(
   baseUrl: string,
   { operation, path, options }: Probe,
@@ -59,6 +65,8 @@ async function observe(
     if (typeof cursor !== 'string') break;
     query = { ...query, cursor };
   }
+  if (processedByJobs.has(operation.id))
+    for (const path of [...observation.keys()]) if (/\.\d+\./.test(path)) observation.delete(path);
   return { observation, text: texts };
 }
 
@@ -143,12 +151,12 @@ function isOwnUse(path: string, value: unknown): boolean {
 /**
  * Returns true for the results of jobs, which differ between runs: failures of a receiver, the order
  * of two concurrent writes, counted calls, the speed of an import, the bytes of an export, whether jobs are
- * done with what a test clock made due, how far deliveries to webhook endpoints are, and how many
- * events and deliveries resetTestMode deletes (a due SLA clock may add one). The digests of foreign
- * rows show that resetTestMode deletes none of them.
+ * done with what a test clock made due, and how many events and deliveries resetTestMode deletes (a
+ * due SLA clock may add one). The digests of foreign rows show that resetTestMode deletes none of
+ * them.
  */
 function isOfJobs(path: string): boolean {
-  return /\.(consecutive_failures|duration_ms|rows_per_second)$|\.exports?\.(\d+\.)?(bytes|sha256)$|\.data\.changes\.\d+$|\.usage\.api_calls\.|\.data\.deleted\.(events|deliveries)$|\.data\.clock\.status$|\.data\.deliveries\.\d+\.(status|attempts|completed_at|(next|last)_\w+)$/.test(
+  return /\.(consecutive_failures|duration_ms|rows_per_second)$|\.exports?\.(\d+\.)?(bytes|sha256)$|\.data\.changes\.\d+$|\.usage\.api_calls\.|\.data\.deleted\.(events|deliveries)$|\.data\.clock\.status$/.test(
     path,
   );
 }
