@@ -64,6 +64,9 @@ async function fill({ key, companyId, branchId }: Tenant, number: number): Promi
     insert into teams (company_id, id, branch_id, name, created_at)
     values (${companyId}, ${uuidv7()}, ${branchId}, ${name}, now())`;
   await newUser({ companyId, branchId } as Tenant);
+  await sql`
+    insert into notifications (company_id, id, user_id, kind, title, created_at)
+    values (${companyId}, ${uuidv7()}, ${tenant.admin.id}, 'webhook_failing', ${name}, now())`;
   await newKey(tenant);
   await newGrant(tenant);
   await newWebhook(tenant, 'live', withoutDeliveries);
