@@ -10563,7 +10563,10 @@ export interface components {
              * @example LDS
              */
             code?: string | null;
-            /** @example Leeds */
+            /**
+             * @description The city where the branch is.
+             * @example Leeds
+             */
             city?: string | null;
             /**
              * @description A country code or a name, in your own words.
@@ -10616,7 +10619,10 @@ export interface components {
              * @example LDS
              */
             code?: string | null;
-            /** @example Leeds */
+            /**
+             * @description The city where the branch is.
+             * @example Leeds
+             */
             city?: string | null;
             /**
              * @description A country code or a name, in your own words.

@@ -660,6 +660,7 @@ describe.skipIf(chromium === undefined)(`in a browser${skipNote('chromium')}`, (
     expect(me.body.data.scopes).not.toContain('webhooks:view');
     await page.goto(`${base}/console/apps`);
     await page.getByRole('button', { name: 'Revoke access of Desk <b>top</b>' }).click();
+    await page.getByRole('button', { name: 'Revoke', exact: true }).click();
     await page.getByRole('status').waitFor();
     expect(await accessibilityProblems(page)).toEqual([]);
     await expectStatus(403, 'GET', '/v1/me', { token: body.access_token });

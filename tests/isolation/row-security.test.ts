@@ -181,6 +181,7 @@ test('has a row in every table that tenants can read, so that the tests below ha
           'reverts',
           'revert_items',
           'change_sets',
+          'company_logos',
         ].includes(table),
     ),
   ).toEqual([]);

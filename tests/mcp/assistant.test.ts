@@ -100,7 +100,8 @@ test('connects an assistant by consent, lets it draft an approved email, and end
 
   const apps = (await admin.ask('/console/apps')).text;
   const revoke = /action="(\/console\/apps\/[\w-]+)"/.exec(apps)?.[1] ?? '';
-  expect((await admin.ask(revoke, hiddenFields(apps, revoke))).to).toContain('done=revoked');
+  const confirmed = { ...hiddenFields(apps, revoke), confirmed: 'yes' };
+  expect((await admin.ask(revoke, confirmed)).to).toContain('done=revoked');
   await expect(use('whoami', {})).rejects.toThrow();
   await client.close();
 });

@@ -129,7 +129,8 @@ const aBooking: ArrangedPath = {
 };
 const aStartedBooking: ArrangedPath = {
   exists: async (tenant, mode) => {
-    const id = await newBooking(tenant, getKey(tenant, mode));
+    const [member] = (await usualPool(tenant)).member_ids;
+    const id = await newBooking(tenant, getKey(tenant, mode), member);
     await database()`
       update bookings set start_at = now() - interval '1 minute', end_at = now() + interval '1 hour'
       where company_id = ${tenant.companyId} and id = ${id}`;

@@ -171,6 +171,7 @@ const empty: Record<string, string> = {
   listChanges: uncalled,
   listAuditLogs: uncalled,
   listRecordHistory: uncalled,
+  listNotifications: 'lists what jobs report, and the jobs of the demo workspace have nothing to report yet',
   listImportParts: 'lists the parts of a file that a later sample uploads',
 };
 

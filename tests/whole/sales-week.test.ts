@@ -293,8 +293,12 @@ describe('a sales week', () => {
     expect(await readEvents('sla.breached', lead.id)).toMatchObject([
       { object: 'leads', record_id: lead.id, level: 0, sla },
     ]);
-    const notifications = await database()`select user_id, kind, text from notifications where record_id = ${lead.id}`;
-    expect([...notifications]).toEqual([{ user_id: omar.id, kind: 'sla_escalation', text: 'Vera still waits.' }]);
+    const notifications = await database()`select user_id, kind, title from notifications where record_id = ${lead.id}`;
+    const escalation = { kind: 'sla_escalation', title: 'Vera still waits.' };
+    // The recipient of the escalation, and the user to whom the lead is assigned.
+    const reached = [omar.id, lead.assigned_to].map((id) => ({ user_id: id, ...escalation }));
+    expect([...notifications]).toEqual(expect.arrayContaining(reached));
+    expect(notifications).toHaveLength(2);
     // Monday's leads are older than the policy.
     expect(await readEvents('sla.breached', ids.karim)).toEqual([]);
   });
